@@ -1,0 +1,89 @@
+"""Every error this product raises on purpose, as one tree. Third-party errors are translated into it once, at the
+border where they appear, with the cause chained. Each class says whether trying again could help.
+
+    CompactionError
+    ├── ConfigError              wrong option, setting or argument
+    ├── CatalogError             the catalog refused or could not be used
+    │   ├── UnreachableError       no answer (retryable)
+    │   ├── UnauthorizedError      credentials missing or refused
+    │   └── NoSuchTableError       no table of that name
+    ├── MetadataError            table metadata is missing, damaged or contradicts itself
+    ├── UnsupportedError         a table that must not be touched yet; nothing was written
+    ├── StalePlanError           the table has moved away from the plan
+    ├── ExecuteError             a rewrite task failed
+    │   └── ProofError             the rows written are not the rows read; nothing was committed
+    ├── CommitError              the table was not changed
+    │   ├── ConflictError          somebody else changed what the commit depends on (retryable)
+    │   └── StateUnknownError      the catalog did not say whether the commit landed (never retried blindly)
+    └── CancelledError           stopped on request
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class CompactionError(Exception):
+    """Root of the tree. The message is one sentence for a person: what is wrong, where, what to do."""
+
+    retryable: ClassVar[bool] = False
+
+
+class ConfigError(CompactionError):
+    """A wrong option, setting or argument; nothing was started."""
+
+
+class CatalogError(CompactionError):
+    """The catalog refused a request or could not be used."""
+
+
+class UnreachableError(CatalogError):
+    """The catalog or the object store did not answer."""
+
+    retryable = True
+
+
+class UnauthorizedError(CatalogError):
+    """Credentials are missing, wrong or not sufficient."""
+
+
+class NoSuchTableError(CatalogError):
+    """There is no table of that name."""
+
+
+class MetadataError(CompactionError):
+    """Table metadata is missing, damaged or contradicts itself; no decision is made from half a picture."""
+
+
+class UnsupportedError(CompactionError):
+    """The table has a feature that cannot be rewritten safely yet; nothing was written."""
+
+
+class StalePlanError(CompactionError):
+    """The table has moved away from the state that the plan was made on."""
+
+
+class ExecuteError(CompactionError):
+    """A rewrite task failed; its outputs were removed and nothing was committed."""
+
+
+class ProofError(ExecuteError):
+    """The rows written are not the rows read; nothing was committed."""
+
+
+class CommitError(CompactionError):
+    """The commit was refused; the table is unchanged."""
+
+
+class ConflictError(CommitError):
+    """Somebody else changed what the commit depends on."""
+
+    retryable = True
+
+
+class StateUnknownError(CommitError):
+    """The catalog did not say whether the commit landed; nothing may be deleted until that is known."""
+
+
+class CancelledError(CompactionError):
+    """Stopped on request; nothing was committed."""

@@ -1,0 +1,112 @@
+"""What a person wants done: strategy, sizes, limits. Option names are those of Iceberg's `rewrite_data_files`, so what
+users know keeps working. Comes from flags, files or code; goes to the planner and is stored in the plan."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import ConfigDict, Field, model_validator
+
+from iceberg_compaction.model.size import ByteSize
+from iceberg_compaction.model.value import Value
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+GIB = 2**30
+DEFAULT_TARGET = 512 * 2**20  # Iceberg's own default of write.target-file-size-bytes
+
+
+class Strategy(str, Enum):
+    """How candidates are chosen. docs/strategies.md states each one's candidate set and fixed point."""
+
+    SMALL_FILES = "small-files"
+    FULL = "full"
+
+
+class JobOrder(str, Enum):
+    """The order in which groups are rewritten, and so which ones a budget keeps."""
+
+    NONE = "none"
+    BYTES_ASC = "bytes-asc"
+    BYTES_DESC = "bytes-desc"
+    FILES_ASC = "files-asc"
+    FILES_DESC = "files-desc"
+
+
+class ProofLevel(str, Enum):
+    """How much is checked before a commit; every level includes the ones before it."""
+
+    COUNTS = "counts"
+    CHECKSUM = "checksum"
+    DEEP = "deep"
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class Policy(Value):
+    """Everything that steers one table's compaction."""
+
+    model_config = ConfigDict(alias_generator=_kebab)
+
+    strategy: Strategy = Strategy.SMALL_FILES
+    target_file_size_bytes: Annotated[
+        ByteSize | None,
+        Field(description="size of output files; default: the table's write.target-file-size-bytes, else 512 MiB"),
+    ] = None
+    min_file_size_bytes: Annotated[
+        ByteSize | None, Field(description="smaller files are candidates; default 0.75 x target")
+    ] = None
+    max_file_size_bytes: Annotated[
+        ByteSize | None, Field(description="larger files are split; default 1.8 x target")
+    ] = None
+    min_input_files: Annotated[
+        int,
+        Field(ge=1, description="a group needs this many files, unless it holds more than one target's worth"),
+    ] = 5
+    max_file_group_size_bytes: Annotated[ByteSize, Field(gt=0, description="bytes that one group may hold")] = 100 * GIB
+    max_file_group_input_files: Annotated[int | None, Field(ge=1, description="files that one group may hold")] = None
+    max_files_to_rewrite: Annotated[
+        int | None, Field(ge=1, description="stop adding groups after this many input files")
+    ] = None
+    rewrite_all: Annotated[bool, Field(description="rewrite every file, whatever its size; has no fixed point")] = False
+    rewrite_job_order: JobOrder = JobOrder.NONE
+    where: Annotated[str | None, Field(description="only files that may hold rows matching this filter")] = None
+    verify: Annotated[ProofLevel, Field(description="proof before the commit")] = ProofLevel.CHECKSUM
+
+    @model_validator(mode="after")
+    def _sizes_in_order(self) -> Self:
+        if self.target_file_size_bytes is not None:
+            resolve_sizes(self, {})
+        return self
+
+
+class Sizes(Value):
+    """The three sizes that planning and writing work with, all resolved; min < target < max."""
+
+    target: int
+    min: int
+    max: int
+
+    @property
+    def write_max(self) -> int:
+        """Where the writer closes a file at the latest: halfway between target and max, as Iceberg does."""
+        return self.target + (self.max - self.target) // 2
+
+
+def resolve_sizes(policy: Policy, table_properties: dict[str, str]) -> Sizes:
+    """Sizes from the policy, else from the table's properties, else Iceberg's defaults."""
+    target = policy.target_file_size_bytes
+    if target is None:
+        target = int(table_properties.get("write.target-file-size-bytes", DEFAULT_TARGET))
+    low = policy.min_file_size_bytes if policy.min_file_size_bytes is not None else int(target * 0.75)
+    high = policy.max_file_size_bytes if policy.max_file_size_bytes is not None else int(target * 1.8)
+    if target <= 0 or not low < target < high:
+        raise ValueError(
+            f"target-file-size-bytes ({target}) must be above min-file-size-bytes ({low}) "
+            f"and below max-file-size-bytes ({high})"
+        )
+    return Sizes(target=target, min=low, max=high)

@@ -1,0 +1,96 @@
+"""The proof that a rewrite kept every row: one `Side` is measured where rows leave the source, another where they enter
+the writer, further ones from the files as stored. Sides of several tasks add up, because every figure is a sum."""
+
+from __future__ import annotations
+
+from iceberg_compaction.model.policy import ProofLevel
+from iceberg_compaction.model.value import Value
+
+_MASK = 2**64 - 1
+
+
+class Side(Value):
+    """Rows as seen at one point of the pipeline. Figures are keyed by the top-level field id of the table schema."""
+
+    rows: int = 0
+    nulls: dict[int, int] = {}
+    checksums: dict[int, int] = {}  # per column: sum of the 64-bit hashes of its values, modulo 2^64
+    row_checksum: int | None = None  # over whole rows, so values that change rows are seen; None: not measured
+
+    def __add__(self, other: Side) -> Side:
+        rows_sum = None
+        if self.row_checksum is not None or other.row_checksum is not None:
+            rows_sum = ((self.row_checksum or 0) + (other.row_checksum or 0)) & _MASK
+        return Side(
+            rows=self.rows + other.rows,
+            nulls=_merge(self.nulls, other.nulls),
+            checksums={key: value & _MASK for key, value in _merge(self.checksums, other.checksums).items()},
+            row_checksum=rows_sum,
+        )
+
+
+def _merge(left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
+    return {key: left.get(key, 0) + right.get(key, 0) for key in sorted(left.keys() | right.keys())}
+
+
+class Proof(Value):
+    """Source against sink, and against what storage holds. `expected_rows` comes from the manifests."""
+
+    level: ProofLevel
+    expected_rows: int
+    source: Side
+    sink: Side
+    footers: Side  # rows and null counts of the outputs' footers, re-read from storage
+    stored: Side | None = None  # `deep`: outputs read back in full
+
+    def __add__(self, other: Proof) -> Proof:
+        both = self.stored is not None and other.stored is not None
+        return Proof(
+            level=self.level,
+            expected_rows=self.expected_rows + other.expected_rows,
+            source=self.source + other.source,
+            sink=self.sink + other.sink,
+            footers=self.footers + other.footers,
+            stored=self.stored + other.stored if both and self.stored and other.stored else None,
+        )
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """What does not match, in words; empty when the proof holds."""
+        found = []
+        if self.source.rows != self.expected_rows:
+            found.append(f"manifests promise {self.expected_rows} rows, {self.source.rows} were read")
+        found += _differences("the writer", self.source, self.sink)
+        found += _differences("the footers", self.source, self.footers)
+        if self.level is ProofLevel.DEEP:
+            found += _differences("storage", self.source, self.stored or Side())
+        return tuple(found)
+
+    @property
+    def checksum(self) -> str:
+        """The whole content as one number, for people to compare; empty at level `counts`."""
+        return "" if self.source.row_checksum is None else f"{self.source.row_checksum:016x}"
+
+    @property
+    def sentence(self) -> str:
+        if self.failures:
+            return "Proof failed: " + "; ".join(self.failures) + "."
+        told = f", checksum {self.checksum} equal" if self.checksum else ""
+        return f"Proof ({self.level.value}): {self.source.rows} rows in, {self.footers.rows} rows out{told}."
+
+
+def _differences(where: str, source: Side, other: Side) -> list[str]:
+    found = []
+    if other.rows != source.rows:
+        found.append(f"{source.rows} rows were read but {where} got {other.rows}")
+    for name, mine, theirs in (
+        ("nulls", source.nulls, other.nulls),
+        ("checksum", source.checksums, other.checksums),
+    ):
+        # Footers have no checksums, and no null counts where a column's statistics are off.
+        columns = [key for key in sorted(theirs) if theirs[key] != mine.get(key, 0)]
+        if columns:
+            found.append(f"{name} of field ids {columns} differ between the source and {where}")
+    if other.row_checksum is not None and other.row_checksum != source.row_checksum:
+        found.append(f"the row checksum differs between the source and {where}")
+    return found

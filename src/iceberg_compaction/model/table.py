@@ -1,0 +1,103 @@
+"""A table as planning and health see it: one pinned snapshot's live files as Arrow columns,
+never an object per file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from iceberg_compaction.model.value import Value
+
+# One row per live file of a snapshot. `partition` is the canonical JSON of the partition tuple, values in Iceberg's
+# single-value JSON form keyed by partition field name, so equal tuples are equal strings: {"day": "2026-01-31"}.
+# `sequence_number` is the data sequence number, inherited where the manifest leaves it null.
+FILES = pa.schema(
+    [
+        pa.field("file_path", pa.string(), nullable=False),
+        pa.field("content", pa.int8(), nullable=False),  # 0 data, 1 position deletes, 2 equality deletes
+        pa.field("file_format", pa.dictionary(pa.int32(), pa.string()), nullable=False),  # PARQUET, ORC, AVRO, PUFFIN
+        pa.field("spec_id", pa.int32(), nullable=False),
+        pa.field("partition", pa.dictionary(pa.int32(), pa.string()), nullable=False),
+        pa.field("record_count", pa.int64(), nullable=False),
+        pa.field("file_size_in_bytes", pa.int64(), nullable=False),
+        pa.field("sequence_number", pa.int64(), nullable=False),
+        pa.field("file_sequence_number", pa.int64(), nullable=False),
+        pa.field("sort_order_id", pa.int32()),
+        pa.field("encrypted", pa.bool_(), nullable=False),  # key_metadata is set
+    ]
+)
+
+DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
+
+
+class Pin(Value):
+    """The exact state of a table that a decision was made on."""
+
+    table_uuid: str
+    branch: str = "main"
+    snapshot_id: int
+    sequence_number: int  # of that snapshot; new files carry it as their data sequence number (R1)
+    schema_id: int
+    spec_id: int  # the table's default partition spec
+    format_version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Everything planning may know: one snapshot's files and the table's settings. Read from metadata alone."""
+
+    table: str  # namespace.name, as given to the catalog
+    pin: Pin | None  # None: the table has no snapshot yet
+    files: pa.Table  # FILES
+    properties: dict[str, str] = field(default_factory=dict)
+    selected: pa.BooleanArray | None = None  # rows of `files` that a `where` may match; None: all
+    manifests: int = 0
+    snapshots: int = 0
+    refs: int = 0
+    unsupported: tuple[str, ...] = ()  # why the table must not be rewritten; empty: it may
+
+
+class PartitionHealth(Value):
+    """One partition's share of the picture."""
+
+    spec_id: int
+    partition: str
+    files: int
+    bytes: int
+    small_files: int
+    large_files: int
+
+
+class SizeBucket(Value):
+    """One bar of the size histogram: files below `upto` bytes and not in an earlier bar (None: no upper end)."""
+
+    label: str
+    upto: int | None
+    files: int
+    bytes: int
+
+
+class TableHealth(Value):
+    """What a table looks like and whether it is sick, from metadata alone."""
+
+    table: str
+    snapshot_id: int | None
+    data_files: int
+    delete_files: int
+    records: int
+    bytes: int
+    mean_file_bytes: int
+    target_file_bytes: int
+    small_files: int  # below 0.75 x target
+    small_ratio: float
+    large_files: int  # above 1.8 x target
+    partitions: int
+    manifests: int
+    snapshots: int
+    histogram: tuple[SizeBucket, ...]
+    worst_partitions: tuple[PartitionHealth, ...]  # most small files first
+    score: int  # 0 (sick) to 100 (healthy)
+    sick: bool  # a default `small-files` run would find something to do
+    advice: tuple[str, ...]
+    unsupported: tuple[str, ...] = ()

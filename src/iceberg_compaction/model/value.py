@@ -1,0 +1,19 @@
+"""The base of every value that crosses a process border: frozen, strict about unknown fields, JSON both ways.
+Values that stay inside one process are frozen dataclasses instead."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Value(BaseModel):
+    """A frozen value; fields are named as in Python in code and may be given by alias (`target-file-size-bytes`)."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        populate_by_name=True,
+        arbitrary_types_allowed=True,
+        ser_json_bytes="base64",
+        val_json_bytes="base64",
+    )

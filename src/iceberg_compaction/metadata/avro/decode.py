@@ -1,0 +1,104 @@
+"""Avro container bytes in, Arrow columns out, through DataFusion: no Python per record, and the GIL is released while
+it decodes, so manifests can be read in threads."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from iceberg_compaction import errors
+from iceberg_compaction.metadata.avro import container
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Path = Sequence[str]
+
+
+def read_table(data: bytes, select: Mapping[str, Path] | None = None, *, where: str = "Avro file") -> pa.Table:
+    """All records as a table. `select` maps output columns to field paths, such as
+    {"file_path": ("data_file", "file_path")}, and makes reading cheaper; a path that the file does not have gives no
+    column. Records without fields, as the partition of an unpartitioned table, give no column either."""
+    return read(container.parse(data, where=where), select, where=where)
+
+
+def read(
+    parsed: container.Container, select: Mapping[str, Path] | None = None, *, where: str = "Avro file"
+) -> pa.Table:
+    """As `read_table`, for a file that is already parsed."""
+    schema = parsed.schema
+    drop_empty_records(schema)
+    if select is not None:
+        select = {name: path for name, path in select.items() if _has(schema, path)}
+    header = container.header({**parsed.metadata, container.SCHEMA: json.dumps(schema).encode()}, parsed.sync)
+    try:
+        table = _query(header, parsed, select)
+    except Exception as error:
+        raise errors.MetadataError(f"{where} could not be decoded as Avro: {_first_line(error)}.") from error
+    # DataFusion takes a file that it does not see for one without rows.
+    if table.num_rows != parsed.rows:
+        raise errors.MetadataError(f"{where} holds {parsed.rows} records, but {table.num_rows} were decoded.")
+    return table
+
+
+def _query(header: bytes, parsed: container.Container, select: Mapping[str, Path] | None) -> pa.Table:
+    import datafusion
+
+    context = datafusion.SessionContext(
+        datafusion.SessionConfig(
+            {
+                "datafusion.execution.target_partitions": "1",
+                "datafusion.execution.batch_size": "65536",
+            }
+        )
+    )
+    with tempfile.NamedTemporaryFile(suffix=".avro") as file:  # DataFusion reads paths only
+        file.write(header)
+        if len(parsed.starts):
+            file.write(memoryview(parsed.data)[int(parsed.starts[0]) :])
+        file.flush()
+        frame = context.read_avro(file.name)
+        if select is not None:
+            frame = frame.select(*(_column(path).alias(name) for name, path in select.items()))
+        batches = frame.collect()
+        return pa.Table.from_batches(batches, batches[0].schema if batches else frame.schema())
+
+
+def _column(path: Path) -> Any:
+    import datafusion
+
+    column = datafusion.column(f'"{path[0]}"')
+    for name in path[1:]:
+        column = column[name]
+    return column
+
+
+def drop_empty_records(schema: dict[str, Any]) -> None:
+    """Remove fields whose type is a record without fields: they have no bytes, and DataFusion fails on them."""
+    schema["fields"] = [field for field in schema["fields"] if not is_empty_record(field["type"])]
+    for field in schema["fields"]:
+        if isinstance(field["type"], dict) and field["type"].get("type") == "record":
+            drop_empty_records(field["type"])
+
+
+def is_empty_record(kind: Any) -> bool:
+    return isinstance(kind, dict) and kind.get("type") == "record" and not kind["fields"]
+
+
+def _has(schema: Any, path: Path) -> bool:
+    """Whether an Avro schema has a field at the end of the path; an optional record counts as the record."""
+    if not path:
+        return True
+    for kind in schema if isinstance(schema, list) else [schema]:
+        if isinstance(kind, dict):
+            for field in kind.get("fields", ()):
+                if field["name"] == path[0]:
+                    return _has(field["type"], path[1:])
+    return False
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,0 +1,50 @@
+"""One run's identity and surroundings: who it is, what time it is, who listens, who remembers. All of it is given from
+outside, so that the work itself is reproducible."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors, version
+from iceberg_compaction.model import record
+from iceberg_compaction.model.outcome import Event, Outcome
+
+if TYPE_CHECKING:
+    from iceberg_compaction.record.sqlite import RunStore
+
+_log = logging.getLogger(__name__)
+
+
+def _ignore(event: Event) -> None:
+    """Nobody listens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What every step of a run may need to know besides its work."""
+
+    run_id: str
+    clock: Callable[[], int]  # milliseconds since the epoch
+    branch: str = "main"
+    on_event: Callable[[Event], None] = _ignore
+    store: RunStore | None = None
+
+    def remember(self, outcome: Outcome, started_ms: int) -> None:
+        """Keep the outcome. A store that cannot be written must not turn a landed commit into a failure."""
+        if self.store is None:
+            return
+        entry = record.RunRecord(
+            run_id=self.run_id,
+            table=outcome.table,
+            version=version.__version__,
+            started_ms=started_ms,
+            finished_ms=self.clock(),
+            outcome=outcome,
+        )
+        try:
+            self.store.save(entry)
+        except errors.ConfigError as error:
+            _log.warning("This run is not in the history: %s", error)

@@ -1,0 +1,92 @@
+"""The order of work on one table: inventory, plan, rewrite, proof, commit, sweep. Every outside calls these functions.
+What goes wrong with a table is an Outcome; what goes wrong with the request (settings, catalog) is raised."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import tables
+from iceberg_compaction.inspect import health
+from iceberg_compaction.metadata import inventory as inventories
+from iceberg_compaction.model import outcome
+from iceberg_compaction.plan import build
+from iceberg_compaction.workflow import apply
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from pyiceberg.catalog import Catalog
+
+    from iceberg_compaction.execute.engine import Engine
+    from iceberg_compaction.model.plan import Plan
+    from iceberg_compaction.model.policy import Policy
+    from iceberg_compaction.model.table import TableHealth
+    from iceberg_compaction.workflow.run import Run
+
+# Called only when there is something to rewrite, so that a healthy table never starts an engine.
+EngineFactory: TypeAlias = "Callable[[], AbstractContextManager[Engine]]"
+
+# Errors that tell about the table rather than about the request: they end a run with an Outcome. First match counts.
+_TABLE_ERRORS: tuple[tuple[type[errors.CompactionError], outcome.Kind], ...] = (
+    (errors.UnsupportedError, outcome.Kind.UNSUPPORTED),
+    (errors.StalePlanError, outcome.Kind.CONFLICT),
+    (errors.ConflictError, outcome.Kind.CONFLICT),
+    (errors.CommitError, outcome.Kind.FAILED),
+    (errors.ExecuteError, outcome.Kind.FAILED),
+    (errors.MetadataError, outcome.Kind.FAILED),
+)
+
+
+def diagnose(catalog: Catalog, name: str, policy: Policy, *, branch: str = "main") -> TableHealth:
+    """How healthy a table is, from metadata alone. Tables that cannot be rewritten yet still have a health."""
+    inventory = inventories.take_inventory(tables.load_table(catalog, name), name=name, branch=branch)
+    make = build.empty_plan if inventory.unsupported else build.build
+    return health.assess(inventory, make(inventory, policy, plan_id="", now_ms=0))
+
+
+def plan_table(catalog: Catalog, name: str, policy: Policy, run: Run) -> Plan:
+    """What a run would do, and why; pinned to the branch's head. Reads metadata, writes nothing."""
+    run.on_event(outcome.Event(table=name, run_id=run.run_id, stage=outcome.Stage.PLANNING, message="planning"))
+    table = tables.load_table(catalog, name)
+    inventory = inventories.take_inventory(table, name=name, branch=run.branch, where=policy.where)
+    return build.build(inventory, policy, plan_id=f"plan-{run.run_id}", now_ms=run.clock())
+
+
+def apply_plan(catalog: Catalog, plan: Plan, engines: EngineFactory, run: Run) -> outcome.Outcome:
+    """Perform a plan: rewrite, prove, commit. Nothing of it stays behind unless it was committed."""
+    return _remembered(plan.table, run, lambda: _perform(catalog, plan, engines, run))
+
+
+def compact_table(catalog: Catalog, name: str, policy: Policy, engines: EngineFactory, run: Run) -> outcome.Outcome:
+    """Plan and apply in one go: the plan that `plan_table` shows is the plan that is performed."""
+    return _remembered(name, run, lambda: _perform(catalog, plan_table(catalog, name, policy, run), engines, run))
+
+
+def _perform(catalog: Catalog, plan: Plan, engines: EngineFactory, run: Run) -> outcome.Outcome:
+    if plan.empty:
+        return outcome.Outcome(
+            kind=outcome.Kind.HEALTHY,
+            table=plan.table,
+            sentence=plan.sentence,
+            run_id=run.run_id,
+            plan_id=plan.id,
+            strategy=plan.policy.strategy,
+        )
+    table = tables.load_table(catalog, plan.table)
+    with engines() as engine:
+        return apply.apply(table, plan, engine, run)
+
+
+def _remembered(table: str, run: Run, work: Callable[[], outcome.Outcome]) -> outcome.Outcome:
+    started_ms, started = run.clock(), time.monotonic()
+    try:
+        result = work()
+    except tuple(kind for kind, _ in _TABLE_ERRORS) as error:
+        kind = next(kind for cls, kind in _TABLE_ERRORS if isinstance(error, cls))
+        result = outcome.Outcome(kind=kind, table=table, sentence=str(error), run_id=run.run_id)
+    result = result.model_copy(update={"seconds": time.monotonic() - started})
+    run.remember(result, started_ms)
+    return result

@@ -1,5 +1,5 @@
 """Avro object container files, taken apart and put together: header metadata, sync marker and blocks. Records stay
-bytes here; `decode` and `encode` turn them into Arrow columns and back. Damage is a MetadataError, never half a file."""
+bytes here; `decode` and `encode` turn them into Arrow columns and back. Damage is a MetadataError, not half a file."""
 
 from __future__ import annotations
 
@@ -63,11 +63,18 @@ def parse(data: bytes, *, where: str = "Avro file") -> Container:
         if len(sync) != SYNC_SIZE:
             raise ValueError("the header is cut short")
         blocks = np.array(_parse_blocks(data, position + SYNC_SIZE, sync), np.int64).reshape(-1, 3)
-    except (ValueError, IndexError, KeyError) as error:
-        reason = {IndexError: "it is cut short", KeyError: "its header has no schema"}.get(type(error), str(error))
-        raise errors.MetadataError(f"{where} is not a readable Avro object container file: {reason}.") from error
+    except IndexError as error:
+        raise _damaged(where, "it is cut short") from error
+    except KeyError as error:
+        raise _damaged(where, "its header has no schema") from error
+    except ValueError as error:
+        raise _damaged(where, str(error)) from error
     counts, starts, ends = blocks.T
     return Container(metadata=metadata, sync=sync, data=data, counts=counts, starts=starts, ends=ends)
+
+
+def _damaged(where: str, reason: str) -> errors.MetadataError:
+    return errors.MetadataError(f"{where} is not a readable Avro object container file: {reason}.")
 
 
 def _parse_metadata(data: bytes) -> tuple[dict[str, bytes], int]:
@@ -151,7 +158,7 @@ def compressor(codec: str) -> Callable[[Bytes], bytes]:
         compressed: bytes = pa.Codec("zstd").compress(body, asbytes=True)
         return compressed
 
-    known = {"null": bytes, "deflate": deflate, "zstandard": zstandard}
+    known: dict[str, Callable[[Bytes], bytes]] = {"null": bytes, "deflate": deflate, "zstandard": zstandard}
     if codec not in known:
         raise errors.UnsupportedError(f"Writing Avro files with the codec {codec!r} is not supported.")
     return known[codec]

@@ -29,13 +29,8 @@ def read(
     parsed: container.Container, select: Mapping[str, Path] | None = None, *, where: str = "Avro file"
 ) -> pa.Table:
     """As `read_table`, for a file that is already parsed."""
-    schema = parsed.schema
-    drop_empty_records(schema)
-    if select is not None:
-        select = {name: path for name, path in select.items() if _has(schema, path)}
-    header = container.header({**parsed.metadata, container.SCHEMA: json.dumps(schema).encode()}, parsed.sync)
     try:
-        table = _query(header, parsed, select)
+        table = _query(parsed, select)
     except Exception as error:
         raise errors.MetadataError(f"{where} could not be decoded as Avro: {_first_line(error)}.") from error
     # DataFusion takes a file that it does not see for one without rows.
@@ -44,9 +39,11 @@ def read(
     return table
 
 
-def _query(header: bytes, parsed: container.Container, select: Mapping[str, Path] | None) -> pa.Table:
+def _query(parsed: container.Container, select: Mapping[str, Path] | None) -> pa.Table:
     import datafusion
 
+    schema = parsed.schema
+    drop_empty_records(schema)
     context = datafusion.SessionContext(
         datafusion.SessionConfig(
             {
@@ -56,13 +53,14 @@ def _query(header: bytes, parsed: container.Container, select: Mapping[str, Path
         )
     )
     with tempfile.NamedTemporaryFile(suffix=".avro") as file:  # DataFusion reads paths only
-        file.write(header)
+        file.write(container.header({**parsed.metadata, container.SCHEMA: json.dumps(schema).encode()}, parsed.sync))
         if len(parsed.starts):
             file.write(memoryview(parsed.data)[int(parsed.starts[0]) :])
         file.flush()
         frame = context.read_avro(file.name)
         if select is not None:
-            frame = frame.select(*(_column(path).alias(name) for name, path in select.items()))
+            known = {name: path for name, path in select.items() if _has(schema, path)}
+            frame = frame.select(*(_column(path).alias(name) for name, path in known.items()))
         batches = frame.collect()
         return pa.Table.from_batches(batches, batches[0].schema if batches else frame.schema())
 

@@ -3,8 +3,6 @@ the workflow takes, and nothing more."""
 
 from __future__ import annotations
 
-import time
-import uuid
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +13,10 @@ from iceberg_compaction.catalog import connect, tables
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model import policy as policies
 from iceberg_compaction.settings import CatalogSettings
-from iceberg_compaction.workflow import run as runs
 from iceberg_compaction.workflow import tables as work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from pyspark.sql import SparkSession
@@ -28,3 +25,98 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Event, Outcome
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.table import TableHealth
+
+
+class Compactor:
+    """Compacts tables of one catalog by one policy.
+
+        Compactor("prod", strategy=Strategy.SMALL_FILES, target_file_size="1GB").compact_table("db.sales")
+
+    `catalog` is a PyIceberg catalog, its configured name, its URI, or CatalogSettings. `options` takes the names of
+    Iceberg's `rewrite_data_files` (`min-input-files`) or their Python form. Used as a context manager it keeps one
+    Spark session for all its tables; a session that is passed in is used and never stopped.
+    """
+
+    def __init__(
+        self,
+        catalog: Any,
+        strategy: policies.Strategy | str = policies.Strategy.SMALL_FILES,
+        target_file_size: int | str | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        spark: SparkSession | None = None,
+        **more: Any,
+    ) -> None:
+        self.catalog = connect.connect(_settings(catalog)) if isinstance(catalog, str | CatalogSettings) else catalog
+        self._on_event: Callable[[Event], None] | None = more.pop("on_event", None)
+        self._branch: str = more.pop("branch", "main")
+        self._engines = wiring.engine_factory(more.pop("engine", "spark"), session=spark, conf=more.pop("conf", None))
+        self.policy = make_policy(strategy, target_file_size, {**(options or {}), **more})
+        self._open = ExitStack()
+        self._engine: Engine | None = None
+        self._keep = False
+
+    def __enter__(self) -> Compactor:
+        self._keep = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._keep, self._engine = False, None
+        self._open.close()
+
+    def inspect_table(self, name: str) -> TableHealth:
+        """How healthy a table is; reads metadata only."""
+        return work.diagnose(self.catalog, name, self.policy, branch=self._branch)
+
+    def plan_table(self, name: str) -> Plan:
+        """What `compact_table` would do, and why; writes nothing."""
+        return work.plan_table(self.catalog, name, self.policy, self._run())
+
+    def apply(self, plan: Plan) -> Outcome:
+        """Perform a plan made before."""
+        return work.apply_plan(self.catalog, plan, self._engine_for_one, self._run())
+
+    def compact_table(self, name: str) -> Outcome:
+        """Plan, rewrite, prove and commit one table."""
+        return work.compact_table(self.catalog, name, self.policy, self._engine_for_one, self._run())
+
+    def list_tables(self, pattern: str = "*") -> list[str]:
+        """The catalog's tables whose name matches a pattern such as `shop.*`."""
+        return tables.list_tables(self.catalog, pattern)
+
+    def _run(self) -> Any:
+        return wiring.new_run(branch=self._branch, on_event=self._on_event)
+
+    def _engine_for_one(self) -> AbstractContextManager[Engine]:
+        if not self._keep:
+            return self._engines()
+        if self._engine is None:
+            self._engine = self._open.enter_context(self._engines())
+        return nullcontext(self._engine)
+
+
+def _settings(catalog: str | CatalogSettings) -> CatalogSettings:
+    if isinstance(catalog, CatalogSettings):
+        return catalog
+    return CatalogSettings(uri=catalog) if "://" in catalog else CatalogSettings(name=catalog)
+
+
+def make_policy(
+    strategy: policies.Strategy | str, target_file_size: int | str | None, options: Mapping[str, Any]
+) -> policies.Policy:
+    """A policy from arguments and options; unknown names and impossible values in one sentence."""
+    known = {name.replace("_", "-") for name in policies.Policy.model_fields}
+    given = {name.replace("_", "-"): value for name, value in options.items()}
+    if unknown := sorted(given.keys() - known):
+        raise errors.ConfigError(f"Unknown option {', '.join(unknown)}; the options are {', '.join(sorted(known))}.")
+    given["strategy"] = strategy
+    if target_file_size is not None:
+        given["target-file-size-bytes"] = target_file_size
+    try:
+        return policies.Policy.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "options"
+        raise errors.ConfigError(f"Wrong value for {where}: {first['msg']}.") from error

@@ -1,0 +1,68 @@
+"""iceberg-compaction keeps Apache Iceberg tables fast and cheap, and proves that no row was lost or revived.
+
+    from iceberg_compaction import Compactor, Strategy
+    Compactor("prod", strategy=Strategy.SMALL_FILES, target_file_size="1GB").compact_table("db.sales")
+
+Only the names in `__all__` are public. They are loaded when first used, so that the command line starts fast.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from iceberg_compaction.errors import CompactionError
+    from iceberg_compaction.interfaces.library import Compactor
+    from iceberg_compaction.model.outcome import Event, Kind, Outcome, Stage
+    from iceberg_compaction.model.plan import FileGroup, LeftOut, Plan
+    from iceberg_compaction.model.policy import Policy, ProofLevel, Strategy
+    from iceberg_compaction.model.proof import Proof
+    from iceberg_compaction.model.table import TableHealth
+    from iceberg_compaction.settings import CatalogSettings
+    from iceberg_compaction.version import __version__
+
+_HOMES = {
+    "CatalogSettings": "settings",
+    "CompactionError": "errors",
+    "Compactor": "interfaces.library",
+    "Event": "model.outcome",
+    "FileGroup": "model.plan",
+    "Kind": "model.outcome",
+    "LeftOut": "model.plan",
+    "Outcome": "model.outcome",
+    "Plan": "model.plan",
+    "Policy": "model.policy",
+    "Proof": "model.proof",
+    "ProofLevel": "model.policy",
+    "Stage": "model.outcome",
+    "Strategy": "model.policy",
+    "TableHealth": "model.table",
+    "__version__": "version",
+}
+
+__all__ = [
+    "CatalogSettings",
+    "CompactionError",
+    "Compactor",
+    "Event",
+    "FileGroup",
+    "Kind",
+    "LeftOut",
+    "Outcome",
+    "Plan",
+    "Policy",
+    "Proof",
+    "ProofLevel",
+    "Stage",
+    "Strategy",
+    "TableHealth",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

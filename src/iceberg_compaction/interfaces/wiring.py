@@ -1,0 +1,62 @@
+"""The composition root: which engine, which store, which clock and ids. Every outside asks here, so that they all run
+the same thing."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction import errors
+from iceberg_compaction.record.sqlite import RunStore
+from iceberg_compaction.workflow import run as runs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from iceberg_compaction.model.outcome import Event
+    from iceberg_compaction.workflow.tables import EngineFactory
+
+ENGINES = ("spark", "inline")
+
+
+def engine_factory(
+    kind: str = "spark", *, session: SparkSession | None = None, conf: Mapping[str, str] | None = None
+) -> EngineFactory:
+    """How to get an engine when one is needed: Spark (a given session, or one made for the occasion) or this process."""
+    if kind not in ENGINES:
+        raise errors.ConfigError(f"{kind!r} is not an engine; choose one of {', '.join(ENGINES)}.")
+
+    def make() -> Any:
+        if kind == "inline":
+            from iceberg_compaction.execute.inline import InlineEngine
+
+            return nullcontext(InlineEngine())
+        from iceberg_compaction.execute.spark.engine import SparkEngine
+
+        return SparkEngine(session=session, conf=dict(conf or {}))
+
+    return make
+
+
+def new_run(
+    *, branch: str = "main", on_event: Callable[[Event], None] | None = None, store: RunStore | None = None
+) -> runs.Run:
+    """A run with a fresh id and the machine's clock."""
+    told: dict[str, Any] = {} if on_event is None else {"on_event": on_event}
+    return runs.Run(
+        run_id=uuid.uuid4().hex, clock=lambda: time.time_ns() // 1_000_000, branch=branch, store=store, **told
+    )
+
+
+def run_store(path: str | None = None, environ: Mapping[str, str] = os.environ) -> RunStore:
+    """The history of runs: a file given by name, else in the user's state folder."""
+    if path is None:
+        state = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", ".")) / ".local" / "state")
+        path = environ.get("ICEBERG_COMPACTION_STATE") or str(Path(state) / "iceberg-compaction" / "runs.db")
+    return RunStore(Path(path))

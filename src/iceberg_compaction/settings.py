@@ -1,0 +1,81 @@
+"""Which catalog to use, as one typed value. Flags and environment come in, each field documented; only the outsides
+call the loader. Precedence: flag, then environment, then PyIceberg's own configuration, which `catalog.connect` reads
+for a catalog that is given by name alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from iceberg_compaction import errors
+from iceberg_compaction.model.value import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+DEFAULT_NAME = "default"
+
+# Secrets have variables of their own so that they need not stand in a command line, which every user of a machine sees.
+_SECRET_VARIABLES = {"CATALOG_CREDENTIAL": "credential", "CATALOG_TOKEN": "token"}
+
+
+class CatalogSettings(Value):
+    """How to reach one catalog: by URI, by a Spark catalog's configuration, or by name from PyIceberg's own."""
+
+    name: Annotated[
+        str, Field(min_length=1, description="the catalog's name; in a SQL catalog it is part of every table's key")
+    ] = DEFAULT_NAME
+    # A database URI may carry a password, hence no repr.
+    uri: Annotated[str | None, Field(repr=False, description="where the catalog is; PyIceberg's file is not read")] = (
+        None
+    )
+    type: Annotated[str | None, Field(description="rest, sql, hive, glue …; by default the URI's scheme says")] = None
+    warehouse: Annotated[str | None, Field(description="warehouse location or, for REST, identifier")] = None
+    properties: Annotated[dict[str, str], Field(repr=False, description="further PyIceberg catalog properties")] = {}
+    spark_catalog: Annotated[str | None, Field(description="take spark.sql.catalog.NAME.* instead")] = None
+    spark_conf: Annotated[dict[str, str], Field(repr=False, description="laid over spark-defaults.conf")] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogFlags:
+    """What a command line says about the catalog; None or empty where it says nothing. Pairs are `key=value`."""
+
+    name: str | None = None
+    uri: str | None = field(default=None, repr=False)
+    type: str | None = None
+    warehouse: str | None = None
+    properties: Sequence[str] = field(default=(), repr=False)
+    spark_catalog: str | None = None
+    conf: Sequence[str] = field(default=(), repr=False)
+
+
+def load_catalog_settings(flags: CatalogFlags, environ: Mapping[str, str]) -> CatalogSettings:
+    """Flags over environment (`CATALOG_NAME`, `CATALOG_URI`, `CATALOG_TYPE`, `CATALOG_WAREHOUSE`, `CATALOG_CREDENTIAL`,
+    `CATALOG_TOKEN`). A flag that names the catalog itself, `uri` or `spark_catalog`, also puts aside the environment's
+    URI and type: a type belongs to its URI."""
+    if flags.uri and flags.spark_catalog:
+        raise errors.ConfigError("Give either --catalog-uri or --spark-catalog, not both.")
+    chosen_by_flag = bool(flags.uri or flags.spark_catalog)
+    secrets = {key: value for variable, key in _SECRET_VARIABLES.items() if (value := environ.get(variable))}
+    return CatalogSettings(
+        name=flags.name or environ.get("CATALOG_NAME") or DEFAULT_NAME,
+        uri=flags.uri or (None if chosen_by_flag else environ.get("CATALOG_URI") or None),
+        type=flags.type or (None if chosen_by_flag else environ.get("CATALOG_TYPE") or None),
+        warehouse=flags.warehouse or environ.get("CATALOG_WAREHOUSE") or None,
+        properties=secrets | parse_pairs(flags.properties, option="--catalog-property"),
+        spark_catalog=flags.spark_catalog,
+        spark_conf=parse_pairs(flags.conf, option="--conf"),
+    )
+
+
+def parse_pairs(pairs: Iterable[str], *, option: str) -> dict[str, str]:
+    """`key=value` pairs as a dict; later ones win. A pair is never echoed, since it may hold a secret."""
+    parsed = {}
+    for position, pair in enumerate(pairs, start=1):
+        key, separator, value = pair.partition("=")
+        if not separator or not key.strip():
+            raise errors.ConfigError(f"{option} number {position} is not of the form key=value.")
+        parsed[key.strip()] = value.strip()
+    return parsed

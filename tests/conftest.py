@@ -1,0 +1,62 @@
+"""Fixtures shared by all tests: lakes to work on. Servers start once per run, and every test has its own namespace."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.factories import lake as lakes
+from tests.factories import servers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# What a developer has configured on the machine must not leak into a test, nor a test write to a real lake.
+_FOREIGN = ("AWS_", "CATALOG_", "PYICEBERG_")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for variable in [name for name in os.environ if name.startswith(_FOREIGN)]:
+            patch.delenv(variable)
+        patch.setenv("PYICEBERG_HOME", str(tmp_path_factory.mktemp("no-pyiceberg-config")))
+        patch.setenv(
+            "AWS_EC2_METADATA_DISABLED", "true"
+        )  # else the S3 client asks the cloud for credentials, and waits
+        yield
+
+
+@pytest.fixture
+def local_lake(tmp_path: Path) -> Iterator[lakes.Lake]:
+    """SQLite catalog, files in a folder."""
+    lake = lakes.file_lake(tmp_path / "lake")
+    yield lake
+    lakes.close(lake)
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[servers.S3Server]:
+    """SeaweedFS: S3 and Iceberg REST catalog."""
+    with servers.seaweedfs() as server:
+        yield server
+
+
+@pytest.fixture
+def s3_lake(s3_server: servers.S3Server) -> Iterator[lakes.Lake]:
+    """REST catalog, files in S3. Tests that use it carry the marker `server`."""
+    lake = lakes.rest_lake(s3_server, namespace=f"t{uuid.uuid4().hex[:12]}")
+    yield lake
+    lakes.close(lake)
+
+
+@pytest.fixture(params=["file+sqlite", pytest.param("s3+rest", marks=pytest.mark.server)])
+def lake(request: pytest.FixtureRequest) -> lakes.Lake:
+    """The same test on both kinds of lake."""
+    found = request.getfixturevalue("local_lake" if request.param == "file+sqlite" else "s3_lake")
+    assert isinstance(found, lakes.Lake)
+    return found

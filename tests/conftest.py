@@ -7,7 +7,6 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.factories import lake as lakes
 from tests.factories import servers
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pyarrow.compute as pc
-
 from tests.factories import lake as lakes
 
 

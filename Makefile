@@ -1,0 +1,50 @@
+# Everything a person needs, on a fresh machine with Python 3.10 or newer. `make` alone lists the targets.
+# The virtual environment is made on demand and renewed whenever the lock file or pyproject.toml changes.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready
+# Spark needs a JDK: the script finds or installs one, says so on standard error, and prints its home.
+WITH_JAVA := JAVA_HOME="$$(scripts/ensure_java.sh)" && export JAVA_HOME &&
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test interop bench check format lock clean
+
+help: ## list these targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
+		printf '  make %-9s %s\n' "$$name" "$$text"; done
+
+demo: $(READY) ## build a small lake, show its health, compact it through Spark, prove it (KEEP=DIR keeps the lake)
+	@$(WITH_JAVA) $(VENV)/bin/iceberg-compact demo $(if $(KEEP),--keep "$(KEEP)")
+
+test: $(READY) ## run every test but the interop suite (ARGS='-k name' chooses)
+	@$(WITH_JAVA) $(PY) -m pytest -m "not interop" -p no:cacheprovider $(ARGS)
+
+interop: $(READY) ## read and compact our tables with Iceberg Java (jars come from Maven Central)
+	@$(WITH_JAVA) $(PY) -m pytest -m interop -p no:cacheprovider tests/interop $(ARGS)
+
+bench: $(READY) ## run every benchmark and write bench/results/*.json (ARGS=--quick for a short look)
+	@$(WITH_JAVA) $(PY) -m bench.run $(ARGS)
+
+check: $(READY) ## formatting, lint, types, import contracts, spelling
+	@$(PY) -m ruff format --check .
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+	@$(VENV)/bin/lint-imports
+	@$(VENV)/bin/codespell
+
+format: $(READY) ## format the code and apply safe lint fixes
+	@$(PY) -m ruff format .
+	@$(PY) -m ruff check --fix .
+
+lock: ## resolve requirements.lock anew from pyproject.toml (needs uv on the PATH)
+	@scripts/lock.sh
+
+clean: ## remove the virtual environment, caches and build results
+	rm -rf $(VENV) dist artifacts spark-warehouse metastore_db derby.log
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.lock pyproject.toml scripts/make_venv.sh
+	@scripts/make_venv.sh $(VENV)
+	@touch $@

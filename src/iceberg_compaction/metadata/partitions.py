@@ -1,0 +1,178 @@
+"""Partition tuples as canonical JSON text and back. Everything after the manifests compares, groups and ships tuples as
+text: equal tuples are equal strings, keyed by partition field name in spec order, values in Iceberg's single-value JSON
+form. Partition columns come in, a dictionary of texts goes out; only distinct tuples become Python objects."""
+
+from __future__ import annotations
+
+import json
+import math
+import uuid
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg import typedef, types
+from pyiceberg.utils import datetime as iceberg_datetime
+
+from iceberg_compaction import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+
+UNPARTITIONED = "{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """How values of one type are written and read. Python values are PyIceberg's internal ones: numbers of days and
+    microseconds, UUID, Decimal, bytes."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _write_float(value: float) -> Any:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"  # JSON has no such numbers
+
+
+def _time_form(to_text: Callable[[int], str], to_number: Callable[[str], int]) -> _Form:
+    def write(value: int) -> Any:
+        try:
+            return to_text(value)
+        except (OverflowError, ValueError):
+            return value  # beyond the years 1 to 9999 there is no text form; the number itself is exact
+
+    return _Form(write=write, read=lambda value: value if isinstance(value, int) else to_number(value))
+
+
+_PLAIN = _Form(write=_same, read=_same)
+_FLOAT = _Form(write=_write_float, read=float)
+_BINARY = _Form(write=bytes.hex, read=bytes.fromhex)
+_FORMS: dict[type[types.IcebergType], _Form] = {
+    types.FloatType: _FLOAT,
+    types.DoubleType: _FLOAT,
+    types.DecimalType: _Form(write=lambda value: format(value, "f"), read=Decimal),
+    types.DateType: _time_form(iceberg_datetime.to_human_day, iceberg_datetime.date_str_to_days),
+    types.TimeType: _time_form(iceberg_datetime.to_human_time, iceberg_datetime.time_str_to_micros),
+    types.TimestampType: _time_form(iceberg_datetime.to_human_timestamp, iceberg_datetime.timestamp_to_micros),
+    types.TimestamptzType: _time_form(iceberg_datetime.to_human_timestamptz, iceberg_datetime.timestamptz_to_micros),
+    types.UUIDType: _Form(write=str, read=uuid.UUID),
+    types.FixedType: _BINARY,
+    types.BinaryType: _BINARY,
+}
+
+
+def encode(column: pa.ChunkedArray | None, spec: PartitionSpec, schema: Schema, rows: int) -> pa.DictionaryArray:
+    """The `partition` column of a manifest as canonical texts, dictionary<int32, string>. Columns are matched by
+    position, as Avro changes names that it does not like. None: the manifest has no partition fields."""
+    kinds = [field.field_type for field in spec.partition_type(schema).fields]
+    children = [] if column is None else pa.chunked_array(column).combine_chunks().flatten()
+    if len(children) != len(kinds):
+        raise errors.MetadataError(
+            f"Partition spec {spec.spec_id} has {len(kinds)} fields, but the manifest has {len(children)}."
+        )
+    names = [field.name for field in spec.fields]
+    codes, texts = _tuples([_texts(child, kind) for child, kind in zip(children, kinds, strict=True)], names, rows)
+    # Two codes may share a text (NaN has many bit patterns), so the texts are made distinct once more.
+    distinct = pa.array(texts, pa.string()).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(distinct.indices.take(pa.array(codes)), distinct.dictionary)
+
+
+def decode(text: str, spec: PartitionSpec, schema: Schema) -> typedef.Record:
+    """The tuple in PyIceberg's internal values, as DataFile.partition holds it."""
+    values = json.loads(text)
+    fields = spec.partition_type(schema).fields
+    if list(values) != [field.name for field in fields]:
+        raise errors.MetadataError(f"Partition {text} does not belong to partition spec {spec.spec_id}.")
+    return typedef.Record(
+        *(None if (value := values[field.name]) is None else form_of(field.field_type).read(value) for field in fields)
+    )
+
+
+def encode_one(record: Sequence[Any] | typedef.Record, spec: PartitionSpec, schema: Schema) -> str:
+    """The text of one tuple of PyIceberg's internal values."""
+    fields = spec.partition_type(schema).fields
+    values = [
+        None if record[i] is None else form_of(field.field_type).write(record[i]) for i, field in enumerate(fields)
+    ]
+    return _compose([field.name for field in spec.fields], [_dumps(value) for value in values])
+
+
+def path(text: str, spec: PartitionSpec, schema: Schema) -> str:
+    """The tuple as people and directories name it: day=2026-01-31/region=eu; empty for an unpartitioned table."""
+    return spec.partition_to_path(decode(text, spec, schema), schema)
+
+
+def form_of(kind: types.IcebergType) -> _Form:
+    """How values of this type are written and read."""
+    return _FORMS.get(type(kind), _PLAIN)
+
+
+def _tuples(
+    columns: list[tuple[NDArray[np.int64], list[str]]], names: list[str], rows: int
+) -> tuple[NDArray[np.int64], list[str]]:
+    """A number per row that equals another row's where all its codes do, and the text of each number."""
+    codes = np.zeros(rows, np.int64)
+    for column_codes, texts in columns:
+        dense = pa.array(codes * len(texts) + column_codes).dictionary_encode()  # dense again, so it never overflows
+        codes = dense.indices.to_numpy().astype(np.int64)
+    first = np.zeros(int(codes.max()) + 1 if rows else 0, np.int64)
+    first[codes[::-1]] = np.arange(rows)[::-1]
+    parts = [[texts[code] for code in column_codes[first]] for column_codes, texts in columns]
+    return codes, [_compose(names, [part[i] for part in parts]) for i in range(len(first))]
+
+
+def _texts(values: pa.Array, kind: types.IcebergType) -> tuple[NDArray[np.int64], list[str]]:
+    """A code per row and the JSON text of each code; null is the last code."""
+    encoded = _storage(values).dictionary_encode()
+    form = form_of(kind)
+    texts = [_dumps(form.write(value)) for value in _python_values(encoded.dictionary, values.type, kind)]
+    codes = encoded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes, [*texts, "null"]
+
+
+def _storage(values: pa.Array) -> pa.Array:
+    """Times as their numbers, floats as their bits (so that 0.0 and -0.0 stay two values), text in its plain layout."""
+    kind = values.type
+    if pa.types.is_date32(kind):
+        return values.view(pa.int32())
+    if pa.types.is_temporal(kind):
+        return values.view(pa.int64())
+    if pa.types.is_floating(kind):
+        return values.view(pa.int32() if kind.bit_width == 32 else pa.int64())
+    plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary(), pa.null(): pa.string()}
+    return values.cast(plain[kind]) if kind in plain else values
+
+
+def _python_values(distinct: pa.Array, source: pa.DataType, kind: types.IcebergType) -> list[Any]:
+    if pa.types.is_floating(source):
+        return [float(value) for value in distinct.to_numpy().view(f"f{source.bit_width // 8}")]
+    values: list[Any] = distinct.to_pylist()
+    if isinstance(kind, types.UUIDType):
+        return [uuid.UUID(bytes=value) for value in values]
+    if type(kind) not in _FORMS:  # a dropped source column leaves its type unknown, and bytes and decimals are no JSON
+        return [
+            value.hex() if isinstance(value, bytes) else str(value) if isinstance(value, Decimal) else value
+            for value in values
+        ]
+    return values
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _compose(names: list[str], texts: list[str]) -> str:
+    return "{" + ",".join(f"{_dumps(name)}:{text}" for name, text in zip(names, texts, strict=True)) + "}"

@@ -1,0 +1,45 @@
+"""How many files some bytes become and where the writer closes each of them. The planner predicts with it and the
+worker writes with it, so it lives in the vocabulary that both share. Bytes come in, a count or a size goes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from iceberg_compaction.model.policy import Sizes
+
+# How far a written file may end up from its estimate without leaving the range min ... max.
+MARGIN = 1.1
+
+
+def output_count(total: int, sizes: Sizes) -> int:
+    """Iceberg's expected output files: round up, unless the rest is too small for a file of its own and spreading it
+    over the others makes them at most 10 % larger than the target."""
+    if total < sizes.target:
+        return 1
+    whole, rest = divmod(total, sizes.target)
+    if rest > sizes.min:
+        return whole + 1
+    if total // whole < min(1.1 * sizes.target, sizes.write_max):
+        return whole
+    return whole + 1
+
+
+def file_count(total: int, sizes: Sizes) -> int:
+    """Output files that the writer aims for: Iceberg's count, or one fewer where that many equal files would lie below
+    or just above the minimum size. Without this a rewrite makes the small files that the next run finds."""
+    count = output_count(total, sizes)
+    too_small = total < MARGIN * sizes.min * count
+    if count > 1 and too_small and total * MARGIN <= sizes.max * (count - 1):
+        return count - 1
+    return count
+
+
+def roll_size(remaining: int, sizes: Sizes) -> int:
+    """Where to close the output file that now begins, given the estimated output bytes from here to the end of the
+    task. Equal shares leave no small tail; the last file gets room for what the estimate missed. A writer may also ask
+    again while a file grows, with what that file holds so far plus what is still to come."""
+    count = file_count(remaining, sizes)
+    if count == 1:
+        return min(max(sizes.write_max, int(remaining * MARGIN)), sizes.max)
+    return -(-remaining // count)

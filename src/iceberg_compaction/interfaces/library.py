@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Event, Outcome
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.table import TableHealth
+    from iceberg_compaction.workflow.run import Run
 
 
 class Compactor:
@@ -37,21 +38,24 @@ class Compactor:
     Spark session for all its tables; a session that is passed in is used and never stopped.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a front door names what it takes
         self,
         catalog: Any,
         strategy: policies.Strategy | str = policies.Strategy.SMALL_FILES,
         target_file_size: int | str | None = None,
         *,
         options: Mapping[str, Any] | None = None,
+        branch: str = "main",
         spark: SparkSession | None = None,
-        **more: Any,
+        engine: str = "spark",
+        conf: Mapping[str, str] | None = None,
+        on_event: Callable[[Event], None] | None = None,
     ) -> None:
         self.catalog = connect.connect(_settings(catalog)) if isinstance(catalog, str | CatalogSettings) else catalog
-        self._on_event: Callable[[Event], None] | None = more.pop("on_event", None)
-        self._branch: str = more.pop("branch", "main")
-        self._engines = wiring.engine_factory(more.pop("engine", "spark"), session=spark, conf=more.pop("conf", None))
-        self.policy = make_policy(strategy, target_file_size, {**(options or {}), **more})
+        self.policy = make_policy(strategy, target_file_size, options or {})
+        self._branch = branch
+        self._on_event = on_event
+        self._engines = wiring.engine_factory(engine, session=spark, conf=conf)
         self._open = ExitStack()
         self._engine: Engine | None = None
         self._keep = False
@@ -86,7 +90,7 @@ class Compactor:
         """The catalog's tables whose name matches a pattern such as `shop.*`."""
         return tables.list_tables(self.catalog, pattern)
 
-    def _run(self) -> Any:
+    def _run(self) -> Run:
         return wiring.new_run(branch=self._branch, on_event=self._on_event)
 
     def _engine_for_one(self) -> AbstractContextManager[Engine]:

@@ -28,7 +28,7 @@ ENGINES = ("spark", "inline")
 def engine_factory(
     kind: str = "spark", *, session: SparkSession | None = None, conf: Mapping[str, str] | None = None
 ) -> EngineFactory:
-    """How to get an engine when one is needed: Spark (a given session, or one made for the occasion) or this process."""
+    """How to get an engine when one is needed: Spark (a given session, or one of its own) or this process."""
     if kind not in ENGINES:
         raise errors.ConfigError(f"{kind!r} is not an engine; choose one of {', '.join(ENGINES)}.")
 

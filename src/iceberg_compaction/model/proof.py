@@ -61,7 +61,7 @@ class Proof(Value):
         if self.source.rows != self.expected_rows:
             found.append(f"manifests promise {self.expected_rows} rows, {self.source.rows} were read")
         found += _differences("the writer", self.source, self.sink)
-        found += _differences("the footers", self.source, self.footers)
+        found += _count_differences("the footers", self.source, self.footers)
         if self.level is ProofLevel.DEEP:
             found += _differences("storage", self.source, self.stored or Side())
         return tuple(found)
@@ -80,17 +80,29 @@ class Proof(Value):
 
 
 def _differences(where: str, source: Side, other: Side) -> list[str]:
+    """What two full measurements disagree on; a figure that one of them lacks is a disagreement too."""
+    found = _count_differences(where, source, other)
+    columns = [
+        key for key in _keys(source.checksums, other.checksums) if source.checksums.get(key) != other.checksums.get(key)
+    ]
+    if columns:
+        found.append(f"checksums of field ids {columns} differ between the source and {where}")
+    if other.row_checksum != source.row_checksum:
+        found.append(f"the row checksum differs between the source and {where}")
+    if missing := sorted(source.nulls.keys() - other.nulls.keys()):
+        found.append(f"{where} did not count the nulls of field ids {missing}")
+    return found
+
+
+def _count_differences(where: str, source: Side, other: Side) -> list[str]:
+    """Rows and nulls; `other` may know the nulls of some columns only, as footers do."""
     found = []
     if other.rows != source.rows:
         found.append(f"{source.rows} rows were read but {where} got {other.rows}")
-    for name, mine, theirs in (
-        ("nulls", source.nulls, other.nulls),
-        ("checksum", source.checksums, other.checksums),
-    ):
-        # Footers have no checksums, and no null counts where a column's statistics are off.
-        columns = [key for key in sorted(theirs) if theirs[key] != mine.get(key, 0)]
-        if columns:
-            found.append(f"{name} of field ids {columns} differ between the source and {where}")
-    if other.row_checksum is not None and other.row_checksum != source.row_checksum:
-        found.append(f"the row checksum differs between the source and {where}")
+    if columns := [key for key in sorted(other.nulls) if other.nulls[key] != source.nulls.get(key, 0)]:
+        found.append(f"null counts of field ids {columns} differ between the source and {where}")
     return found
+
+
+def _keys(left: dict[int, int], right: dict[int, int]) -> list[int]:
+    return sorted(left.keys() | right.keys())

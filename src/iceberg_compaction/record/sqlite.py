@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.model.record import RunRecord
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _SCHEMA = """
 create table if not exists runs (

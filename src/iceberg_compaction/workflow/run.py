@@ -4,15 +4,16 @@ outside, so that the work itself is reproducible."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors, version
 from iceberg_compaction.model import record
-from iceberg_compaction.model.outcome import Event, Outcome
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iceberg_compaction.model.outcome import Event, Outcome
     from iceberg_compaction.record.sqlite import RunStore
 
 _log = logging.getLogger(__name__)

@@ -4,7 +4,6 @@ What goes wrong with a table is an Outcome; what goes wrong with the request (se
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from iceberg_compaction import errors
@@ -16,6 +15,7 @@ from iceberg_compaction.plan import build
 from iceberg_compaction.workflow import apply
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from pyiceberg.catalog import Catalog

@@ -1,0 +1,134 @@
+"""The vocabulary: sizes as people write them, policies that refuse nonsense, proofs that add up and tell what differs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from iceberg_compaction import errors
+from iceberg_compaction.interfaces import library
+from iceberg_compaction.model import policy as policies
+from iceberg_compaction.model import size
+from iceberg_compaction.model.proof import Proof, Side
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("1GB", 10**9),
+        ("512MiB", 512 * 2**20),
+        ("512Mi", 512 * 2**20),
+        ("1.5 GB", 1_500_000_000),
+        ("17", 17),
+        (17, 17),
+        ("1k", 1000),
+        ("2TiB", 2 * 2**40),
+        ("10 b", 10),
+    ],
+)
+def test_sizes(text: object, count: int) -> None:
+    assert size.parse_size(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "GB", "1XB", "-1", "1 000", None, True, 1.5, -3, "1e9"])
+def test_what_is_no_size_is_told(text: object) -> None:
+    with pytest.raises(errors.ConfigError, match="size"):
+        size.parse_size(text)
+
+
+def test_policy_takes_the_names_of_iceberg_and_of_python() -> None:
+    by_alias = policies.Policy.model_validate({"target-file-size-bytes": "1GB", "min-input-files": "2"})
+    by_name = policies.Policy(target_file_size_bytes=10**9, min_input_files=2)
+    assert by_alias == by_name
+    assert policies.Policy.model_validate_json(by_name.model_dump_json(by_alias=True)) == by_name
+
+
+def test_sizes_are_resolved_in_order() -> None:
+    assert policies.resolve_sizes(policies.Policy(), {}).target == 512 * 2**20
+    from_table = policies.resolve_sizes(policies.Policy(), {"write.target-file-size-bytes": "1000"})
+    assert (from_table.min, from_table.target, from_table.max, from_table.write_max) == (750, 1000, 1800, 1400)
+    assert (
+        policies.resolve_sizes(policies.Policy(target_file_size_bytes=10), {"write.target-file-size-bytes": "9"}).target
+        == 10
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"target-file-size-bytes": 100, "min-file-size-bytes": 100},
+        {"target-file-size-bytes": 100, "max-file-size-bytes": 100},
+        {"target-file-size-bytes": 0},
+        {"min-input-files": 0},
+        {"strategy": "fast"},
+        {"verify": "maybe"},
+        {"surprise": 1},
+    ],
+)
+def test_a_policy_refuses_nonsense(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        policies.Policy.model_validate(wrong)
+
+
+def test_the_library_tells_wrong_options_in_a_sentence() -> None:
+    with pytest.raises(errors.ConfigError, match=r"Unknown option min-files; .*min-input-files"):
+        library.make_policy("small-files", None, {"min_files": 3})
+    with pytest.raises(errors.ConfigError, match=r"Wrong value for target-file-size-bytes: .*'big' is not a size"):
+        library.make_policy("small-files", "big", {})
+
+
+sides = st.builds(
+    Side,
+    rows=st.integers(0, 10**6),
+    nulls=st.dictionaries(st.integers(1, 4), st.integers(0, 100)),
+    checksums=st.dictionaries(st.integers(1, 4), st.integers(0, 2**64 - 1)),
+    row_checksum=st.none() | st.integers(0, 2**64 - 1),
+)
+
+
+@settings(derandomize=True, database=None)
+@given(sides, sides, sides)
+def test_sides_add_up_in_any_order(a: Side, b: Side, c: Side) -> None:
+    assert a + b == b + a
+    assert (a + b) + c == a + (b + c)
+    assert all(0 <= value < 2**64 for value in (a + b).checksums.values())
+
+
+SOURCE = Side(rows=5, nulls={1: 0, 2: 3}, checksums={1: 7, 2: 8}, row_checksum=9)
+FOOTERS = Side(rows=5, nulls={1: 0, 2: 3})
+
+
+def proof(**changed: object) -> Proof:
+    level = policies.ProofLevel.CHECKSUM
+    return Proof(level=level, expected_rows=5, source=SOURCE, sink=SOURCE, footers=FOOTERS).model_copy(update=changed)
+
+
+def test_a_proof_that_holds() -> None:
+    assert proof().failures == ()
+    assert proof().sentence == "Proof (checksum): 5 rows in, 5 rows out, checksum 0000000000000009 equal."
+    assert (proof() + proof()).source.rows == 10
+    assert (proof() + proof()).failures == ()
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"expected_rows": 6}, "manifests promise 6 rows, 5 were read"),
+        ({"sink": SOURCE.model_copy(update={"rows": 4})}, "5 rows were read but the writer got 4"),
+        ({"sink": SOURCE.model_copy(update={"nulls": {1: 1, 2: 3}})}, "null counts of field ids [1] differ"),
+        ({"sink": SOURCE.model_copy(update={"checksums": {1: 7, 2: 9}})}, "checksums of field ids [2] differ"),
+        ({"sink": SOURCE.model_copy(update={"row_checksum": 1})}, "the row checksum differs"),
+        ({"footers": Side(rows=6)}, "5 rows were read but the footers got 6"),
+        ({"level": policies.ProofLevel.DEEP}, "5 rows were read but storage got 0"),
+    ],
+)
+def test_a_proof_that_fails_tells_why(changed: dict[str, object], told: str) -> None:
+    assert any(told in failure for failure in proof(**changed).failures)
+    assert proof(**changed).sentence.startswith("Proof failed")
+
+
+def test_a_sink_that_was_never_measured_is_no_proof() -> None:
+    unmeasured = Side(rows=5)
+    assert proof(sink=unmeasured).failures

@@ -1,0 +1,31 @@
+"""The public list is a promise: a name that comes or goes must be meant."""
+
+from __future__ import annotations
+
+import iceberg_compaction
+
+
+def test_public_names_are_exactly_these() -> None:
+    assert sorted(iceberg_compaction.__all__) == [
+        "CatalogSettings",
+        "CompactionError",
+        "Compactor",
+        "Event",
+        "FileGroup",
+        "Kind",
+        "LeftOut",
+        "Outcome",
+        "Plan",
+        "Policy",
+        "Proof",
+        "ProofLevel",
+        "Stage",
+        "Strategy",
+        "TableHealth",
+        "__version__",
+    ]
+
+
+def test_every_public_name_loads() -> None:
+    for name in iceberg_compaction.__all__:
+        assert getattr(iceberg_compaction, name) is not None

@@ -73,6 +73,23 @@ def parse(data: bytes, *, where: str = "Avro file") -> Container:
     return Container(metadata=metadata, sync=sync, data=data, counts=counts, starts=starts, ends=ends)
 
 
+def only(parsed: Container, keep: NDArray[np.bool_]) -> Container:
+    """The same file with only the chosen blocks."""
+    if keep.all():
+        return parsed
+    view = memoryview(parsed.data)
+    spans = list(zip(parsed.starts[keep].tolist(), parsed.ends[keep].tolist(), strict=True))
+    ends = np.cumsum([end - start for start, end in spans], dtype=np.int64)
+    return Container(
+        metadata=parsed.metadata,
+        sync=parsed.sync,
+        data=b"".join(view[start:end] for start, end in spans),
+        counts=parsed.counts[keep],
+        starts=ends - (parsed.ends - parsed.starts)[keep],
+        ends=ends,
+    )
+
+
 def _damaged(where: str, reason: str) -> errors.MetadataError:
     return errors.MetadataError(f"{where} is not a readable Avro object container file: {reason}.")
 

@@ -1,0 +1,157 @@
+"""Manifests made by a commit: what is known of each, and new ones of added files. Staged files come in; manifests and
+their rows for the manifest list go out. `manifest_rewrite` makes those that lose files."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg import manifest as pyiceberg_manifest
+from pyiceberg.manifest import ManifestFile
+
+from iceberg_compaction import errors
+from iceberg_compaction.metadata import entries
+from iceberg_compaction.metadata.avro import container, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import PartitionFieldSummary
+    from pyiceberg.typedef import TableVersion
+
+    from iceberg_compaction.model.task import StagedFile
+
+UNASSIGNED = -1  # a sequence number that the manifest list fills in
+CODEC_PROPERTY = "write.avro.compression-codec"
+_CODECS = {"gzip": "deflate", "zstd": "zstandard", "uncompressed": "null"}  # Iceberg's names and Avro's
+AVRO_CODECS = frozenset(_CODECS.values())  # those that we write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Files of one status in a manifest."""
+
+    files: int = 0
+    records: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            files=self.files + other.files, records=self.records + other.records, bytes=self.bytes + other.bytes
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewManifest:
+    """A manifest that this commit wrote, as its row in the manifest list needs it."""
+
+    path: str
+    length: int
+    spec_id: int
+    snapshot_id: int
+    added: Counts = Counts()
+    existing: Counts = Counts()
+    deleted: Counts = Counts()
+    min_sequence_number: int | None  # of the live files; None: there are none
+    summaries: list[PartitionFieldSummary] | None
+
+    def to_row(self) -> ManifestFile:
+        """The row, made anew each time: PyIceberg's list writer changes the one that it is given."""
+        return ManifestFile.from_args(
+            manifest_path=self.path,
+            manifest_length=self.length,
+            partition_spec_id=self.spec_id,
+            content=pyiceberg_manifest.ManifestContent.DATA,
+            sequence_number=UNASSIGNED,
+            min_sequence_number=UNASSIGNED if self.min_sequence_number is None else self.min_sequence_number,
+            added_snapshot_id=self.snapshot_id,
+            added_files_count=self.added.files,
+            existing_files_count=self.existing.files,
+            deleted_files_count=self.deleted.files,
+            added_rows_count=self.added.records,
+            existing_rows_count=self.existing.records,
+            deleted_rows_count=self.deleted.records,
+            partitions=self.summaries,
+            key_metadata=None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """What all manifests of one commit share."""
+
+    io: FileIO
+    snapshot_id: int
+    format_version: TableVersion
+    codec: str  # Avro's name
+    new_path: Callable[[], str]
+
+
+def codec(properties: Mapping[str, str]) -> str:
+    """Avro's name of the table's codec for metadata; Iceberg's default where it is one that we cannot write."""
+    return _CODECS.get(properties.get(CODEC_PROPERTY, "gzip").lower(), "deflate")
+
+
+def write_manifest(writing: Writing, files: Sequence[StagedFile], layout: entries.Layout, sequence: int) -> NewManifest:
+    """Write the files, all of one spec, as ADDED entries with `sequence` as their data sequence number."""
+    avro = entries.avro_schema(layout)
+    table = entries.added(files, layout, snapshot_id=writing.snapshot_id, sequence_number=sequence)
+    sync = secrets.token_bytes(container.SYNC_SIZE)
+    header = container.header(_metadata(layout, avro, writing.codec), sync)
+    path = writing.new_path()
+    length = write_bytes(writing.io, path, [header, *encode.blocks(avro, table, writing.codec, sync)])
+    return NewManifest(
+        path=path,
+        length=length,
+        spec_id=layout.spec.spec_id,
+        snapshot_id=writing.snapshot_id,
+        added=Counts(
+            files=len(files),
+            records=sum(file.record_count for file in files),
+            bytes=sum(file.file_size_in_bytes for file in files),
+        ),
+        min_sequence_number=sequence,
+        summaries=pyiceberg_manifest.construct_partition_summaries(
+            layout.spec, layout.schema, entries.tuples(files, layout)
+        ),
+    )
+
+
+def _metadata(layout: entries.Layout, avro: dict[str, object], codec: str) -> dict[str, bytes]:
+    spec_fields = [field.model_dump(by_alias=True, mode="json") for field in layout.spec.fields]
+    told = {
+        "schema": layout.schema.model_dump_json(),
+        "schema-id": str(layout.schema.schema_id),
+        "partition-spec": json.dumps(spec_fields),
+        "partition-spec-id": str(layout.spec.spec_id),
+        "format-version": str(layout.format_version),
+        **({"content": "data"} if layout.format_version > 1 else {}),
+        container.SCHEMA: json.dumps(avro),
+        container.CODEC: codec,
+    }
+    return {key: value.encode() for key, value in told.items()}
+
+
+def read_bytes(io: FileIO, path: str) -> bytes:
+    """A manifest in full."""
+    try:
+        with io.new_input(path).open() as stream:
+            return stream.read()
+    except FileNotFoundError as error:
+        raise errors.MetadataError(f"Manifest {path} is missing: the table's metadata is damaged.") from error
+    except OSError as error:
+        raise errors.MetadataError(f"Manifest {path} could not be read: {error}.") from error
+
+
+def write_bytes(io: FileIO, path: str, parts: Sequence[bytes]) -> int:
+    """Write a manifest; its length."""
+    try:
+        with io.new_output(path).create() as stream:
+            for part in parts:
+                stream.write(part)
+    except OSError as error:
+        raise errors.CommitError(f"Manifest {path} could not be written: {error}.") from error
+    return sum(map(len, parts))

@@ -1,0 +1,136 @@
+"""Settings become a PyIceberg catalog: by URI, by Spark's configuration, or by name from PyIceberg's own. A URI stands
+for itself: PyIceberg's configuration of a catalog that happens to have the same name is not read, lest its credentials
+go to another server. Raises ConfigError, UnreachableError or UnauthorizedError in one sentence."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction import errors
+from iceberg_compaction import settings as catalog_settings
+from iceberg_compaction.catalog import redact, spark_conf, sql, translate
+from iceberg_compaction.catalog import uri as uris
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyiceberg.catalog import Catalog
+
+    from iceberg_compaction.settings import CatalogSettings
+
+_EXTRAS = {"hive": "hive", "glue": "glue", "sql": "postgres"}
+
+
+def connect(settings: CatalogSettings, environ: Mapping[str, str] | None = None) -> Catalog:
+    """The catalog, ready to use."""
+    name, properties = resolve(settings, os.environ if environ is None else environ)
+    return _open(name, properties)
+
+
+def resolve(settings: CatalogSettings, environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """The name and PyIceberg properties that settings stand for, with `type` always set."""
+    if settings.spark_catalog:
+        settings = spark_conf.read_settings(settings, environ)
+    given = dict(settings.properties) | ({"warehouse": settings.warehouse} if settings.warehouse else {})
+    if settings.uri:
+        name, properties = settings.name, uris.properties_of(settings.uri, settings.type) | given
+    else:
+        name, properties = _configured(settings, given)
+    return name, uris.with_region(properties, environ)
+
+
+def _configured(settings: CatalogSettings, given: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    """A catalog from PyIceberg's configuration, settings laid over it."""
+    from pyiceberg.utils.config import Config, merge_config
+
+    with translate.border("PyIceberg's configuration"):
+        config = Config()  # read now: PyIceberg's own copy is as old as its import
+        name = settings.name
+        if name == catalog_settings.DEFAULT_NAME and config.get_catalog_config(name) is None:
+            name = config.get_default_catalog_name()
+        found = config.get_catalog_config(name)
+        known = sorted(config.get_known_catalogs())
+    if found is None and settings.type is None:
+        raise errors.ConfigError(_not_configured(name, known))
+    properties: dict[str, Any] = dict(merge_config(found or {}, dict(given)))
+    if settings.type:
+        properties["type"] = settings.type
+    if "py-catalog-impl" in properties:
+        return name, properties
+    if "type" in properties:
+        return name, properties | {"type": uris.catalog_type(str(properties["type"]))}
+    return name, uris.properties_of(str(properties.get("uri", "")), None) | properties
+
+
+def _not_configured(name: str, known: list[str]) -> str:
+    told = f"configured are {', '.join(known)}" if known else "none is configured there"
+    return (
+        f'No catalog called "{name}" is in PyIceberg\'s configuration ({told}); '
+        "give --catalog-uri, --spark-catalog or CATALOG_URI."
+    )
+
+
+def _open(name: str, properties: dict[str, Any]) -> Catalog:
+    from pyiceberg.exceptions import NotInstalledError
+
+    where = properties.get("uri")
+    at = f" at {redact.redact_text(str(where))}" if where else ""
+    with translate.border(f'the catalog "{name}"{at}', redact.secrets_of(properties)):
+        try:
+            return _load(name, properties)
+        except (NotInstalledError, ImportError) as error:
+            raise errors.ConfigError(_missing_driver(properties, error)) from error
+
+
+def _load(name: str, properties: dict[str, Any]) -> Catalog:
+    from pyiceberg import catalog as catalogs
+
+    if "py-catalog-impl" in properties:
+        return catalogs.load_catalog(name, **properties)
+    kind = catalogs.CatalogType(properties["type"])
+    if kind in (catalogs.CatalogType.REST, catalogs.CatalogType.HIVE, catalogs.CatalogType.SQL):
+        _need_uri(name, properties)
+    if kind is catalogs.CatalogType.REST:
+        from iceberg_compaction.catalog import rest
+
+        return rest.TimedRestCatalog(name, **_with_token_uri(properties))
+    if kind is catalogs.CatalogType.SQL:
+        return _load_sql(name, properties)
+    return catalogs.AVAILABLE_CATALOGS[kind](name, properties)
+
+
+def _load_sql(name: str, properties: dict[str, Any]) -> Catalog:
+    from pyiceberg.catalog import sql as pyiceberg_sql
+
+    sql.check_database_exists(str(properties["uri"]))
+    catalog = pyiceberg_sql.SqlCatalog(name, **{"init_catalog_tables": "false"} | properties)
+    try:
+        sql.check_holds_catalog(catalog)
+    except BaseException:
+        catalog.close()
+        raise
+    return catalog
+
+
+def _need_uri(name: str, properties: Mapping[str, Any]) -> None:
+    if not properties.get("uri"):
+        raise errors.ConfigError(f'The {properties["type"]} catalog "{name}" has no URI; give --catalog-uri.')
+
+
+def _with_token_uri(properties: dict[str, Any]) -> dict[str, Any]:
+    """PyIceberg's own default for where tokens come from, said aloud: left unsaid it warns in every run."""
+    if not properties.get("credential") or "oauth2-server-uri" in properties:
+        return properties
+    return properties | {"oauth2-server-uri": str(properties["uri"]).rstrip("/") + "/v1/oauth/tokens"}
+
+
+def _missing_driver(properties: Mapping[str, Any], error: BaseException) -> str:
+    kind = str(properties.get("type"))
+    cause = error.__cause__ or error
+    module = getattr(cause, "name", None)
+    # SigV4 signing of REST requests wants boto3, which the glue extra brings.
+    extra = "glue" if module == "boto3" else _EXTRAS.get(kind)
+    missing = f" ({module})" if module else ""
+    package = f"iceberg-compaction[{extra}]" if extra else f"pyiceberg[{kind}]"
+    return f"The {kind} catalog needs a driver that is not installed{missing}: pip install '{package}'."

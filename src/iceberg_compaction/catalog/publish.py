@@ -1,0 +1,93 @@
+"""The one place where a table changes: the catalog's compare-and-set. Requirements and updates go in; out comes
+nothing, or a CommitError that says whether the commit surely did not land. Files may be deleted on that word alone, so
+whatever is not known to have failed counts as unknown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import redact, tables, translate
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+# PostgreSQL rolled the transaction back: serialization failure, deadlock.
+_ROLLED_BACK = frozenset({"40001", "40P01"})
+
+
+def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]) -> None:
+    """Commit updates if the requirements hold. Raises ConflictError (surely not landed, try again on fresh metadata),
+    CommitError (surely not landed, trying again will not help) or StateUnknownError (may have landed)."""
+    secrets = redact.secrets_of(table.catalog.properties)
+    try:
+        table.catalog.commit_table(table, requirements, updates)
+    except Exception as error:  # noqa: BLE001 - an error of any kind leaves the state unknown
+        translated = _verdict(error, table, translate.sentence_of(error, secrets))
+        raise translated from translate.safe_cause(error, secrets)
+
+
+def reload(table: Table) -> Table:
+    """The table as the catalog has it now."""
+    return tables.load_table(table.catalog, ".".join(table.name()))
+
+
+def _verdict(error: Exception, table: Table, said: str) -> errors.CommitError:
+    from pyiceberg import exceptions
+
+    name = ".".join(table.name())
+    match error:
+        case exceptions.CommitFailedException():
+            return errors.ConflictError(f"{name} was changed by somebody else: {said}.")
+        case exceptions.TooManyRequestsError():
+            return errors.ConflictError(f"The catalog is too busy to commit to {name}: {said}.")
+    if _refused(translate.http_status(error)):
+        return errors.CommitError(f"The catalog refused the commit to {name}: {said}; the table is unchanged.")
+    if _never_connected(error):
+        return errors.CommitError(f"The catalog could not be reached for the commit to {name}: {said}.")
+    return _sql_verdict(error, table, name, said) or errors.StateUnknownError(
+        f"The catalog did not say whether the commit to {name} landed ({said}); nothing was deleted, look at the table."
+    )
+
+
+def _refused(status: int | None) -> bool:
+    """Whether the server looked at the request and said no. 408 is a timeout, 429 comes before."""
+    return status is not None and 400 <= status < 500 and status != 408
+
+
+def _never_connected(error: Exception) -> bool:
+    """Whether requests failed before anything was sent."""
+    import requests
+    import urllib3
+
+    if not isinstance(error, requests.ConnectionError):
+        return False
+    reason: Any = getattr(error.args[0], "reason", None) if error.args else None
+    return isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError)
+
+
+def _sql_verdict(error: Exception, table: Table, name: str, said: str) -> errors.CommitError | None:
+    """A SQL catalog writes the metadata file, then swaps one row in one transaction."""
+    from pyiceberg.catalog.sql import SqlCatalog
+    from sqlalchemy.exc import DBAPIError
+
+    if not isinstance(table.catalog, SqlCatalog):
+        return None
+    if isinstance(error, DBAPIError):
+        # A busy SQLite refuses the lock before it writes; the session then rolls back.
+        if "database is locked" in said or getattr(error.orig, "sqlstate", None) in _ROLLED_BACK:
+            return errors.ConflictError(f"The catalog's database was busy with another commit than that to {name}.")
+        if getattr(error.orig, "pgcode", None) in _ROLLED_BACK:
+            return errors.ConflictError(f"The catalog's database rolled back the commit to {name}: {said}.")
+        if "readonly database" in said:
+            return errors.CommitError(f"The catalog's database is read-only; {name} is unchanged.")
+        return None
+    if isinstance(error, OSError) and not _is_network(error):
+        return errors.CommitError(f"The new metadata of {name} could not be written: {said}; the table is unchanged.")
+    return None
+
+
+def _is_network(error: OSError) -> bool:
+    """Errors that a database driver, too, could raise; a file store's are plain."""
+    return isinstance(error, ConnectionError | TimeoutError) or not type(error).__module__.startswith("builtins")

@@ -3,6 +3,7 @@ the workflow takes, and nothing more."""
 
 from __future__ import annotations
 
+import difflib
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -114,7 +115,11 @@ def make_policy(
     known = {name.replace("_", "-") for name in policies.Policy.model_fields}
     given = {name.replace("_", "-"): value for name, value in options.items()}
     if unknown := sorted(given.keys() - known):
-        raise errors.ConfigError(f"Unknown option {', '.join(unknown)}; the options are {', '.join(sorted(known))}.")
+        near = difflib.get_close_matches(unknown[0], known, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        raise errors.ConfigError(
+            f"Unknown option {', '.join(unknown)}{hint}; the options are {', '.join(sorted(known))}."
+        )
     given["strategy"] = strategy
     if target_file_size is not None:
         given["target-file-size-bytes"] = target_file_size

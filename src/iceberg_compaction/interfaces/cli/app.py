@@ -1,0 +1,68 @@
+"""The application: its verbs, and the rule that flags without a verb mean `run`, which is how a scheduler calls it.
+Verbs import what they need when they are called, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from iceberg_compaction.interfaces.cli.demo import demo
+from iceberg_compaction.interfaces.cli.doctor import doctor
+from iceberg_compaction.interfaces.cli.history import history
+from iceberg_compaction.interfaces.cli.plan import plan
+from iceberg_compaction.interfaces.cli.run import run
+from iceberg_compaction.version import __version__
+
+_OWN_FLAGS = ("--help", "-h", "--version", "--install-completion", "--show-completion")
+
+
+class _RunByDefault(TyperGroup):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0].startswith("-") and args[0] not in _OWN_FLAGS:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_RunByDefault,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+for _verb in (doctor, plan, run, history, demo):
+    app.command()(_verb)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"iceberg-compact {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def iceberg_compact(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Keeps Apache Iceberg tables fast and cheap, and proves that no row was lost or revived.
+
+    Without a verb it runs: iceberg-compact --catalog-uri=URI --table=NAME --strategy=small-files
+
+    Exit codes: 0 done or nothing to do, 1 failed, 2 wrong usage, 3 sick (doctor --exit-code), 130 cancelled.
+    """
+
+
+@app.command("version")
+def show_version() -> None:
+    """Show the version."""
+    _version(True)
+
+
+def main() -> None:
+    """The entry point of the command `iceberg-compact`."""
+    app(prog_name="iceberg-compact", args=sys.argv[1:])

@@ -1,0 +1,69 @@
+"""Compacting tables under a person's eyes: one engine for all of them, progress on standard error, Ctrl-C as a cancel.
+`run` and `demo` share it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction import errors
+from iceberg_compaction.interfaces import wiring
+from iceberg_compaction.interfaces.cli import interrupt, progress
+from iceberg_compaction.model.outcome import Kind, Outcome
+from iceberg_compaction.workflow import tables
+
+if TYPE_CHECKING:
+    from iceberg_compaction.execute.engine import Engine
+    from iceberg_compaction.interfaces.cli.options import ConsoleOptions
+    from iceberg_compaction.interfaces.cli.request import Targets
+    from iceberg_compaction.model.outcome import Event
+    from iceberg_compaction.model.policy import Policy
+    from iceberg_compaction.record.sqlite import RunStore
+    from iceberg_compaction.workflow.tables import EngineFactory
+
+
+class Session:
+    """Entered before the work begins and left when it has ended, however it ended."""
+
+    def __init__(self, engines: EngineFactory, store: RunStore, console: ConsoleOptions) -> None:
+        self._interrupts = interrupt.Interrupts()
+        self._engines = self._interrupts.watch(engines)
+        self._store = store
+        self._console = console
+        self._open = ExitStack()
+        self._engine: Engine | None = None
+
+    def __enter__(self) -> Session:
+        self._open.enter_context(self._interrupts.listening())
+        return self
+
+    def __exit__(self, *what: object) -> None:
+        self._open.close()
+
+    def compact(self, catalog: Any, targets: Targets, policy: Policy, *, branch: str = "main") -> list[Outcome]:
+        """Every table in turn. One that cannot be compacted does not stop the rest, unless it is the only one."""
+        found = []
+        with progress.progress(self._console) as shown:
+
+            def on_event(event: Event) -> None:
+                self._interrupts.on_event(event)
+                shown.on_event(event)
+
+            for name in targets.names:
+                self._interrupts.check()
+                run = wiring.new_run(branch=branch, on_event=on_event, store=self._store)
+                try:
+                    found.append(tables.compact_table(catalog, name, policy, self._one_engine, run))
+                except (errors.ConfigError, errors.CancelledError):
+                    raise
+                except errors.CompactionError as error:
+                    if targets.single:
+                        raise
+                    found.append(Outcome(kind=Kind.FAILED, table=name, sentence=str(error), run_id=run.run_id))
+        return found
+
+    def _one_engine(self) -> AbstractContextManager[Engine]:
+        """The engine of all tables, started by the first that needs it."""
+        if self._engine is None:
+            self._engine = self._open.enter_context(self._engines())
+        return nullcontext(self._engine)

@@ -1,0 +1,62 @@
+"""How a command ends: the one table from error to exit code, and the one sentence on standard error. A traceback is for
+developers, so it is a debug log."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from iceberg_compaction import errors
+from iceberg_compaction.interfaces.cli import logs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DONE, FAILED, USAGE, SICK, CANCELLED = 0, 1, 2, 3, 130
+
+# The first class that fits counts.
+_CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (errors.ConfigError, USAGE),
+    (errors.CancelledError, CANCELLED),
+    (KeyboardInterrupt, CANCELLED),
+    (BaseException, FAILED),
+)
+
+_log = logging.getLogger(__name__)
+
+
+def code_of(error: BaseException) -> int:
+    """The exit code for an error."""
+    return next(code for kind, code in _CODES if isinstance(error, kind))
+
+
+def complain(error: BaseException) -> None:
+    """Say what went wrong in one sentence, never with a secret in it."""
+    if isinstance(error, KeyboardInterrupt):
+        said = "Cancelled; nothing was committed and nothing is left behind."
+    elif isinstance(error, errors.CompactionError):
+        said = str(error)
+    else:
+        said = f"Unexpected {type(error).__name__}: {error} (this is a defect; -vv shows where)"
+    sys.stderr.write(logs.redact(f"error: {said}") + "\n")
+    _log.debug("where it happened", exc_info=error)
+
+
+def reported(verb: Callable[..., None]) -> Callable[..., None]:
+    """The verb, with every error turned into its sentence and exit code."""
+
+    @functools.wraps(verb)
+    def call(*args: Any, **values: Any) -> None:
+        try:
+            verb(*args, **values)
+        except typer.Exit:
+            raise
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 nothing is above this but the shell
+            complain(error)
+            raise typer.Exit(code_of(error)) from None
+
+    return call

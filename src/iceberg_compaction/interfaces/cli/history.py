@@ -1,0 +1,33 @@
+"""`iceberg-compact history`: past runs, from the run store."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from iceberg_compaction.interfaces.cli import exits, options, spread
+
+
+@exits.reported
+@spread.spread
+def history(
+    console: options.ConsoleOptions,
+    table: Annotated[str | None, typer.Option("--table", "-t", metavar="NAME", help="Runs of this table only.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many runs.")] = 20,
+    state: options.State = None,
+) -> None:
+    """Show past runs, the newest first.
+
+    Examples:
+
+        iceberg-compact history
+
+        iceberg-compact history --table shop.events --limit 5 --output json
+    """
+    from iceberg_compaction.interfaces import wiring
+    from iceberg_compaction.interfaces.cli import logs, output
+
+    logs.configure(console)
+    store = wiring.run_store(str(state) if state else None)
+    output.output(console.output).history(store.history(table=table, limit=limit))

@@ -1,0 +1,166 @@
+"""The flags that verbs share, as groups: catalog, tables, policy, engine, console. No heavy import here: this module is
+loaded for `--help`. Values stay text where the policy itself checks them, so that a rule is written once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+_CATALOG, _POLICY, _CONSOLE = "Catalog", "What to rewrite", "Console"
+
+
+class Format(str, Enum):
+    """How results are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogOptions:
+    """Which catalog; CATALOG_NAME, _URI, _TYPE, _WAREHOUSE, _CREDENTIAL and _TOKEN of the environment count too."""
+
+    catalog_name: Annotated[
+        str | None,
+        typer.Option(
+            help="Name in PyIceberg's configuration, or the catalog's own; default: default.", rich_help_panel=_CATALOG
+        ),
+    ] = None
+    catalog_uri: Annotated[
+        str | None,
+        typer.Option(help="http(s)://, sqlite:///, postgresql://, thrift:// or glue://.", rich_help_panel=_CATALOG),
+    ] = field(default=None, repr=False)
+    catalog_type: Annotated[
+        str | None, typer.Option(help="rest, sql, hive, glue; by default the URI says.", rich_help_panel=_CATALOG)
+    ] = None
+    warehouse: Annotated[str | None, typer.Option(help="Warehouse location or name.", rich_help_panel=_CATALOG)] = None
+    catalog_property: Annotated[
+        list[str] | None,
+        typer.Option(metavar="K=V", help="A further catalog property; repeatable.", rich_help_panel=_CATALOG),
+    ] = field(default=None, repr=False)
+    spark_catalog: Annotated[
+        str | None,
+        typer.Option(help="Take the catalog from spark.sql.catalog.NAME.*", metavar="NAME", rich_help_panel=_CATALOG),
+    ] = None
+    conf: Annotated[
+        list[str] | None,
+        typer.Option(metavar="K=V", help="A Spark setting; repeatable.", rich_help_panel=_CATALOG),
+    ] = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOptions:
+    """What to rewrite, under the names of Iceberg's rewrite_data_files."""
+
+    strategy: Annotated[str, typer.Option(metavar="NAME", help="small-files or full.", rich_help_panel=_POLICY)] = (
+        "small-files"
+    )
+    target_file_size_bytes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Size of new files, such as 512MB; default: the table's own setting. Also --target-file-size.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
+    target_file_size: Annotated[str | None, typer.Option(hidden=True)] = None
+    min_file_size_bytes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Smaller files are candidates; default 0.75 x target.", rich_help_panel=_POLICY
+        ),
+    ] = None
+    max_file_size_bytes: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Larger files are split; default 1.8 x target.", rich_help_panel=_POLICY),
+    ] = None
+    min_input_files: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Files that make a group worth rewriting; default 5.", rich_help_panel=_POLICY),
+    ] = None
+    max_file_group_size_bytes: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Bytes that one group may hold; default 100GiB.", rich_help_panel=_POLICY),
+    ] = None
+    max_file_group_input_files: Annotated[
+        str | None, typer.Option(metavar="N", help="Files that one group may hold.", rich_help_panel=_POLICY)
+    ] = None
+    max_files_to_rewrite: Annotated[
+        str | None, typer.Option(metavar="N", help="Stop adding groups after N input files.", rich_help_panel=_POLICY)
+    ] = None
+    rewrite_all: Annotated[
+        bool | None,
+        typer.Option("--rewrite-all", help="Rewrite every file, whatever its size.", rich_help_panel=_POLICY),
+    ] = None
+    rewrite_job_order: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ORDER", help="none, bytes-asc, bytes-desc, files-asc or files-desc.", rich_help_panel=_POLICY
+        ),
+    ] = None
+    where: Annotated[
+        str | None,
+        typer.Option(metavar="FILTER", help="Only files that may hold matching rows.", rich_help_panel=_POLICY),
+    ] = None
+    verify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LEVEL", help="Proof: counts, checksum or deep; default checksum.", rich_help_panel=_POLICY
+        ),
+    ] = None
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="K=V", help="Any of the above by its name; repeatable.", rich_help_panel=_POLICY),
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """The flags that were used, by option name."""
+        found = {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name != "option"}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleOptions:
+    """What is shown: data goes to standard output, everything else to standard error."""
+
+    output: Annotated[
+        Format, typer.Option("--output", "-o", help="Print a table or JSON.", rich_help_panel=_CONSOLE)
+    ] = Format.TABLE
+    verbose: Annotated[
+        int,
+        typer.Option("--verbose", "-v", count=True, help="More logs; -vv also tracebacks.", rich_help_panel=_CONSOLE),
+    ] = 0
+    log_level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error.", rich_help_panel=_CONSOLE)
+    ] = None
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Errors and results only.", rich_help_panel=_CONSOLE)] = (
+        False
+    )
+    progress: Annotated[bool, typer.Option(help="Show progress on standard error.", rich_help_panel=_CONSOLE)] = True
+
+
+# Flags that stand alone in several verbs.
+Tables = Annotated[
+    list[str],
+    typer.Option("--table", "-t", metavar="NAME", help="A table, or a pattern such as 'shop.*'; repeatable."),
+]
+Branch = Annotated[str, typer.Option(help="The branch to work on.")]
+Engine = Annotated[str, typer.Option(metavar="spark|inline", help="Where files are rewritten.")]
+Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the plan to this file, as JSON.")]
+State = Annotated[
+    Path | None,
+    typer.Option("--state", metavar="FILE", envvar="ICEBERG_COMPACTION_STATE", help="The history of runs."),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How a run is performed and remembered."""
+
+    branch: Branch = "main"
+    engine: Engine = "spark"
+    state: State = None

@@ -1,0 +1,92 @@
+"""What a command found, printed on standard output: as JSON for programs or as tables for people. Commands compute and
+hand over values; only this module and `tables` know how they look."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Protocol
+
+from iceberg_compaction.interfaces.cli.options import Format
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console, RenderableType
+
+    from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.model.plan import Plan
+    from iceberg_compaction.model.record import RunRecord
+    from iceberg_compaction.model.table import TableHealth
+    from iceberg_compaction.model.value import Value
+
+
+class Output(Protocol):
+    """One method for each kind of result. `single`: the user named exactly one table."""
+
+    def health(self, found: Sequence[TableHealth], *, single: bool) -> None: ...
+    def plans(self, found: Sequence[Plan], *, single: bool) -> None: ...
+    def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
+    def history(self, found: Sequence[RunRecord]) -> None: ...
+
+
+def output(chosen: Format) -> Output:
+    """The printer for a format."""
+    return JsonOutput() if chosen is Format.JSON else TableOutput()
+
+
+class JsonOutput:
+    """One JSON document: an object for one table, a list for several."""
+
+    def health(self, found: Sequence[TableHealth], *, single: bool) -> None:
+        self._write(found, single)
+
+    def plans(self, found: Sequence[Plan], *, single: bool) -> None:
+        self._write(found, single)
+
+    def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
+        self._write(found, single)
+
+    def history(self, found: Sequence[RunRecord]) -> None:
+        self._write(found, False)
+
+    def _write(self, found: Sequence[Value], single: bool) -> None:
+        values = [value.model_dump(mode="json") for value in found]
+        sys.stdout.write(json.dumps(values[0] if single and values else values, indent=2, ensure_ascii=False) + "\n")
+
+
+class TableOutput:
+    """Tables and sentences for people."""
+
+    def health(self, found: Sequence[TableHealth], *, single: bool) -> None:
+        from iceberg_compaction.interfaces.cli import tables
+
+        self._show(tables.health_overview(found), *(tables.health_details(found[0]) if single and found else ()))
+
+    def plans(self, found: Sequence[Plan], *, single: bool) -> None:
+        from iceberg_compaction.interfaces.cli import tables
+
+        for plan in found:
+            self._show(*tables.plan_story(plan))
+
+    def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
+        from iceberg_compaction.interfaces.cli import tables
+
+        self._show(tables.outcome_overview(found), *tables.outcome_sentences(found))
+
+    def history(self, found: Sequence[RunRecord]) -> None:
+        from iceberg_compaction.interfaces.cli import tables
+
+        self._show(tables.history(found))
+
+    def _show(self, *things: RenderableType) -> None:
+        out = console()
+        for thing in things:
+            out.print(thing)
+
+
+def console() -> Console:
+    """Standard output for people; outside a terminal wide enough that no column is cut."""
+    from rich.console import Console
+
+    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=160)

@@ -1,0 +1,68 @@
+"""`iceberg-compact plan`: what a run would do, and why; written to a file on request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from iceberg_compaction.interfaces.cli import exits, options, spread
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@exits.reported
+@spread.spread
+def plan(
+    table: options.Tables,
+    catalog: options.CatalogOptions,
+    policy: options.PolicyOptions,
+    console: options.ConsoleOptions,
+    branch: options.Branch = "main",
+    out: options.Out = None,
+) -> None:
+    """Show what a run would rewrite, why, and what it would leave alone. Writes nothing to the table.
+
+    Examples:
+
+        iceberg-compact plan --catalog-uri sqlite:///lake/catalog.db --table shop.events
+
+        iceberg-compact plan --table shop.events --strategy full --target-file-size 1GB --out plan.json
+
+        iceberg-compact plan --table shop.events --where "day >= '2026-01-01'" --output json
+    """
+    from iceberg_compaction import errors
+    from iceberg_compaction.interfaces import wiring
+    from iceberg_compaction.interfaces.cli import logs, output, request
+    from iceberg_compaction.workflow import tables as work
+
+    logs.configure(console)
+    chosen = request.make_policy(policy)
+    opened = request.open_catalog(catalog)
+    targets = request.find_targets(opened, table)
+    if out is not None and len(targets.names) != 1:
+        raise errors.ConfigError(f"--out takes one table's plan, but {len(targets.names)} tables are meant.")
+    found, broken = [], False
+    for name in targets.names:
+        try:
+            found.append(work.plan_table(opened, name, chosen, wiring.new_run(branch=branch)))
+        except errors.CompactionError as error:
+            if targets.single or isinstance(error, errors.ConfigError):
+                raise
+            broken = True
+            exits.complain(error)
+    if out is not None and found:
+        _write(out, found[0].model_dump_json(indent=2))
+    output.output(console.output).plans(found, single=targets.single)
+    if broken:
+        raise typer.Exit(exits.FAILED)
+
+
+def _write(path: Path, text: str) -> None:
+    from iceberg_compaction import errors
+
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise errors.ConfigError(f"The plan cannot be written to {path}: {error.strerror}.") from error

@@ -1,0 +1,42 @@
+"""`iceberg-compact run`: plan, rewrite, prove and commit; one table or many. What happens when no verb is given."""
+
+from __future__ import annotations
+
+import typer
+
+from iceberg_compaction.interfaces.cli import exits, options, spread
+
+
+@exits.reported
+@spread.spread
+def run(
+    table: options.Tables,
+    catalog: options.CatalogOptions,
+    policy: options.PolicyOptions,
+    console: options.ConsoleOptions,
+    how: options.RunOptions,
+) -> None:
+    """Compact tables: plan, rewrite on Spark, prove that no row changed, commit.
+
+    Examples:
+
+        iceberg-compact --catalog-uri sqlite:///lake/catalog.db --table shop.events --strategy small-files
+
+        iceberg-compact run --table 'shop.*' --strategy full --target-file-size 1GB --output json
+
+        iceberg-compact run --table shop.events --where "at >= '2026-01-01T00:00:00'" --verify deep
+    """
+    from iceberg_compaction.interfaces import wiring
+    from iceberg_compaction.interfaces.cli import compact, logs, output, request
+
+    logs.configure(console)
+    chosen = request.make_policy(policy)
+    engines = wiring.engine_factory(how.engine, conf=request.spark_conf(catalog))
+    store = wiring.run_store(str(how.state) if how.state else None)
+    with compact.Session(engines, store, console) as session:
+        opened = request.open_catalog(catalog)
+        targets = request.find_targets(opened, table)
+        found = session.compact(opened, targets, chosen, branch=how.branch)
+    output.output(console.output).outcomes(found, single=targets.single)
+    if not all(one.ok for one in found):
+        raise typer.Exit(exits.FAILED)

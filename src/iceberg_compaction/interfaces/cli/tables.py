@@ -1,0 +1,154 @@
+"""How results look to people: rich tables and sentences from the model's values."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from iceberg_compaction.model.outcome import Kind
+from iceberg_compaction.model.size import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
+
+    from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.model.plan import Plan
+    from iceberg_compaction.model.record import RunRecord
+    from iceberg_compaction.model.table import TableHealth
+
+_MOST_GROUPS = 20
+_BAR_WIDTH = 40
+_COLOURS = {
+    Kind.COMPACTED: "green",
+    Kind.HEALTHY: "green",
+    Kind.SKIPPED: "yellow",
+    Kind.UNSUPPORTED: "yellow",
+    Kind.CONFLICT: "red",
+    Kind.FAILED: "red",
+}
+
+
+def grid(*columns: str, title: str | None = None) -> Table:
+    """An empty table; a column whose name starts with `>` is right-aligned."""
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+    for name in columns:
+        table.add_column(
+            name.lstrip(">"), justify="right" if name.startswith(">") else "left", no_wrap=name != "What happened"
+        )
+    return table
+
+
+def state_of(health: TableHealth) -> str:
+    """A table's state in one coloured word."""
+    if health.unsupported:
+        return "[yellow]unsupported[/]"
+    return "[red]sick[/]" if health.sick else "[green]healthy[/]"
+
+
+def health_overview(found: Sequence[TableHealth]) -> RenderableType:
+    """One line for each table, the sickest first."""
+    table = grid("Table", "State", ">Score", ">Files", ">Size", ">Mean", ">Target", ">Small", ">Deletes", ">Partitions")
+    for health in sorted(found, key=lambda one: (one.score, one.table)):
+        table.add_row(
+            escape(health.table),
+            state_of(health),
+            str(health.score),
+            f"{health.data_files:,}",
+            format_size(health.bytes),
+            format_size(health.mean_file_bytes),
+            format_size(health.target_file_bytes),
+            f"{health.small_files:,} ({health.small_ratio:.0%})",
+            f"{health.delete_files:,}",
+            f"{health.partitions:,}",
+        )
+    return table
+
+
+def health_details(health: TableHealth) -> Iterator[RenderableType]:
+    """The size histogram, the worst partitions and the advice of one table."""
+    bars = grid("File size", ">Files", "", title="How large the files are")
+    most = max((bucket.files for bucket in health.histogram), default=0)
+    for bucket in health.histogram:
+        bars.add_row(escape(bucket.label), f"{bucket.files:,}", "█" * round(_BAR_WIDTH * bucket.files / max(most, 1)))
+    if most:
+        yield bars
+    if health.partitions > 1 and health.worst_partitions:
+        worst = grid("Partition", ">Files", ">Small", ">Size", title="Partitions with the most small files")
+        for part in health.worst_partitions:
+            worst.add_row(escape(part.partition), f"{part.files:,}", f"{part.small_files:,}", format_size(part.bytes))
+        yield worst
+    for sentence in (*health.unsupported, *health.advice):
+        yield f"- {escape(sentence)}"
+
+
+def plan_story(plan: Plan) -> Iterator[RenderableType]:
+    """What a plan does to which files, why, and what it leaves alone."""
+    at = f" at snapshot {plan.pin.snapshot_id} of {plan.pin.branch}" if plan.pin else ""
+    yield f"[bold]{escape(plan.table)}[/]{escape(at)}: {escape(plan.sentence)}"
+    if plan.groups:
+        groups = grid(">Group", "Partition", ">Files", ">Size", ">Becomes", "Why")
+        for group in plan.groups[:_MOST_GROUPS]:
+            groups.add_row(
+                str(group.id),
+                escape(group.partition),
+                f"{group.files:,}",
+                format_size(group.bytes),
+                f"{group.outputs:,}",
+                escape(group.sentence),
+            )
+        yield groups
+    if len(plan.groups) > _MOST_GROUPS:
+        yield f"… and {len(plan.groups) - _MOST_GROUPS} more groups (--output json shows all)."
+    if plan.groups and plan.left_out:
+        left_out = grid("Left alone", ">Files", ">Size", "Why")
+        for left in plan.left_out:
+            left_out.add_row(left.reason.value, f"{left.files:,}", format_size(left.bytes), escape(left.sentence))
+        yield left_out
+
+
+def outcome_overview(found: Sequence[Outcome]) -> RenderableType:
+    """One line for each table: how it ended and the figures."""
+    table = grid("Table", "Outcome", ">Files", ">Size", ">Rows", ">Groups", ">Seconds")
+    for one in found:
+        changed = one.kind is Kind.COMPACTED
+        table.add_row(
+            escape(one.table),
+            f"[{_COLOURS[one.kind]}]{one.kind.value}[/]",
+            f"{one.files_removed:,} -> {one.files_added:,}" if changed else "",
+            f"{format_size(one.bytes_removed)} -> {format_size(one.bytes_added)}" if changed else "",
+            f"{one.records:,}" if changed else "",
+            f"{one.groups:,}" if changed else "",
+            f"{one.seconds:.1f}",
+        )
+    return table
+
+
+def outcome_sentences(found: Sequence[Outcome]) -> Iterator[RenderableType]:
+    """What happened to each table in words, and its proof."""
+    for one in found:
+        yield f"{escape(one.table)}: {escape(one.sentence)}"
+        if one.proof is not None:
+            yield f"  {escape(one.proof.sentence)}"
+
+
+def history(found: Sequence[RunRecord]) -> RenderableType:
+    """Past runs, the newest first."""
+    table = grid("Started (UTC)", "Run", "Table", "Outcome", ">Files", ">Seconds", "What happened")
+    for entry in found:
+        one = entry.outcome
+        table.add_row(
+            f"{datetime.fromtimestamp(entry.started_ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%S}",
+            entry.run_id[:8],
+            escape(entry.table),
+            f"[{_COLOURS[one.kind]}]{one.kind.value}[/]",
+            f"{one.files_removed:,} -> {one.files_added:,}" if one.kind is Kind.COMPACTED else "",
+            f"{one.seconds:.1f}",
+            escape(one.sentence),
+        )
+    return table

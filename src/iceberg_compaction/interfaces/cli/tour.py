@@ -1,0 +1,127 @@
+"""The steps of the demo, and what is shown at each. As JSON only the outcomes are printed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction.catalog import connect, sample_lake
+from iceberg_compaction.interfaces import wiring
+from iceberg_compaction.interfaces.cli import compact, output, request, tables
+from iceberg_compaction.interfaces.cli.options import Format
+from iceberg_compaction.model.policy import Policy
+from iceberg_compaction.model.size import format_size
+from iceberg_compaction.settings import CatalogSettings
+from iceberg_compaction.workflow import tables as work
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rich.console import Console, RenderableType
+
+    from iceberg_compaction.interfaces.cli.options import ConsoleOptions
+    from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.model.table import TableHealth
+    from iceberg_compaction.workflow.tables import EngineFactory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One table at one moment."""
+
+    health: TableHealth
+    scan_seconds: float
+
+
+def guide(folder: Path, engines: EngineFactory, console: ConsoleOptions) -> list[Outcome]:
+    """Build, look, compact, look again, run once more. Returns the outcomes of both runs."""
+    say = _teller(console)
+    catalog = connect.connect(lake_settings(folder))
+    say.rule("1. A lake with three tables")
+    names = _build(catalog, say)
+    before = _look(catalog, names)
+    say.rule("2. How healthy they are (iceberg-compact doctor)")
+    say.print(tables.health_overview([look.health for look in before]))
+
+    say.rule("3. Compaction (iceberg-compact run)")
+    targets = request.Targets(names=names, single=False)
+    store = wiring.run_store(str(folder / "runs.db"))
+    with compact.Session(engines, store, console) as session:
+        first = session.compact(catalog, targets, Policy())
+        say.print(*tables.outcome_sentences(first), sep="\n")
+        after = _look(catalog, names)
+        say.rule("4. Before and after")
+        say.print(_before_and_after(before, after))
+        _prove(say, before, after, first)
+        say.rule("5. A second run finds nothing to do")
+        second = session.compact(catalog, targets, Policy())
+    say.print(*(f"{one.table}: {one.sentence}" for one in second), sep="\n")
+    if console.output is Format.JSON:
+        output.output(console.output).outcomes([*first, *second], single=False)
+    return [*first, *second]
+
+
+def lake_settings(folder: Path) -> CatalogSettings:
+    """The catalog of a lake in a folder."""
+    return CatalogSettings(uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=(folder / "warehouse").as_uri())
+
+
+def what_next(folder: Path, console: ConsoleOptions) -> None:
+    """Commands to go on with, for a lake that was kept."""
+    say = _teller(console)
+    catalog = f"--catalog-uri sqlite:///{folder / 'catalog.db'}"
+    say.rule("The lake is yours to explore")
+    for verb in ("doctor", "plan --table shop.events --strategy full --target-file-size 8MB", "run --table 'shop.*'"):
+        say.print(f"iceberg-compact {verb} {catalog}", soft_wrap=True)
+    say.print(f"iceberg-compact history --state {folder / 'runs.db'}", soft_wrap=True)
+
+
+def _teller(console: ConsoleOptions) -> Console:
+    say = output.console()
+    say.quiet = console.output is Format.JSON
+    return say
+
+
+def _build(catalog: Any, say: Console) -> tuple[str, ...]:
+    with say.status("appending ...") as status:
+        names = sample_lake.build(catalog, lambda done, total: status.update(f"append {done} of {total}"))
+    say.print(
+        f"{sample_lake.EVENTS}: by day, from {sample_lake.EVENT_APPENDS} appends; {sample_lake.CUSTOMERS}: from "
+        f"{sample_lake.CUSTOMER_APPENDS} appends; {sample_lake.ORDERS}: written well."
+    )
+    return names
+
+
+def _look(catalog: Any, names: Sequence[str]) -> list[Look]:
+    return [
+        Look(
+            health=work.diagnose(catalog, name, Policy()),
+            scan_seconds=min(sample_lake.full_scan_seconds(catalog, name) for _ in range(2)),
+        )
+        for name in names
+    ]
+
+
+def _before_and_after(before: Sequence[Look], after: Sequence[Look]) -> RenderableType:
+    shown = tables.grid("Table", ">Files", ">Size", ">Mean file", ">Full scan", ">Score")
+    for old, new in zip(before, after, strict=True):
+        shown.add_row(
+            old.health.table,
+            f"{old.health.data_files:,} -> {new.health.data_files:,}",
+            f"{format_size(old.health.bytes)} -> {format_size(new.health.bytes)}",
+            f"{format_size(old.health.mean_file_bytes)} -> {format_size(new.health.mean_file_bytes)}",
+            f"{old.scan_seconds:.2f} s -> {new.scan_seconds:.2f} s",
+            f"{old.health.score} -> {new.health.score}",
+        )
+    return shown
+
+
+def _prove(say: Console, before: Sequence[Look], after: Sequence[Look], outcomes: Sequence[Outcome]) -> None:
+    rows_before = sum(look.health.records for look in before)
+    rows_after = sum(look.health.records for look in after)
+    proved = [one.proof for one in outcomes if one.proof is not None]
+    holds = rows_before == rows_after and bool(proved) and not any(proof.failures for proof in proved)
+    checksums = ", ".join(proof.checksum for proof in proved)
+    verdict = "[green]equal[/]" if holds else "[red]NOT equal[/]"
+    say.print(f"Proof: {rows_before:,} rows before, {rows_after:,} after; checksums {checksums}: {verdict}.")

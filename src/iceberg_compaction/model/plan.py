@@ -4,14 +4,18 @@ it goes to JSON and back unchanged. Files are Arrow columns in group order, so a
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
-from pydantic import BeforeValidator, PlainSerializer
+import pyarrow.compute as pc
+from pydantic import BeforeValidator, PlainSerializer, model_validator
 
 from iceberg_compaction.model.policy import Policy, Sizes
 from iceberg_compaction.model.table import Pin
 from iceberg_compaction.model.value import Value
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 FORMAT = 1
 
@@ -52,6 +56,7 @@ class LeftOutReason(str, Enum):
     NOT_SELECTED = "not-selected"  # `where` rules them out
     OVER_BUDGET = "over-budget"  # max-files-to-rewrite was reached
     NO_DATA = "no-data"  # the table has no files at all
+    UNSUPPORTED = "unsupported"  # the table must not be rewritten
 
 
 class FileGroup(Value):
@@ -92,6 +97,20 @@ class Plan(Value):
     left_out: tuple[LeftOut, ...]
     files: PlanFiles
 
+    @model_validator(mode="after")
+    def _groups_tile_files(self) -> Self:
+        """Groups are slices of `files`, one after the other; a plan that was edited or damaged is refused."""
+        first = 0
+        for group in self.groups:
+            if group.first != first:
+                raise ValueError(f"group {group.id} begins at file {group.first}, but {first} files come before it")
+            first += group.files
+        sums = (self.files.num_rows, *(pc.sum(self.files[name]).as_py() or 0 for name in PLAN_FILES.names[1:]))
+        told = (first, self.input_bytes, sum(group.records for group in self.groups))
+        if told != sums:
+            raise ValueError(f"the groups hold {told} files, bytes and records, but the plan lists {sums}")
+        return self
+
     @property
     def empty(self) -> bool:
         return not self.groups
@@ -114,7 +133,9 @@ class Plan(Value):
         if self.empty:
             why = "; ".join(left.sentence for left in self.left_out) or "The table has no data files"
             return f"Nothing to do: {why[0].lower() + why[1:]}."
-        return f"{self.input_files} files in {len(self.groups)} groups become about {self.output_files}."
+        files = "1 file" if self.input_files == 1 else f"{self.input_files} files"
+        groups = "1 group" if len(self.groups) == 1 else f"{len(self.groups)} groups"
+        return f"{files} in {groups} become about {self.output_files}."
 
     def files_of(self, group: FileGroup) -> pa.Table:
         return self.files.slice(group.first, group.files)

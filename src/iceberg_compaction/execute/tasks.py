@@ -1,0 +1,64 @@
+"""Cuts the groups of a plan into tasks that run side by side. A plan comes in, tasks in plan order go out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iceberg_compaction.model.task import RewriteTask
+
+if TYPE_CHECKING:
+    from iceberg_compaction.model.plan import Plan
+
+# From eight targets on, a rest can always be spread over the other files (they grow by at most an eighth of the minimum
+# size, less than Iceberg's 10 %), so no task ends in a small file that the next plan would pick up again. Even where
+# data shrinks to 0.3 of its size, two targets remain, which divide into files within the range.
+TASK_TARGETS = 8
+# Next to a very large file a cut can leave less than its share; below this a task joins its neighbour.
+LEAST_TARGETS = 7
+
+
+def build_tasks(plan: Plan) -> list[RewriteTask]:
+    """The tasks of all groups: contiguous files of roughly equal bytes."""
+    paths, sizes, records = (plan.files[name].to_pylist() for name in plan.files.column_names)
+    tasks: list[RewriteTask] = []
+    for group in plan.groups:
+        end = group.first + group.files
+        cuts = [group.first + cut for cut in _cuts(sizes[group.first : end], plan.sizes.target)]
+        for start, stop in zip(cuts, [*cuts[1:], end], strict=True):
+            task = RewriteTask(
+                id=len(tasks),
+                group_id=group.id,
+                spec_id=group.spec_id,
+                partition=group.partition,
+                file_paths=tuple(paths[start:stop]),
+                file_sizes=tuple(sizes[start:stop]),
+                record_counts=tuple(records[start:stop]),
+            )
+            tasks.append(task)
+    return tasks
+
+
+def _cuts(sizes: list[int], target: int) -> list[int]:
+    """Where the tasks of one group begin."""
+    total = sum(sizes)
+    count = max(1, total // (TASK_TARGETS * target))
+    if count == 1:
+        return [0]
+    reach = np.cumsum(np.array(sizes, np.int64))
+    # A file belongs to the share in which its middle lies.
+    share = (reach - np.array(sizes, np.int64) // 2) * count // (total + 1)
+    begins = np.flatnonzero(np.append(True, share[1:] != share[:-1]))
+    return _join_short([0, *(int(begin) for begin in begins[1:])], [0, *reach.tolist()], LEAST_TARGETS * target)
+
+
+def _join_short(begins: list[int], reach: list[int], least: int) -> list[int]:
+    """Begins of tasks that all hold at least `least` bytes; a short last task joins the one before."""
+    kept = [0]
+    for begin in begins[1:]:
+        if reach[begin] - reach[kept[-1]] >= least:
+            kept.append(begin)
+    if len(kept) > 1 and reach[-1] - reach[kept[-1]] < least:
+        kept.pop()
+    return kept

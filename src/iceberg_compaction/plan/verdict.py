@@ -1,0 +1,59 @@
+"""What is decided about each bin, and the part of the decision that both strategies share: Iceberg's group filter, and
+that a rewrite must gain something. Bins and a policy come in, masks over the bins go out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iceberg_compaction.model.plan import LeftOutReason, Reason
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iceberg_compaction.model.policy import Policy, Sizes
+    from iceberg_compaction.plan.packing import Bins
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Which bins are rewritten and why, and why the others are not. Every bin is in exactly one mask."""
+
+    rewritten: dict[Reason, NDArray[np.bool_]]
+    left_out: dict[LeftOutReason, NDArray[np.bool_]]
+
+
+def enough(bins: Bins, policy: Policy, sizes: Sizes) -> NDArray[np.bool_]:
+    """Iceberg's group filter: enough files, or enough content, or a file to split."""
+    several = bins.count >= 2
+    files = several & (bins.count >= policy.min_input_files)
+    content = several & (bins.bytes > sizes.target)
+    return files | content | (bins.above > 0)
+
+
+def gains(bins: Bins) -> NDArray[np.bool_]:
+    """Fewer files come out than go in, or one is split. Iceberg does not ask for it, and so lacks a fixed point."""
+    return (bins.outputs < bins.count) | (bins.above > 0)
+
+
+def judge(bins: Bins, policy: Policy, sizes: Sizes, *, well_sized: NDArray[np.bool_], merged: Reason) -> Verdict:
+    """The verdict of a strategy that finds some bins well sized and calls the merging of the others `merged`."""
+    open_bins = ~well_sized
+    wanted = enough(bins, policy, sizes)
+    kept = open_bins & wanted & gains(bins)
+    splits = kept & (bins.above > 0) & (bins.below < 2)
+    return Verdict(
+        rewritten={merged: kept & ~splits, Reason.LARGE_FILES: splits},
+        left_out={
+            LeftOutReason.WELL_SIZED: well_sized,
+            LeftOutReason.TOO_FEW_FILES: open_bins & ~wanted,
+            LeftOutReason.NO_GAIN: open_bins & wanted & ~kept,
+        },
+    )
+
+
+def everything(bins: Bins) -> Verdict:
+    """`rewrite-all`: no filter of any kind, as in Iceberg."""
+    return Verdict(rewritten={Reason.REWRITE_ALL: np.ones(len(bins), np.bool_)}, left_out={})

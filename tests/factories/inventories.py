@@ -1,0 +1,64 @@
+"""Inventories made in memory, so that planning and health can be tested on any shape of table without one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from iceberg_compaction.model import table as table_model
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iceberg_compaction.model.task import RewriteTask
+
+PIN = table_model.Pin(
+    table_uuid="1d0c5a5e-7a3c-4a4e-9f43-3a1f6f3c0001",
+    snapshot_id=7,
+    sequence_number=1000,
+    schema_id=0,
+    spec_id=0,
+    format_version=2,
+)
+
+
+def files(
+    sizes: Sequence[int],
+    *,
+    partitions: Sequence[str] | str = "{}",
+    specs: Sequence[int] | int = 0,
+    sequence: Sequence[int] | None = None,
+    content: Sequence[int] | int = table_model.DATA,
+    prefix: str = "f",
+) -> pa.Table:
+    """Rows of model.table.FILES; single values stand for all rows."""
+    count = len(sizes)
+
+    def each(value: Any) -> list[Any]:
+        return list(value) if isinstance(value, (list, tuple)) else [value] * count
+
+    columns = {
+        "file_path": [f"{prefix}-{number}.parquet" for number in range(count)],
+        "content": each(content),
+        "file_format": pa.array(["PARQUET"] * count, pa.string()).dictionary_encode(),
+        "spec_id": each(specs),
+        "partition": pa.array(each(partitions), pa.string()).dictionary_encode(),
+        "record_count": [max(1, size // 100) for size in sizes],
+        "file_size_in_bytes": list(sizes),
+        "sequence_number": list(sequence) if sequence is not None else list(range(1, count + 1)),
+        "file_sequence_number": list(range(1, count + 1)),
+        "sort_order_id": [None] * count,
+        "encrypted": [False] * count,
+    }
+    return pa.table(columns, schema=table_model.FILES)
+
+
+def inventory(rows: pa.Table, **changes: Any) -> table_model.Inventory:
+    given = {"table": "shop.events", "pin": PIN, "files": rows, "manifests": 1, "snapshots": 1, "refs": 1}
+    return table_model.Inventory(**{**given, **changes})
+
+
+def unsplit(tasks: Sequence[RewriteTask]) -> list[str]:
+    """All input paths of some tasks, in task order."""
+    return [path for task in tasks for path in task.file_paths]

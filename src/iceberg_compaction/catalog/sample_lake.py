@@ -1,5 +1,5 @@
 """A small real lake to try things on: three tables of a shop, two of them sick the way streaming writers make them.
-A catalog comes in, tables with Parquet files go out. Seeded, so that every lake holds the same rows."""
+A folder comes in, a SQLite catalog and tables with Parquet files go out. Seeded, so every lake holds the same rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import (
     compute_statistics_plan,
     data_file_statistics_from_parquet_metadata,
@@ -23,8 +24,11 @@ from pyiceberg.transforms import DayTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType, TimestampType
 
+from iceberg_compaction.settings import CatalogSettings
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
@@ -41,6 +45,15 @@ _MIB = 2**20
 # Called after each append: appends done and appends to do.
 OnAppend: TypeAlias = "Callable[[int, int], None]"
 _Part: TypeAlias = "tuple[Record, dict[str, pa.Array]]"
+
+
+def create(folder: Path) -> CatalogSettings:
+    """An empty catalog in a folder, and the settings by which to connect to it."""
+    uri = f"sqlite:///{folder.absolute() / 'catalog.db'}"
+    warehouse = (folder.absolute() / "warehouse").as_uri()
+    settings = CatalogSettings(uri=uri, warehouse=warehouse)
+    SqlCatalog(settings.name, uri=uri, warehouse=warehouse).close()
+    return settings
 
 
 def build(catalog: Catalog, on_append: OnAppend = lambda done, total: None) -> tuple[str, ...]:

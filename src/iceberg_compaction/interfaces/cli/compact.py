@@ -13,6 +13,8 @@ from iceberg_compaction.model.outcome import Kind, Outcome
 from iceberg_compaction.workflow import tables
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from iceberg_compaction.execute.engine import Engine
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
     from iceberg_compaction.interfaces.cli.request import Targets
@@ -40,9 +42,8 @@ class Session:
     def __exit__(self, *what: object) -> None:
         self._open.close()
 
-    def compact(self, catalog: Any, targets: Targets, policy: Policy, *, branch: str = "main") -> list[Outcome]:
+    def compact(self, catalog: Any, targets: Targets, policy: Policy, *, branch: str = "main") -> Iterator[Outcome]:
         """Every table in turn. One that cannot be compacted does not stop the rest, unless it is the only one."""
-        found = []
         with progress.progress(self._console) as shown:
 
             def on_event(event: Event) -> None:
@@ -53,14 +54,13 @@ class Session:
                 self._interrupts.check()
                 run = wiring.new_run(branch=branch, on_event=on_event, store=self._store)
                 try:
-                    found.append(tables.compact_table(catalog, name, policy, self._one_engine, run))
+                    yield tables.compact_table(catalog, name, policy, self._one_engine, run)
                 except (errors.ConfigError, errors.CancelledError):
                     raise
                 except errors.CompactionError as error:
                     if targets.single:
                         raise
-                    found.append(Outcome(kind=Kind.FAILED, table=name, sentence=str(error), run_id=run.run_id))
-        return found
+                    yield Outcome(kind=Kind.FAILED, table=name, sentence=str(error), run_id=run.run_id)
 
     def _one_engine(self) -> AbstractContextManager[Engine]:
         """The engine of all tables, started by the first that needs it."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from iceberg_compaction.interfaces.cli import exits, options, spread
+from iceberg_compaction.interfaces.cli import exits, logs, options, spread
 
 
 @exits.reported
@@ -28,14 +28,14 @@ def demo(
 
         iceberg-compact demo --keep lake
     """
+    logs.configure(console)
     from contextlib import ExitStack
     from tempfile import TemporaryDirectory
 
     from iceberg_compaction import settings
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli import logs, tour
+    from iceberg_compaction.interfaces.cli import tour
 
-    logs.configure(console)
     engines = wiring.engine_factory(engine, conf=settings.parse_pairs(conf or (), option="--conf"))
     with ExitStack() as stack:
         if keep is None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from iceberg_compaction.interfaces.cli import exits, options, spread
+from iceberg_compaction.interfaces.cli import exits, logs, options, spread
 
 
 @exits.reported
@@ -28,12 +28,12 @@ def doctor(
 
         iceberg-compact doctor --table shop.events --exit-code
     """
+    logs.configure(console)
     from iceberg_compaction import errors
-    from iceberg_compaction.interfaces.cli import logs, output, request
+    from iceberg_compaction.interfaces.cli import output, request
     from iceberg_compaction.model.policy import Policy
     from iceberg_compaction.workflow import tables as work
 
-    logs.configure(console)
     opened = request.open_catalog(catalog)
     targets = request.find_targets(opened, table)
     found, broken = [], False

@@ -42,7 +42,7 @@ def complain(error: BaseException) -> None:
         said = str(error)
     else:
         said = f"Unexpected {type(error).__name__}: {error} (this is a defect; -vv shows where)"
-    sys.stderr.write(logs.redact(f"error: {said}") + "\n")
+    sys.stderr.write(logs.clean(f"error: {said}") + "\n")
     _log.debug("where it happened", exc_info=error)
 
 

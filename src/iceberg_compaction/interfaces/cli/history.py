@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from iceberg_compaction.interfaces.cli import exits, options, spread
+from iceberg_compaction.interfaces.cli import exits, logs, options, spread
 
 
 @exits.reported
@@ -25,9 +25,9 @@ def history(
 
         iceberg-compact history --table shop.events --limit 5 --output json
     """
-    from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli import logs, output
-
     logs.configure(console)
+    from iceberg_compaction.interfaces import wiring
+    from iceberg_compaction.interfaces.cli import output
+
     store = wiring.run_store(str(state) if state else None)
     output.output(console.output).history(store.history(table=table, limit=limit))

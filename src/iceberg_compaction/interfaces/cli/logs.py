@@ -4,11 +4,11 @@ logs show headers and properties. Known secrets are struck out of every line."""
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
+from iceberg_compaction.catalog import redact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-_SECRET_KEY = re.compile(r"secret|token|password|credential|access-key|account-key|sas", re.IGNORECASE)
-_URI_PASSWORD = re.compile(r"(?<=://)([^/@:\s]*):([^@/\s]+)@")
 _secrets: set[str] = set()
 
 
@@ -45,19 +43,14 @@ def configure(console: ConsoleOptions) -> None:
 
 def keep_secret(properties: Mapping[str, str]) -> None:
     """Never show the values of these properties whose names tell that they are secrets."""
-    for key, value in properties.items():
-        if _SECRET_KEY.search(key):
-            # A credential is `id:secret`; the secret alone must not show either.
-            _secrets.update(part for part in (value, value.rpartition(":")[2]) if len(part) >= 4)
+    _secrets.update(redact.secrets_of(properties))
 
 
-def redact(text: str) -> str:
-    """The text without known secrets and without passwords in URIs."""
-    for secret in sorted(_secrets, key=len, reverse=True):
-        text = text.replace(secret, "***")
-    return _URI_PASSWORD.sub(r"\1:***@", text)
+def clean(text: str) -> str:
+    """The text without known secrets, and without what looks like one."""
+    return redact.redact_text(text, _secrets)
 
 
 class _Redacting(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return redact(super().format(record))
+        return clean(super().format(record))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from iceberg_compaction.interfaces.cli import exits, options, spread
+from iceberg_compaction.interfaces.cli import exits, logs, options, spread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,12 +32,12 @@ def plan(
 
         iceberg-compact plan --table shop.events --where "day >= '2026-01-01'" --output json
     """
+    logs.configure(console)
     from iceberg_compaction import errors
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli import logs, output, request
+    from iceberg_compaction.interfaces.cli import output, request
     from iceberg_compaction.workflow import tables as work
 
-    logs.configure(console)
     chosen = request.make_policy(policy)
     opened = request.open_catalog(catalog)
     targets = request.find_targets(opened, table)

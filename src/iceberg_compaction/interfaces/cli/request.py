@@ -41,7 +41,7 @@ def open_catalog(options: CatalogOptions) -> Any:
         conf=options.conf or (),
     )
     chosen = settings.load_catalog_settings(flags, os.environ)
-    logs.keep_secret({**chosen.properties, **chosen.spark_conf})
+    logs.keep_secret({**chosen.spark_conf, **chosen.properties, "uri": chosen.uri or ""})
     return connect.connect(chosen)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from iceberg_compaction.interfaces.cli import exits, options, spread
+from iceberg_compaction.interfaces.cli import exits, logs, options, spread
 
 
 @exits.reported
@@ -26,17 +26,22 @@ def run(
 
         iceberg-compact run --table shop.events --where "at >= '2026-01-01T00:00:00'" --verify deep
     """
-    from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli import compact, logs, output, request
-
     logs.configure(console)
+    from iceberg_compaction.interfaces import wiring
+    from iceberg_compaction.interfaces.cli import compact, output, request
+
     chosen = request.make_policy(policy)
     engines = wiring.engine_factory(how.engine, conf=request.spark_conf(catalog))
     store = wiring.run_store(str(how.state) if how.state else None)
+    found = []
     with compact.Session(engines, store, console) as session:
         opened = request.open_catalog(catalog)
         targets = request.find_targets(opened, table)
-        found = session.compact(opened, targets, chosen, branch=how.branch)
-    output.output(console.output).outcomes(found, single=targets.single)
+        try:
+            for one in session.compact(opened, targets, chosen, branch=how.branch):
+                found.append(one)  # what is done stays known when the next table is cancelled
+        finally:
+            if found:
+                output.output(console.output).outcomes(found, single=targets.single)
     if not all(one.ok for one in found):
         raise typer.Exit(exits.FAILED)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def spread(verb: Callable[..., None]) -> Callable[..., None]:
     """A function whose parameters are the fields of `verb`'s dataclass parameters, beside its plain ones."""
     hints = get_type_hints(verb, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(verb).parameters.items():
         if name in groups:

@@ -11,7 +11,6 @@ from iceberg_compaction.interfaces.cli import compact, output, request, tables
 from iceberg_compaction.interfaces.cli.options import Format
 from iceberg_compaction.model.policy import Policy
 from iceberg_compaction.model.size import format_size
-from iceberg_compaction.settings import CatalogSettings
 from iceberg_compaction.workflow import tables as work
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Look:
 def guide(folder: Path, engines: EngineFactory, console: ConsoleOptions) -> list[Outcome]:
     """Build, look, compact, look again, run once more. Returns the outcomes of both runs."""
     say = _teller(console)
-    catalog = connect.connect(lake_settings(folder))
+    catalog = connect.connect(sample_lake.create(folder))
     say.rule("1. A lake with three tables")
     names = _build(catalog, say)
     before = _look(catalog, names)
@@ -48,23 +47,18 @@ def guide(folder: Path, engines: EngineFactory, console: ConsoleOptions) -> list
     targets = request.Targets(names=names, single=False)
     store = wiring.run_store(str(folder / "runs.db"))
     with compact.Session(engines, store, console) as session:
-        first = session.compact(catalog, targets, Policy())
+        first = list(session.compact(catalog, targets, Policy()))
         say.print(*tables.outcome_sentences(first), sep="\n")
         after = _look(catalog, names)
         say.rule("4. Before and after")
         say.print(_before_and_after(before, after))
         _prove(say, before, after, first)
         say.rule("5. A second run finds nothing to do")
-        second = session.compact(catalog, targets, Policy())
+        second = list(session.compact(catalog, targets, Policy()))
     say.print(*(f"{one.table}: {one.sentence}" for one in second), sep="\n")
     if console.output is Format.JSON:
         output.output(console.output).outcomes([*first, *second], single=False)
     return [*first, *second]
-
-
-def lake_settings(folder: Path) -> CatalogSettings:
-    """The catalog of a lake in a folder."""
-    return CatalogSettings(uri=f"sqlite:///{folder / 'catalog.db'}", warehouse=(folder / "warehouse").as_uri())
 
 
 def what_next(folder: Path, console: ConsoleOptions) -> None:

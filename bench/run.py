@@ -1,0 +1,74 @@
+"""Runs every benchmark of this folder and keeps its figures. A benchmark is a module with a `main` whose last printed
+line is one JSON object; results go to bench/results/NAME.json. Fails when a benchmark fails or misses a bar."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent
+
+
+def names() -> list[str]:
+    """The benchmarks, by module name."""
+    return [
+        path.stem
+        for path in sorted(FOLDER.glob("*.py"))
+        if path.stem != "run" and not path.stem.startswith("_") and '__name__ == "__main__"' in path.read_text()
+    ]
+
+
+def measure(name: str, *, quick: bool) -> dict[str, Any] | None:
+    """One benchmark's figures; None when it failed or did not end with a JSON object."""
+    command = [sys.executable, "-m", f"bench.{name}", *(["--quick"] if quick else [])]
+    last = ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=FOLDER.parent) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            last = line.strip() or last
+    if process.returncode:
+        return None
+    try:
+        figures = json.loads(last)
+    except json.JSONDecodeError:
+        return None
+    return figures if isinstance(figures, dict) else None
+
+
+def missed_bars(figures: dict[str, Any]) -> list[str]:
+    """The bars that were missed. `bars` maps a name to true or false, or to an object with `ok`."""
+    bars = figures.get("bars", {})
+    found = bars.items() if isinstance(bars, dict) else [(str(bar.get("name")), bar) for bar in bars]
+    return [name for name, bar in found if not (bar.get("ok") if isinstance(bar, dict) else bar)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=names(), help="benchmarks to run (default: all)")
+    parser.add_argument("--quick", action="store_true", help="a short look; nothing is kept and no bar is judged")
+    arguments = parser.parse_args()
+    trouble = []
+    for name in arguments.names:
+        print(f"== {name}", flush=True)
+        started = time.monotonic()
+        figures = measure(name, quick=arguments.quick)
+        print(f"== {name}: {time.monotonic() - started:.0f} s", flush=True)
+        if figures is None:
+            trouble.append(f"{name} failed")
+        elif not arguments.quick:
+            trouble += [f"{name} missed {bar}" for bar in missed_bars(figures)]
+            (FOLDER / "results").mkdir(exist_ok=True)
+            (FOLDER / "results" / f"{name}.json").write_text(json.dumps(figures, indent=2) + "\n")
+    for line in trouble:
+        print(f"error: {line}", file=sys.stderr)
+    return 1 if trouble else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

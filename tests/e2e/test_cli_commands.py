@@ -1,0 +1,233 @@
+"""The command line on a real lake: what is printed where, which code a command ends with, what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.factories import lake as lakes
+from typer.testing import CliRunner
+
+from iceberg_compaction import Plan
+from iceberg_compaction.interfaces.cli.app import app
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from typer.testing import Result
+
+
+class Shop:
+    """A lake with one sick and one healthy table, and the command line pointed at it."""
+
+    def __init__(self, lake: lakes.Lake, state: Path) -> None:
+        self.lake = lake
+        self.state = state
+        sick = lakes.make_table(lake.catalog, lake.name("events"))
+        lakes.append_small_files(sick, 6)
+        fine = lakes.make_table(lake.catalog, lake.name("orders"))
+        lakes.append_small_files(fine, 1)
+
+    @property
+    def catalog_flags(self) -> list[str]:
+        settings = self.lake.settings
+        return ["--catalog-uri", str(settings.uri), "--warehouse", str(settings.warehouse)]
+
+    def call(self, *args: str) -> Result:
+        return CliRunner().invoke(app, [*args, *self.catalog_flags], env={"NO_COLOR": "1"})
+
+    def run(self, *args: str) -> Result:
+        return self.call("run", *args, "--engine", "inline", "--state", str(self.state))
+
+    def files(self, table: str) -> int:
+        return int(self.lake.catalog.load_table(self.lake.name(table)).inspect.data_files().num_rows)
+
+
+@pytest.fixture
+def shop(local_lake: lakes.Lake, tmp_path: Path) -> Shop:
+    return Shop(local_lake, tmp_path / "runs.db")
+
+
+def document(result: Result) -> Any:
+    return json.loads(result.stdout)
+
+
+def test_run_compacts_and_prints_the_outcome_with_its_proof(shop: Shop) -> None:
+    result = shop.run("--table", "db.events", "--strategy", "full", "--output", "json")
+    assert result.exit_code == 0, result.stderr
+    outcome = document(result)
+    assert outcome["kind"] == "compacted"
+    assert (outcome["files_removed"], outcome["files_added"]) == (6, 1)
+    assert outcome["proof"]["source"] == outcome["proof"]["sink"]
+    assert shop.files("events") == 1
+    assert "rewriting" in result.stderr
+
+
+def test_nothing_to_do_is_a_success(shop: Shop) -> None:
+    result = shop.run("--table", "db.orders", "--output", "json")
+    assert result.exit_code == 0
+    assert document(result)["kind"] == "healthy"
+
+
+def test_flags_without_a_verb_run(shop: Shop) -> None:
+    result = shop.call(
+        "--table=db.events", "--strategy=small-files", "--engine=inline", f"--state={shop.state}", "--output=json"
+    )
+    assert result.exit_code == 0, result.stderr
+    assert document(result)["strategy"] == "small-files"
+    assert shop.files("events") == 1
+
+
+def test_tables_for_people_name_the_rows_and_the_checksum(shop: Shop) -> None:
+    result = shop.run("--table", "db.events")
+    assert result.exit_code == 0, result.stderr
+    assert "6 -> 1" in result.stdout
+    assert "60 rows in, 60 rows out" in result.stdout
+    assert "checksum" in result.stdout
+
+
+def test_a_pattern_runs_every_table_and_prints_a_list(shop: Shop) -> None:
+    result = shop.run("--table", "db.*", "--output", "json")
+    assert result.exit_code == 0, result.stderr
+    assert {one["table"]: one["kind"] for one in document(result)} == {"db.events": "compacted", "db.orders": "healthy"}
+
+
+def test_one_broken_table_does_not_stop_the_rest(shop: Shop) -> None:
+    result = shop.run("--table", "db.nothing", "--table", "db.events", "--output", "json")
+    assert result.exit_code == 1
+    assert [one["kind"] for one in document(result)] == ["failed", "compacted"]
+    assert shop.files("events") == 1
+
+
+def test_an_unsupported_table_is_refused_and_untouched(shop: Shop) -> None:
+    table = shop.lake.catalog.load_table("db.events")
+    with table.transaction() as transaction:
+        transaction.set_properties({"encryption.key-id": "k1"})
+    result = shop.run("--table", "db.events", "--output", "json")
+    assert result.exit_code == 1
+    assert document(result)["kind"] == "unsupported"
+    assert shop.files("events") == 6
+
+
+def test_a_typo_is_answered_with_the_nearest_names(shop: Shop) -> None:
+    result = shop.run("--table", "db.event", "--output", "json")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert "db.events" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--option", "min-input-file=3"], "did you mean min-input-files?"),
+        (["--option", "min-input-files"], "key=value"),
+        (["--strategy", "quick"], "strategy"),
+        (["--target-file-size", "huge"], "512MB"),
+        (["--engine", "abacus"], "spark, inline"),
+        (["--log-level", "loud"], "warning"),
+        (["--no-such-flag"], "No such option"),
+    ],
+)
+def test_wrong_usage_ends_with_2(shop: Shop, flags: list[str], told: str) -> None:
+    result = shop.run("--table", "db.events", *flags)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert result.stdout == ""
+    assert shop.files("events") == 6
+
+
+def test_options_go_by_their_spark_names(shop: Shop) -> None:
+    result = shop.call(
+        "plan", "--table", "db.events", "--option", "min-input-files=7", "--target-file-size=1MB", "-o", "json"
+    )
+    assert result.exit_code == 0, result.stderr
+    plan = Plan.model_validate(document(result))
+    assert plan.policy.min_input_files == 7
+    assert plan.policy.target_file_size_bytes == 1_000_000
+    assert plan.empty
+
+
+def test_plan_explains_itself_and_goes_to_a_file(shop: Shop, tmp_path: Path) -> None:
+    out = tmp_path / "plan.json"
+    result = shop.call("plan", "--table", "db.events", "--out", str(out))
+    assert result.exit_code == 0, result.stderr
+    plan = Plan.model_validate_json(out.read_text())
+    assert (plan.table, plan.input_files, plan.output_files) == ("db.events", 6, 1)
+    assert plan.groups[0].sentence in result.stdout
+    assert shop.files("events") == 6
+
+
+def test_a_plan_of_several_tables_has_no_file(shop: Shop, tmp_path: Path) -> None:
+    result = shop.call("plan", "--table", "db.*", "--out", str(tmp_path / "plan.json"))
+    assert result.exit_code == 2
+    assert "one table" in result.stderr
+
+
+def test_doctor_shows_all_tables(shop: Shop) -> None:
+    result = shop.call("doctor", "--output", "json")
+    assert result.exit_code == 0, result.stderr
+    assert {one["table"]: one["sick"] for one in document(result)} == {"db.events": True, "db.orders": False}
+
+
+def test_doctor_of_one_table_draws_its_histogram_and_advice(shop: Shop) -> None:
+    result = shop.call("doctor", "--table", "db.events")
+    assert result.exit_code == 0, result.stderr
+    assert "sick" in result.stdout
+    assert "How large the files are" in result.stdout
+    assert "█" in result.stdout
+
+
+def test_doctor_tells_sickness_by_its_exit_code(shop: Shop) -> None:
+    assert shop.call("doctor", "--exit-code").exit_code == 3
+    assert shop.run("--table", "db.events").exit_code == 0
+    assert shop.call("doctor", "--exit-code").exit_code == 0
+
+
+def test_history_remembers_runs(shop: Shop) -> None:
+    run_id = document(shop.run("--table", "db.events", "--output", "json"))["run_id"]
+    shop.run("--table", "db.orders")
+    result = CliRunner().invoke(app, ["history", "--state", str(shop.state), "--output", "json"])
+    assert [(one["table"], one["outcome"]["kind"]) for one in document(result)] == [
+        ("db.orders", "healthy"),
+        ("db.events", "compacted"),
+    ]
+    told = CliRunner().invoke(
+        app, ["history", "--state", str(shop.state), "--table", "db.events"], env={"COLUMNS": "160"}
+    )
+    assert run_id[:8] in told.stdout
+    assert "db.orders" not in told.stdout
+
+
+def test_quiet_says_nothing_but_the_result(shop: Shop) -> None:
+    result = shop.run("--table", "db.events", "--quiet", "--output", "json")
+    assert result.exit_code == 0
+    assert document(result)["kind"] == "compacted"
+    assert result.stderr == ""
+
+
+def test_no_catalog_at_all_is_wrong_usage() -> None:
+    result = CliRunner().invoke(app, ["doctor"])
+    assert result.exit_code == 2
+    assert "--catalog-uri" in result.stderr
+
+
+def test_secrets_never_show(shop: Shop) -> None:
+    secrets = ["hunter2hunter2", "sesame-open-0123", "AKIAEXAMPLEEXAMPLE01"]
+    flags = [
+        *("--catalog-property", f"s3.secret-access-key={secrets[0]}"),
+        *("--catalog-property", f"token={secrets[1]}"),
+        *("--catalog-property", f"s3.access-key-id={secrets[2]}"),
+        "-vv",
+    ]
+    for result in (
+        shop.run("--table", "db.events", "--output", "json", *flags),
+        shop.run("--table", "db.event", *flags),
+        shop.call("plan", "--table", "db.events", "--output", "json", *flags),
+        shop.call("doctor", "--table", "db.events", *flags),
+        CliRunner().invoke(app, ["doctor", "--catalog-uri", f"postgresql://me:{secrets[0]}@127.0.0.1:1/x", "-vv"]),
+    ):
+        assert not [secret for secret in secrets if secret in result.output]
+    assert result.exit_code in (1, 2)

@@ -10,6 +10,7 @@ import uuid
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from urllib import parse
 
 import numpy as np
 import pyarrow as pa
@@ -112,7 +113,15 @@ def encode_one(record: Sequence[Any] | typedef.Record, spec: PartitionSpec, sche
 
 def path(text: str, spec: PartitionSpec, schema: Schema) -> str:
     """The tuple as people and directories name it: day=2026-01-31/region=eu; empty for an unpartitioned table."""
-    return spec.partition_to_path(decode(text, spec, schema), schema)
+    values, kinds = decode(text, spec, schema), spec.partition_type(schema).fields
+    parts = []
+    for i, field in enumerate(spec.fields):
+        try:
+            value = field.transform.to_human_string(kinds[i].field_type, values[i])
+        except (OverflowError, ValueError):
+            value = str(values[i])  # a time beyond the years that have a text form
+        parts.append(f"{parse.quote_plus(field.name, safe='')}={parse.quote_plus(value, safe='')}")
+    return "/".join(parts)
 
 
 def form_of(kind: types.IcebergType) -> _Form:

@@ -1,0 +1,114 @@
+"""Column metrics of files, for the few fields that a question is about: out of a manifest's maps (field id to value)
+into a column per field and metric, and single bounds from Iceberg's binary form into values that compare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg import types
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+COUNTS = ("value_counts", "null_value_counts", "nan_value_counts")
+BOUNDS = ("lower_bounds", "upper_bounds")
+COLUMNS = {name: ("data_file", name) for name in (*COUNTS, *BOUNDS)}
+
+# A promoted column's older files have bounds in the older, shorter type (R29), so the length decides.
+_WIDTHS: dict[type[types.IcebergType], dict[int, str]] = {
+    types.BooleanType: {1: "u1"},
+    types.IntegerType: {4: "<i4"},
+    types.LongType: {4: "<i4", 8: "<i8"},
+    types.DateType: {4: "<i4"},
+    types.TimeType: {8: "<i8"},
+    types.TimestampType: {8: "<i8"},
+    types.TimestamptzType: {8: "<i8"},
+    types.FloatType: {4: "<f4"},
+    types.DoubleType: {4: "<f4", 8: "<f8"},
+}
+_BYTES = (types.StringType, types.BinaryType, types.FixedType)
+_DECIMAL_BYTES = 16
+
+
+def column(metric: str, field_id: int) -> str:
+    """The name of the column of one metric of one field."""
+    return f"{metric}:{field_id}"
+
+
+def with_metrics(files: pa.Table, entries: pa.Table, field_ids: Sequence[int]) -> pa.Table:
+    """Files plus a column per field and metric; null where the manifest has none."""
+    for field_id in field_ids:
+        for metric in COLUMNS:
+            kind = pa.int64() if metric in COUNTS else pa.binary()
+            found = entries[metric] if metric in entries.column_names else None
+            values = pa.nulls(files.num_rows, kind) if found is None else _pick(found, field_id).cast(kind)
+            files = files.append_column(column(metric, field_id), values)
+    return files
+
+
+def _pick(maps: pa.ChunkedArray, field_id: int) -> pa.Array:
+    """Of each row's list of key-value pairs the value of one key."""
+    lists = maps.combine_chunks()
+    pairs, rows = lists.flatten(), pc.list_parent_indices(lists).to_numpy()
+    hits = np.flatnonzero(pairs.field("key").to_numpy() == field_id)
+    positions = np.full(len(lists), -1, np.int64)
+    positions[rows[hits]] = hits
+    return pairs.field("value").take(pa.array(positions, mask=positions < 0))
+
+
+def comparable(bounds: pa.ChunkedArray, kind: types.IcebergType) -> pa.Array | None:
+    """Bounds as values whose order is the type's own: numbers (times as numbers, too), bytes for text and binary. Null
+    where a bound is absent, of a length that the type does not have, or NaN. None: the type's bounds are not used."""
+    array = bounds.combine_chunks()
+    if isinstance(kind, _BYTES):
+        return array
+    if isinstance(kind, types.DecimalType):
+        return _decimals(array, kind.scale)
+    widths = _WIDTHS.get(type(kind))
+    if widths is None:
+        return None
+    return _numbers(array, widths)
+
+
+def _numbers(array: pa.Array, widths: dict[int, str]) -> pa.Array:
+    floating = any("f" in dtype for dtype in widths.values())
+    values = np.zeros(len(array), np.float64 if floating else np.int64)
+    known = np.zeros(len(array), np.bool_)
+    starts, sizes, data = _layout(array)
+    for width, dtype in widths.items():
+        rows = np.flatnonzero(sizes == width)
+        values[rows] = data[starts[rows, None] + np.arange(width)].view(dtype)[:, 0]
+        known[rows] = True
+    if floating:
+        known &= ~np.isnan(values)
+    return pa.array(values, mask=~known)
+
+
+def _decimals(array: pa.Array, scale: int) -> pa.Array:
+    """Big-endian two's complement of any length, sign-extended to Arrow's 16 little-endian bytes."""
+    starts, sizes, data = _layout(array)
+    wide = np.zeros((len(array), _DECIMAL_BYTES), np.uint8)
+    known = (sizes > 0) & (sizes <= _DECIMAL_BYTES)
+    for size in np.unique(sizes[known]):
+        rows = np.flatnonzero(sizes == size)
+        raw = data[starts[rows, None] + np.arange(size)]
+        wide[rows] = np.where(raw[:, :1] >= 128, 255, 0)
+        wide[rows, _DECIMAL_BYTES - size :] = raw
+    validity = pa.py_buffer(np.packbits(known, bitorder="little"))
+    buffer = pa.py_buffer(np.ascontiguousarray(wide[:, ::-1]))
+    return pa.Array.from_buffers(pa.decimal128(38, scale), len(array), [validity, buffer])
+
+
+def _layout(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+    """Where each value starts, its size (-1: null), and the bytes of all."""
+    if not len(array):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(1, np.uint8)
+    _, offsets, data = array.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4).astype(np.int64)
+    sizes = np.where(array.is_valid().to_numpy(zero_copy_only=False), np.diff(ends), -1)
+    return ends[:-1], sizes, np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)

@@ -1,0 +1,93 @@
+"""Whether a table may be rewritten at all. What this version cannot carry over without loss is named here, in words,
+all of it at once and before anything is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg import schema as iceberg_schema
+from pyiceberg import transforms, types
+
+from iceberg_compaction.model import table as table_model
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+NEWEST_FORMAT_VERSION = 2
+ENCRYPTION_KEY = "encryption.key-id"
+
+_FOREIGN_TYPES = (
+    types.TimestampNanoType,
+    types.TimestamptzNanoType,
+    types.UnknownType,
+    types.GeometryType,
+    types.GeographyType,
+)
+
+
+def unsupported(table: Table, files: pa.Table) -> tuple[str, ...]:
+    """Why the table must not be rewritten, one sentence each; empty: it may. `files` are its live files (FILES)."""
+    return (*_table_reasons(table), *_schema_reasons(table), *_spec_reasons(table, files), *_file_reasons(files))
+
+
+def _table_reasons(table: Table) -> list[str]:
+    reasons = []
+    version, properties = table.metadata.format_version, table.properties
+    if version > NEWEST_FORMAT_VERSION:
+        reasons.append(f"The table has format version {version}; versions 1 and 2 can be rewritten.")
+    if ENCRYPTION_KEY in properties:
+        reasons.append(f"The table is encrypted ({ENCRYPTION_KEY} is set).")
+    written = properties.get("write.format.default", "parquet")
+    if written.lower() != "parquet":
+        reasons.append(f"The table writes {written.upper()} files (write.format.default); only Parquet can be written.")
+    if provider := properties.get("write.location-provider.impl"):
+        reasons.append(
+            f"The table places its files with the Java class {provider} (write.location-provider.impl), "
+            "which cannot be loaded here."
+        )
+    return reasons
+
+
+def _schema_reasons(table: Table) -> list[str]:
+    schema = table.schema()
+    found = [
+        f"{schema.find_column_name(field_id)} ({field.field_type})"
+        for field_id, field in sorted(iceberg_schema.index_by_id(schema).items())
+        if isinstance(field.field_type, _FOREIGN_TYPES)
+    ]
+    return [f"Columns of types that cannot be rewritten: {', '.join(found)}."] if found else []
+
+
+def _spec_reasons(table: Table, files: pa.Table) -> list[str]:
+    reasons = []
+    specs, columns = table.specs(), iceberg_schema.index_by_id(table.schema())
+    used = set(pc.unique(files["spec_id"]).to_pylist()) | {table.spec().spec_id}
+    for spec_id in sorted(used):
+        for field in specs[spec_id].fields:
+            where = f"Partition field {field.name} of spec {spec_id}"
+            if isinstance(field.transform, transforms.UnknownTransform):
+                reasons.append(f"{where} has the unknown transform {field.transform}.")
+            elif field.source_id not in columns:
+                reasons.append(f"{where} is derived from a column that the table no longer has.")
+    return reasons
+
+
+def _file_reasons(files: pa.Table) -> list[str]:
+    reasons = []
+    is_data = pc.equal(files["content"], table_model.DATA)
+    if deletes := files.num_rows - (pc.sum(is_data).as_py() or 0):
+        reasons.append(f"The table has {deletes} live delete {_files(deletes)}, which are not applied yet.")
+    formats = files.filter(is_data)["file_format"].cast(pa.string())
+    for count in sorted(formats.value_counts().to_pylist(), key=lambda count: str(count["values"])):
+        if count["values"] != "PARQUET":
+            number = count["counts"]
+            reasons.append(f"{number} live data {_files(number)} in format {count['values']}, not Parquet.")
+    if encrypted := pc.sum(files["encrypted"]).as_py() or 0:
+        reasons.append(f"{encrypted} live {_files(encrypted)} with encryption keys.")
+    return reasons
+
+
+def _files(number: int) -> str:
+    return "file" if number == 1 else "files"

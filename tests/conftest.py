@@ -35,7 +35,7 @@ def local_lake(tmp_path: Path) -> Iterator[lakes.Lake]:
     """SQLite catalog, files in a folder."""
     lake = lakes.file_lake(tmp_path / "lake")
     yield lake
-    lakes.close(lake)
+    lake.catalog.close()
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +50,7 @@ def s3_lake(s3_server: servers.S3Server) -> Iterator[lakes.Lake]:
     """REST catalog, files in S3. Tests that use it carry the marker `server`."""
     lake = lakes.rest_lake(s3_server, namespace=f"t{uuid.uuid4().hex[:12]}")
     yield lake
-    lakes.close(lake)
+    lake.catalog.close()
 
 
 @pytest.fixture(params=["file+sqlite", pytest.param("s3+rest", marks=pytest.mark.server)])

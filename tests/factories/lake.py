@@ -63,10 +63,7 @@ def rest_lake(server: S3Server, *, namespace: str) -> Lake:
 
 def close(lake: Lake) -> None:
     """Let go of connections, which Python would otherwise warn about."""
-    if isinstance(lake.catalog, SqlCatalog):
-        lake.catalog.engine.dispose()
-    elif isinstance(lake.catalog, RestCatalog):
-        lake.catalog._session.close()
+    lake.catalog.close()
 
 
 def make_table(

@@ -37,11 +37,10 @@ def _verdict(error: Exception, table: Table, said: str) -> errors.CommitError:
     from pyiceberg import exceptions
 
     name = ".".join(table.name())
-    match error:
-        case exceptions.CommitFailedException():
-            return errors.ConflictError(f"{name} was changed by somebody else: {said}.")
-        case exceptions.TooManyRequestsError():
-            return errors.ConflictError(f"The catalog is too busy to commit to {name}: {said}.")
+    if isinstance(error, exceptions.CommitFailedException):
+        return errors.ConflictError(f"{name} was changed by somebody else: {said}.")
+    if isinstance(error, exceptions.TooManyRequestsError):
+        return errors.ConflictError(f"The catalog is too busy to commit to {name}: {said}.")
     if _refused(translate.http_status(error)):
         return errors.CommitError(f"The catalog refused the commit to {name}: {said}; the table is unchanged.")
     if _never_connected(error):

@@ -19,11 +19,11 @@ _SECRET_KEY = re.compile(
 _PATTERNS = (
     # scheme://user:password@host; a lone user name is hidden too, since some services take a token there
     (re.compile(r"(?<=://)[^/\s@'\"]+@"), f"{HIDDEN}@"),
-    (re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]+", re.IGNORECASE), rf"\1 {HIDDEN}"),
+    (re.compile(r"\b(Bearer|Basic)\s+(?!token\b)[\w.~+/=-]{6,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
     (
         re.compile(
             r"(?P<key>[\w.-]*(?:password|passwd|secret|token|credential|signature|access[-_]?key(?:[-_]?id)?)[\w.-]*"
-            r"['\"]?\s*[=:]\s*['\"]?)(?P<value>[^\s'\",;&)}]+)",
+            r"['\"]?\s*[=:]\s*['\"]?)(?P<value>[^\s'\",;&)}]{4,})",
             re.IGNORECASE,
         ),
         rf"\g<key>{HIDDEN}",

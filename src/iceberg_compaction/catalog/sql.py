@@ -20,7 +20,7 @@ def check_database_exists(uri: str) -> None:
 
     try:
         url = make_url(uri)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         raise errors.ConfigError(
             "The SQL catalog's URI cannot be read; write it like sqlite:////data/catalog.db or "
             "postgresql://user:password@host/database."

@@ -1,0 +1,203 @@
+"""Real catalogs: connect, find tables, and say what is wrong in one sentence without a secret."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+import traceback
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.factories import lake as lakes
+from tests.factories import proxy as proxies
+from tests.factories import servers
+
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import connect, tables
+from iceberg_compaction.catalog import io as catalog_io
+from iceberg_compaction.settings import CatalogSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRONG = "wrong-secret-9f8e7d"
+
+
+def with_properties(lake: lakes.Lake, **changes: str) -> CatalogSettings:
+    named = {key.replace("__", "-").replace("_", "."): value for key, value in changes.items()}
+    return lake.settings.model_copy(update={"properties": lake.settings.properties | named})
+
+
+def shown(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+def test_a_table_is_found_and_read(lake: lakes.Lake) -> None:
+    lakes.append_small_files(lakes.make_table(lake.catalog, lake.name("events")), 2)
+    with connect.connect(lake.settings) as catalog:
+        table = tables.load_table(catalog, lake.name("events"))
+        assert table.scan().to_arrow().num_rows == 20
+        assert tables.load_table(catalog, f"default.{lake.name('events')}").name() == table.name()
+        assert tables.list_tables(catalog, f"{lake.namespace}.*") == [lake.name("events")]
+
+
+def test_workers_get_what_files_need_and_no_more(lake: lakes.Lake) -> None:
+    lakes.append_small_files(lakes.make_table(lake.catalog, lake.name("events")), 1)
+    with connect.connect(lake.settings) as catalog:
+        table = tables.load_table(catalog, lake.name("events"))
+        properties = catalog_io.io_properties(table)
+        path = next(iter(table.scan().plan_files())).file.file_path
+    assert catalog_io.open_io(properties, path).new_input(path).exists()
+    assert all(key.startswith(("s3.", "client.")) for key in properties)
+    assert ("s3.secret-access-key" in properties) == (lake.settings.properties != {})
+
+
+def test_a_typo_is_answered_with_the_nearest_names(lake: lakes.Lake) -> None:
+    for name in ("events", "orders"):
+        lakes.make_table(lake.catalog, lake.name(name))
+    with connect.connect(lake.settings) as catalog:
+        with pytest.raises(errors.NoSuchTableError, match=rf"did you mean {lake.name('events')}"):
+            tables.load_table(catalog, lake.name("event"))
+        with pytest.raises(errors.NoSuchTableError, match=rf"no namespace .* did you mean .*{lake.name('orders')}"):
+            tables.load_table(catalog, f"{lake.namespace}x.orders")
+        with pytest.raises(errors.NoSuchTableError, match="the namespace has"):
+            tables.load_table(catalog, lake.name("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"))
+
+
+@pytest.mark.parametrize("name", ["events", "a..b", ".a", ""])
+def test_a_name_without_a_namespace_is_refused(local_lake: lakes.Lake, name: str) -> None:
+    with pytest.raises(errors.ConfigError, match="write it like namespace"):
+        tables.load_table(local_lake.catalog, name)
+
+
+def test_patterns_reach_into_nested_namespaces(local_lake: lakes.Lake) -> None:
+    catalog = local_lake.catalog
+    for namespace in ("shop", "shop.eu", "shopping"):
+        catalog.create_namespace(namespace)
+    for name in ("shop.events", "shop.eu.events", "shop.eu.orders", "shopping.list", "db.t"):
+        lakes.make_table(catalog, name)
+    assert len(tables.list_tables(catalog)) == 5
+    assert tables.list_tables(catalog, "shop.*") == ["shop.eu.events", "shop.eu.orders", "shop.events"]
+    assert tables.list_tables(catalog, "*.events") == ["shop.eu.events", "shop.events"]
+    assert tables.list_tables(catalog, "shop*.l?st") == ["shopping.list"]
+    assert tables.list_tables(catalog, "shop.eu.events") == ["shop.eu.events"]
+    assert tables.list_tables(catalog, "none.*") == []
+
+
+def test_a_missing_sqlite_file_is_not_created(tmp_path: Path) -> None:
+    with pytest.raises(errors.ConfigError, match="no SQLite catalog at"):
+        connect.connect(CatalogSettings(uri=f"sqlite:///{tmp_path}/typo.db"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_without_a_catalog_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    database = sqlite3.connect(path)
+    database.execute("create table people (name text)")
+    database.commit()
+    database.close()
+    before = path.read_bytes()
+    with pytest.raises(errors.ConfigError, match="holds no Iceberg catalog"):
+        connect.connect(CatalogSettings(uri=f"sqlite:///{path}"))
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database, but long enough to have a header" * 100)
+    with pytest.raises(errors.CatalogError, match="file is not a database"):
+        connect.connect(CatalogSettings(uri=f"sqlite:///{path}"))
+
+
+@pytest.mark.parametrize("uri", ["sqlite://", "sqlite:///:memory:", "postgresql://u:hunter2@h:port/d"])
+def test_sql_uris_that_lead_nowhere(uri: str) -> None:
+    with pytest.raises(errors.ConfigError, match="sqlite:////data") as caught:
+        connect.connect(CatalogSettings(uri=uri))
+    assert "hunter2" not in shown(caught.value)
+
+
+def test_rows_of_another_catalog_name_are_pointed_out(local_lake: lakes.Lake) -> None:
+    with pytest.raises(errors.ConfigError, match=r'no catalog called "prod" but default; .* --catalog-name'):
+        connect.connect(local_lake.settings.model_copy(update={"name": "prod"}))
+
+
+def test_a_spark_jdbc_catalog_reaches_the_same_tables(local_lake: lakes.Lake) -> None:
+    lakes.make_table(local_lake.catalog, "db.events")
+    path = (local_lake.settings.uri or "").removeprefix("sqlite:///")
+    conf = {"spark.sql.catalog.default.type": "jdbc", "spark.sql.catalog.default.uri": f"jdbc:sqlite:{path}"}
+    with connect.connect(CatalogSettings(spark_catalog="default", spark_conf=conf), {}) as catalog:
+        assert tables.list_tables(catalog) == ["db.events"]
+
+
+def test_missing_table_metadata_is_said(local_lake: lakes.Lake) -> None:
+    table = lakes.make_table(local_lake.catalog, "db.events")
+    os.remove(table.metadata_location.removeprefix("file://"))
+    with pytest.raises(errors.MetadataError, match=r"metadata\.json"):
+        tables.load_table(local_lake.catalog, "db.events")
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "changes",
+    [{"credential": f"{servers.ACCESS_KEY}:{WRONG}"}, {"credential": "", "token": WRONG}],
+    ids=["wrong secret", "wrong token"],
+)
+def test_a_bad_credential_is_refused_and_not_shown(s3_lake: lakes.Lake, changes: dict[str, str]) -> None:
+    settings = with_properties(s3_lake, **changes)
+    settings = settings.model_copy(update={"properties": {k: v for k, v in settings.properties.items() if v}})
+    with pytest.raises(errors.UnauthorizedError, match="check the credentials") as caught:
+        tables.list_tables(connect.connect(settings))
+    assert WRONG not in shown(caught.value)
+    assert servers.SECRET_KEY not in shown(caught.value)
+
+
+@pytest.mark.server
+def test_credentials_may_come_from_the_environment(
+    s3_lake: lakes.Lake, s3_server: servers.S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lakes.append_small_files(lakes.make_table(s3_lake.catalog, s3_lake.name("events")), 1)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3_server.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_server.secret_key)
+    kept = {key: value for key, value in s3_lake.settings.properties.items() if key in ("credential", "s3.endpoint")}
+    with connect.connect(s3_lake.settings.model_copy(update={"properties": kept})) as catalog:
+        table = tables.load_table(catalog, s3_lake.name("events"))
+        assert table.scan().to_arrow().num_rows == 10
+        assert catalog_io.io_properties(table) == {"s3.endpoint": s3_server.s3_endpoint, "client.region": "us-east-1"}
+
+
+def test_a_stopped_server_fails_fast() -> None:
+    uri = f"http://127.0.0.1:{servers.free_port()}"
+    started = time.monotonic()
+    with pytest.raises(errors.UnreachableError, match="Connection refused") as caught:
+        connect.connect(CatalogSettings(uri=uri, properties={"credential": f"id:{WRONG}"}))
+    assert time.monotonic() - started < 5
+    assert uri in str(caught.value)
+    assert WRONG not in shown(caught.value)
+
+
+def test_a_server_that_never_answers_is_given_up() -> None:
+    properties = {"credential": f"id:{WRONG}", "rest.client.socket-timeout-ms": "300"}
+    started = time.monotonic()
+    with proxies.lossy_proxy("http://127.0.0.1:9") as proxy:
+        proxy.fault = proxies.Fault.HANG  # the token request is a POST
+        with pytest.raises(errors.UnreachableError, match="Read timed out"):
+            connect.connect(CatalogSettings(uri=proxy.uri, properties=properties))
+    assert time.monotonic() - started < 5
+
+
+@pytest.mark.server
+def test_a_stores_refusal_is_recognised(s3_lake: lakes.Lake) -> None:
+    from iceberg_compaction.catalog import translate
+
+    table = lakes.append_small_files(lakes.make_table(s3_lake.catalog, s3_lake.name("events")), 1)
+    properties = catalog_io.io_properties(table)
+    closed = f"http://127.0.0.1:{servers.free_port()}"
+    for change, expected in (
+        ({"s3.secret-access-key": WRONG}, errors.UnauthorizedError),
+        ({"s3.endpoint": closed, "s3.connect-timeout": "1"}, errors.UnreachableError),
+    ):
+        io = catalog_io.open_io(properties | change, table.location())
+        with pytest.raises(OSError, match="AWS Error") as caught:
+            io.new_input(table.metadata_location).open()
+        assert isinstance(translate.storage_error(caught.value, table.metadata_location), expected)

@@ -1,0 +1,48 @@
+"""Makes sure of a Java that Spark can run on before Spark tries, because its own message is a page of shell output."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OLDEST, NEWEST = 17, 21
+_ADVICE = f"install a JDK {OLDEST} or {NEWEST} and let JAVA_HOME point to it"
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_TIMEOUT_SECONDS = 60
+
+
+def check_java(environ: Mapping[str, str] = os.environ) -> None:
+    """Raises ConfigError unless JAVA_HOME, or else the PATH, has a Java that this Spark supports."""
+    java = _find(environ)
+    try:
+        told = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=True
+        ).stderr
+    except (OSError, subprocess.SubprocessError) as error:
+        raise errors.ConfigError(f"Spark needs Java, but {java} does not run; {_ADVICE}.") from error
+    match = _VERSION.search(told)
+    if match is None or not OLDEST <= int(match[1]) <= NEWEST:
+        found = f"is Java {match[1]}" if match else "does not say its version"
+        raise errors.ConfigError(f"Spark needs Java {OLDEST} or {NEWEST}, but {java} {found}; {_ADVICE}.")
+
+
+def _find(environ: Mapping[str, str]) -> str:
+    home = environ.get("JAVA_HOME")
+    if home:
+        java = Path(home) / "bin" / "java"
+        if not java.exists():
+            raise errors.ConfigError(f"Spark needs Java, but JAVA_HOME ({home}) has no bin/java; {_ADVICE}.")
+        return str(java)
+    found = shutil.which("java", path=environ.get("PATH"))
+    if found is None:
+        raise errors.ConfigError(f"Spark needs Java, but JAVA_HOME is not set and there is no java command; {_ADVICE}.")
+    return found

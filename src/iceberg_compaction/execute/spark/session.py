@@ -1,0 +1,113 @@
+"""A Spark session when nobody brought one: embedded by default, or on a cluster or Spark Connect server that the conf
+names. Conf comes in, a session goes out, with the word whether it is ours to stop."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors
+from iceberg_compaction.execute.spark import java, jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+DEFAULTS = {
+    "spark.app.name": "iceberg-compaction",
+    "spark.master": "local[*]",
+    "spark.port.maxRetries": "64",  # several runs on one machine, each with its UI
+    "spark.scheduler.mode": "FAIR",  # jobs of a run are equals; none waits for the others' tails
+    "spark.sql.shuffle.partitions": "8",
+    "spark.ui.showConsoleProgress": "false",
+}
+# An embedded session talks to nobody but itself, which must work without a network and be out of others' reach.
+_LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# Catalogs are ours to talk to; without Iceberg's jar Spark could not use these, only show their credentials.
+_NOT_FOR_SPARK = "spark.sql.catalog."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSession:
+    """A session in use."""
+
+    session: SparkSession
+    ours: bool  # made here, so it is stopped here
+
+    def close(self) -> None:
+        if self.ours:
+            self.session.stop()
+
+
+def open_session(conf: Mapping[str, str]) -> OpenSession:
+    """The session already active in this process, which stays its owner's; else a new one."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    wanted = {key: value for key, value in conf.items() if not key.startswith(_NOT_FOR_SPARK)}
+    remote = wanted.pop("spark.remote", None) or (None if "spark.master" in wanted else os.environ.get("SPARK_REMOTE"))
+    if remote:
+        return _connect(remote, wanted)
+    if SparkContext._active_spark_context is not None:
+        return OpenSession(session=SparkSession.builder.getOrCreate(), ours=False)
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit: JVM, master and settings are there
+        return OpenSession(session=SparkSession.builder.config(map=dict(wanted)).getOrCreate(), ours=True)
+    return OpenSession(session=_start(wanted), ours=True)
+
+
+def is_local(master: str) -> bool:
+    """Whether executors run on this machine with this Python installation."""
+    return master.startswith("local")
+
+
+def _start(wanted: Mapping[str, str]) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    local = is_local(wanted.get("spark.master", DEFAULTS["spark.master"]))
+    conf = {**DEFAULTS, **(_LOOPBACK if local else {}), **wanted}
+    said: deque[str] = deque(maxlen=20)
+    # SparkContext knows whether this process has a JVM, and nothing public does.
+    fresh = SparkContext._gateway is None
+    if fresh:
+        java.check_java()
+    try:
+        with jvm.environment(_environment(local)):
+            gateway = jvm.launch(conf, said) if fresh else None
+            settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+            return SparkSession(SparkContext(conf=settings, gateway=gateway))
+    except Exception as error:  # whatever Spark raises on its way up, from py4j or its own
+        raise errors.ConfigError(f"Spark did not start on {conf['spark.master']}: {_reason(error, said)}") from error
+
+
+def _environment(local: bool) -> dict[str, str]:
+    if not local:
+        return {}
+    # Workers must run on this very Python, whatever the variables or the PATH say; only the environment tells Spark.
+    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    # The UI listens on all interfaces unless it finds this variable.
+    return python | {"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")}
+
+
+def _connect(remote: str, wanted: Mapping[str, str]) -> OpenSession:
+    from pyspark.sql import SparkSession
+
+    target = remote.split(";")[0]  # what follows may hold a token
+    try:
+        session = SparkSession.builder.remote(remote).config(map=dict(wanted)).getOrCreate()
+    except ImportError as error:
+        raise errors.ConfigError(f"Spark Connect at {target} needs more packages: {_reason(error)}") from error
+    except Exception as error:  # gRPC's and Spark's own errors share no class
+        raise errors.ConfigError(f"No Spark Connect session at {target}: {_reason(error)}") from error
+    return OpenSession(session=session, ours=True)
+
+
+def _reason(error: Exception, said: deque[str] | None = None) -> str:
+    told = str(getattr(error, "java_exception", "") or error).strip()
+    lines = [line for line in (said or ()) if "Exception" in line or "Error" in line] if said else []
+    first = (told.splitlines() or [type(error).__name__])[0]
+    return f"{first.rstrip('.')}." if not lines else f"{first.rstrip('.')} ({lines[-1]})."

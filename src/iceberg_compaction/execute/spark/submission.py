@@ -1,0 +1,87 @@
+"""The Spark jobs of one run: one chunk of tasks each, submitted from as many threads as there are cores, and stopped
+together. Chunks come in; results and failures go out; Spark's own errors are translated here."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Collection, Iterable
+from concurrent import futures
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from iceberg_compaction import errors
+from iceberg_compaction.execute import failure
+from iceberg_compaction.execute.spark import labels, rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from iceberg_compaction.execute.spark.chunks import Chunk
+    from iceberg_compaction.model.task import RewriteContext, TaskResult
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.1  # how long a cancel or Ctrl-C may go unnoticed
+_GRACE_SECONDS = 5.0  # for a worker to come out of a long write and to remove its files
+_STACK_TRACES = ("JVM stacktrace:", "Driver stacktrace:")
+
+Done: TypeAlias = "tuple[list[TaskResult], failure.Failure | None]"
+ExecutorFunction: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """Everything that the jobs of a run share."""
+
+    session: SparkSession
+    context: RewriteContext
+    function: ExecutorFunction
+    tag: str = field(default_factory=lambda: f"iceberg-compaction-{secrets.token_hex(8)}")
+    marker: Path | None = None  # workers that see this file vanish stop by themselves
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def perform(self, chunk: Chunk) -> Done:
+        """One Spark job from start to end, in a thread of its own."""
+        if self.stopping.is_set():
+            raise errors.CancelledError(f"Rewriting {self.context.table} was stopped.")
+        description = chunk.describe(self.context.table)
+        labels.label(self.session, description, self.tag)
+        try:
+            tasks = self.session.createDataFrame(rows.to_table(chunk.tasks)).coalesce(1)
+            return rows.from_rows(tasks.mapInArrow(self.function, rows.RESULTS).collect())
+        except Exception as error:  # Spark's errors, py4j's and gRPC's share no class
+            told = failure.redact(_gist(str(error)), self.context)
+            raise errors.ExecuteError(f"Spark job '{description}' failed: {told}") from error
+        finally:
+            labels.unlabel(self.session, self.tag)
+
+    def stop(self, jobs: Collection[futures.Future[Done]]) -> None:
+        """Ends the running jobs and waits for their threads: gently where workers see the marker, else by Spark."""
+        self.stopping.set()
+        running = [job for job in jobs if not job.done()]  # `wait` would wait for cancelled ones for ever
+        if self.marker is not None:
+            self.marker.unlink(missing_ok=True)
+            futures.wait(running, _GRACE_SECONDS)
+        while not all(job.done() for job in running):
+            # Again and again, because a job that a thread was just about to start is not known to Spark yet.
+            try:
+                labels.stop(self.session, self.tag)
+            except Exception as error:  # noqa: BLE001 - a lost JVM or server has ended the jobs, too
+                log.debug("cancelling Spark jobs failed: %s", type(error).__name__)
+            futures.wait(running, POLL_SECONDS)
+
+
+def _gist(text: str) -> str:
+    """The line of a Spark error that says what happened: a Python traceback's last line, else the first line."""
+    for marker in _STACK_TRACES:
+        text = text.split(marker)[0]
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith((" ", "\t"))]
+    if not lines:
+        return "no message."
+    return lines[-1] if any(line.startswith("Traceback") for line in lines) else lines[0]

@@ -8,26 +8,36 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
 from pyiceberg import manifest as pyiceberg_manifest
 from pyiceberg.manifest import ManifestFile
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import entries
-from iceberg_compaction.metadata.avro import container, encode
+from iceberg_compaction.metadata.avro import container, decode, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Literal, TypeAlias
 
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import PartitionFieldSummary
+    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.typedef import TableVersion
+
+    Codec: TypeAlias = Literal["null", "deflate", "zstandard"]
 
     from iceberg_compaction.model.task import StagedFile
 
+DATA, DELETES = pyiceberg_manifest.ManifestContent.DATA, pyiceberg_manifest.ManifestContent.DELETES
 UNASSIGNED = -1  # a sequence number that the manifest list fills in
 CODEC_PROPERTY = "write.avro.compression-codec"
-_CODECS = {"gzip": "deflate", "zstd": "zstandard", "uncompressed": "null"}  # Iceberg's names and Avro's
-AVRO_CODECS = frozenset(_CODECS.values())  # those that we write
+_CODECS: dict[str, Codec] = {
+    "gzip": "deflate",
+    "zstd": "zstandard",
+    "uncompressed": "null",
+}  # Iceberg's names and Avro's
+AVRO_CODECS: frozenset[str] = frozenset(_CODECS.values())  # those that we write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +74,7 @@ class NewManifest:
             manifest_path=self.path,
             manifest_length=self.length,
             partition_spec_id=self.spec_id,
-            content=pyiceberg_manifest.ManifestContent.DATA,
+            content=DATA,
             sequence_number=UNASSIGNED,
             min_sequence_number=UNASSIGNED if self.min_sequence_number is None else self.min_sequence_number,
             added_snapshot_id=self.snapshot_id,
@@ -86,11 +96,11 @@ class Writing:
     io: FileIO
     snapshot_id: int
     format_version: TableVersion
-    codec: str  # Avro's name
+    codec: Codec
     new_path: Callable[[], str]
 
 
-def codec(properties: Mapping[str, str]) -> str:
+def codec(properties: Mapping[str, str]) -> Codec:
     """Avro's name of the table's codec for metadata; Iceberg's default where it is one that we cannot write."""
     return _CODECS.get(properties.get(CODEC_PROPERTY, "gzip").lower(), "deflate")
 
@@ -117,6 +127,67 @@ def write_manifest(writing: Writing, files: Sequence[StagedFile], layout: entrie
         summaries=pyiceberg_manifest.construct_partition_summaries(
             layout.spec, layout.schema, entries.tuples(files, layout)
         ),
+    )
+
+
+def has_live_files(row: ManifestFile) -> bool:
+    """Whether a manifest is worth keeping in the next snapshot (R11); old ones may not say."""
+    return row.has_added_files() or row.has_existing_files()
+
+
+def read_list(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
+    """The rows of a snapshot's manifest list."""
+    try:
+        return snapshot.manifests(io)
+    except FileNotFoundError as error:
+        raise errors.MetadataError(f"Manifest list {snapshot.manifest_list} is missing.") from error
+    except (OSError, ValueError, EOFError) as error:
+        raise errors.MetadataError(f"Manifest list {snapshot.manifest_list} could not be read: {error}.") from error
+
+
+def _counts_of(row: ManifestFile) -> tuple[int | None, ...]:
+    files = (row.added_files_count, row.existing_files_count, row.deleted_files_count)
+    return (*files, row.added_rows_count, row.existing_rows_count, row.deleted_rows_count)
+
+
+def write_list(writing: Writing, path: str, rows: list[ManifestFile], parent: Snapshot, sequence_number: int) -> None:
+    """Write a manifest list. Rows without a sequence number, the commit's own, get the one that is given."""
+    try:
+        with pyiceberg_manifest.write_manifest_list(
+            writing.format_version,
+            writing.io.new_output(path),
+            writing.snapshot_id,
+            parent.snapshot_id,
+            sequence_number,
+            writing.codec,
+        ) as writer:
+            writer.add_manifests(rows)
+    except OSError as error:
+        raise errors.CommitError(f"Manifest list {path} could not be written: {error}.") from error
+
+
+def with_counts(io: FileIO, row: ManifestFile) -> ManifestFile:
+    """The row as version 2 demands it. Old writers of version 1 left the counts of files and rows out."""
+    if all(count is not None for count in _counts_of(row)):
+        return row
+    select = {"status": ("status",), "record_count": ("data_file", "record_count")}
+    table = decode.read_table(read_bytes(io, row.manifest_path), select, where=f"Manifest {row.manifest_path}")
+    counts = {}
+    for status, name in ((entries.ADDED, "added"), (entries.EXISTING, "existing"), (entries.DELETED, "deleted")):
+        chosen = table.filter(pc.equal(table["status"], status))
+        counts[f"{name}_files_count"] = chosen.num_rows
+        counts[f"{name}_rows_count"] = pc.sum(chosen["record_count"]).as_py() or 0
+    return ManifestFile.from_args(
+        manifest_path=row.manifest_path,
+        manifest_length=row.manifest_length,
+        partition_spec_id=row.partition_spec_id,
+        content=row.content,
+        sequence_number=row.sequence_number,
+        min_sequence_number=row.min_sequence_number,
+        added_snapshot_id=row.added_snapshot_id,
+        partitions=row.partitions,
+        key_metadata=row.key_metadata,
+        **counts,
     )
 
 

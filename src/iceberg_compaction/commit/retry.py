@@ -1,0 +1,63 @@
+"""When to try again: the table's `commit.retry.*` and `commit.status-check.*` properties as a series of waits."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """Waits that double from `min_ms` to `max_ms`: `retries` of them, while they add up to no more than `total_ms`."""
+
+    retries: int
+    min_ms: int
+    max_ms: int
+    total_ms: int
+
+    def waits(self, random: Callable[[], float]) -> Iterator[float]:
+        """Seconds to wait before each retry, with up to a tenth added so that losers do not meet again."""
+        spent = 0.0
+        for retry in range(self.retries):
+            wait = min(self.max_ms, self.min_ms * 2**retry) * (1 + 0.1 * random())
+            spent += wait
+            if spent > self.total_ms:
+                return
+            yield wait / 1000
+
+
+def commit_retry(properties: Mapping[str, str]) -> Backoff:
+    """After a lost race for the table."""
+    return _from_properties(
+        properties, "commit.retry", Backoff(retries=4, min_ms=100, max_ms=60_000, total_ms=1_800_000)
+    )
+
+
+def status_check(properties: Mapping[str, str]) -> Backoff:
+    """After a commit whose fate the catalog did not tell."""
+    default = Backoff(retries=3, min_ms=1_000, max_ms=60_000, total_ms=1_800_000)
+    return _from_properties(properties, "commit.status-check", default)
+
+
+def _from_properties(properties: Mapping[str, str], prefix: str, default: Backoff) -> Backoff:
+    return Backoff(
+        retries=_number(properties, f"{prefix}.num-retries", default.retries),
+        min_ms=_number(properties, f"{prefix}.min-wait-ms", default.min_ms),
+        max_ms=_number(properties, f"{prefix}.max-wait-ms", default.max_ms),
+        total_ms=_number(properties, f"{prefix}.total-timeout-ms", default.total_ms),
+    )
+
+
+def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+    """A wrong property must not cost a finished rewrite: the default is taken and said."""
+    text = properties.get(name, str(default))
+    if text.isascii() and text.isdigit():
+        return int(text)
+    _log.warning("The table property %s is %r, not a number; %d is used.", name, text, default)
+    return default

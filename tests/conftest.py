@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.factories import lake as lakes
 from tests.factories import servers
+from tests.factories.spark import spark  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

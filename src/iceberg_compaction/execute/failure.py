@@ -3,17 +3,15 @@ other side. Text is cleaned of credentials on the way, because engines show and 
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
+from iceberg_compaction.catalog import redact
 from iceberg_compaction.model.value import Value
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.task import RewriteContext, RewriteTask
 
-_SECRET_KEY = re.compile(r"secret|password|token|key|credential|sas|signature|connection-string", re.IGNORECASE)
-_SHORTEST_SECRET = 4  # shorter values (`1`, `on`) would only riddle the sentence
 _LONGEST = 500
 
 
@@ -36,9 +34,14 @@ class Failure(Value):
 def describe(error: Exception, task: RewriteTask, context: RewriteContext) -> Failure:
     """The failure of a task. Errors that are not ours get a sentence that says which task it was."""
     if isinstance(error, errors.CompactionError):
-        sentence = redact(str(error), context)
-        return Failure(task_id=task.id, error=type(error).__name__, sentence=sentence, retryable=error.retryable)
-    told = redact(" ".join(str(error).split()), context)[:_LONGEST]
+        return Failure(
+            task_id=task.id,
+            error=type(error).__name__,
+            sentence=clean(str(error), context),
+            # A plain ExecuteError is a failure that nobody foresaw, such as a store that hung up.
+            retryable=error.retryable or type(error) is errors.ExecuteError,
+        )
+    told = clean(" ".join(str(error).split()), context)[:_LONGEST]
     sentence = (
         f"Rewriting {len(task.file_paths)} files of {context.table} (group {task.group_id}, task {task.id}) "
         f"failed with {type(error).__name__}: {told or 'no message'}"
@@ -46,9 +49,6 @@ def describe(error: Exception, task: RewriteTask, context: RewriteContext) -> Fa
     return Failure(task_id=task.id, error="ExecuteError", sentence=sentence, retryable=True)
 
 
-def redact(text: str, context: RewriteContext) -> str:
-    """The text without any credential that the context carries."""
-    for key, value in context.io_properties.items():
-        if _SECRET_KEY.search(key) and len(value) >= _SHORTEST_SECRET:
-            text = text.replace(value, "***")
-    return text
+def clean(text: str, context: RewriteContext) -> str:
+    """The text without any credential that the context carries, or that looks like one."""
+    return redact.redact_text(text, redact.secrets_of(context.io_properties))

@@ -11,6 +11,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from iceberg_compaction.catalog import redact
+
 if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Iterator, Mapping
@@ -21,7 +23,6 @@ log = logging.getLogger(__name__)
 
 # Only these must be known when the JVM starts. The rest is set inside it: a command line is public on its machine.
 _AT_LAUNCH = re.compile(r"spark\.(master|driver\.|jars|submit\.|plugins|yarn\.|kubernetes\.)")
-_SECRET = re.compile(r"secret|password|token|access[.-]?key|credential", re.IGNORECASE)
 
 
 def launch(conf: Mapping[str, str], said: deque[str]) -> JavaGateway:
@@ -31,7 +32,7 @@ def launch(conf: Mapping[str, str], said: deque[str]) -> JavaGateway:
 
     at_launch = SparkConf(loadDefaults=False)
     for key, value in conf.items():
-        if _AT_LAUNCH.match(key) and not _SECRET.search(key):
+        if _AT_LAUNCH.match(key) and not redact.is_secret(key):
             at_launch.set(key, value)
     read, write = os.pipe()
     threading.Thread(target=_listen, args=(read, said), daemon=True, name="spark-jvm-output").start()

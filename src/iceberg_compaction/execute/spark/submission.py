@@ -56,7 +56,7 @@ class Submission:
             tasks = self.session.createDataFrame(rows.to_table(chunk.tasks)).coalesce(1)
             return rows.from_rows(tasks.mapInArrow(self.function, rows.RESULTS).collect())
         except Exception as error:  # Spark's errors, py4j's and gRPC's share no class
-            told = failure.redact(_gist(str(error)), self.context)
+            told = failure.clean(_gist(str(error)), self.context)
             raise errors.ExecuteError(f"Spark job '{description}' failed: {told}") from error
         finally:
             labels.unlabel(self.session, self.tag)
@@ -78,10 +78,14 @@ class Submission:
 
 
 def _gist(text: str) -> str:
-    """The line of a Spark error that says what happened: a Python traceback's last line, else the first line."""
+    """The line of a Spark error that says what happened: a Python traceback's last line, else what the innermost
+    Java exception of the first line says."""
     for marker in _STACK_TRACES:
         text = text.split(marker)[0]
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith((" ", "\t"))]
+    lines = [line for line in lines if not line.startswith("An error occurred while calling ")]  # py4j's preface
     if not lines:
         return "no message."
-    return lines[-1] if any(line.startswith("Traceback") for line in lines) else lines[0]
+    if any(line.startswith("Traceback") for line in lines):
+        return lines[-1]
+    return lines[0].rpartition("Exception: ")[2]

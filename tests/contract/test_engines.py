@@ -1,0 +1,118 @@
+"""What every engine promises, whatever it runs on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, TypeAlias
+
+import pytest
+from tests.factories import engines
+
+from iceberg_compaction import errors
+from iceberg_compaction.execute.inline import InlineEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from iceberg_compaction.execute.engine import Engine, Rewrite
+    from iceberg_compaction.model.task import TaskResult
+
+    EngineOf: TypeAlias = Callable[[Rewrite], Engine]
+
+
+@pytest.fixture(params=["inline", pytest.param("spark", marks=pytest.mark.spark)])
+def engine_of(request: pytest.FixtureRequest) -> EngineOf:
+    if request.param == "inline":
+        return lambda rewrite: InlineEngine(rewrite=rewrite)
+    from iceberg_compaction.execute.spark.engine import SparkEngine
+
+    session = request.getfixturevalue("spark")
+    return lambda rewrite: SparkEngine(session, rewrite=rewrite)
+
+
+def test_results_come_in_task_order_and_are_reported_once_in_the_calling_thread(
+    engine_of: EngineOf, tmp_path: Path
+) -> None:
+    reported: list[TaskResult] = []
+    threads = set()
+
+    def on_result(result: TaskResult) -> None:
+        reported.append(result)
+        threads.add(threading.current_thread())
+
+    tasks = engines.make_tasks(7)
+    results = engine_of(engines.make_rewrite()).run(tasks, engines.make_context(tmp_path), on_result)
+
+    assert [result.task_id for result in results] == list(range(7))
+    assert sorted(reported, key=lambda result: result.task_id) == results
+    assert threads == {threading.current_thread()}
+    assert engines.outputs(tmp_path) == engines.staged(results)
+    assert results[3].proof.source.rows == 20
+
+
+def test_two_runs_never_write_the_same_names(engine_of: EngineOf, tmp_path: Path) -> None:
+    engine, context = engine_of(engines.make_rewrite()), engines.make_context(tmp_path)
+    first = engine.run(engines.make_tasks(2), context, lambda result: None)
+    second = engine.run(engines.make_tasks(2), context, lambda result: None)
+    assert engines.staged(first).isdisjoint(engines.staged(second))
+
+
+def test_no_tasks_no_work(engine_of: EngineOf, tmp_path: Path) -> None:
+    assert engine_of(engines.make_rewrite()).run([], engines.make_context(tmp_path), pytest.fail) == []
+
+
+def test_our_errors_keep_their_class_and_sentence_and_finished_work_was_reported(
+    engine_of: EngineOf, tmp_path: Path
+) -> None:
+    reported: list[TaskResult] = []
+    engine = engine_of(engines.make_rewrite({3: engines.REFUSE}))
+    with pytest.raises(errors.ProofError, match=r"^Task 3 lost a row\.$"):
+        engine.run(engines.make_tasks(12), engines.make_context(tmp_path), reported.append)
+    assert engines.outputs(tmp_path) == engines.staged(reported)
+    assert 3 not in {result.task_id for result in reported}
+
+
+def test_other_errors_become_one_sentence_without_secrets(engine_of: EngineOf, tmp_path: Path) -> None:
+    reported: list[TaskResult] = []
+    engine = engine_of(engines.make_rewrite({5: engines.CRASH}))
+    with pytest.raises(errors.ExecuteError) as caught:
+        engine.run(engines.make_tasks(6), engines.make_context(tmp_path), reported.append)
+    told = str(caught.value)
+    assert told.startswith(
+        "Rewriting 2 files of shop.events (group 2, task 5) failed with ZeroDivisionError: went wrong"
+    )
+    assert engines.SECRET not in told
+    assert "\n" not in told
+    assert engines.outputs(tmp_path) == engines.staged(reported)
+
+
+def test_cancel_from_another_thread_leaves_nothing_unreported(engine_of: EngineOf, tmp_path: Path) -> None:
+    reported: list[TaskResult] = []
+    engine = engine_of(engines.make_rewrite())
+
+    def on_result(result: TaskResult) -> None:
+        reported.append(result)
+        thread = threading.Thread(target=engine.cancel)
+        thread.start()
+        thread.join()
+
+    with pytest.raises(errors.CancelledError, match=r"shop\.events"):
+        engine.run(engines.make_tasks(40), engines.make_context(tmp_path), on_result)
+    assert 0 < len(reported) < 40
+    assert engines.outputs(tmp_path) == engines.staged(reported)
+    with pytest.raises(errors.CancelledError):
+        engine.run(engines.make_tasks(1), engines.make_context(tmp_path), pytest.fail)
+
+
+def test_an_error_of_the_listener_ends_the_run(engine_of: EngineOf, tmp_path: Path) -> None:
+    def on_result(result: TaskResult) -> None:
+        raise KeyboardInterrupt
+
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        engine_of(engines.make_rewrite({39: engines.WAIT})).run(
+            engines.make_tasks(40), engines.make_context(tmp_path), on_result
+        )
+    assert time.monotonic() - start < 30

@@ -1,0 +1,23 @@
+"""One Spark session for a whole test run, because a JVM takes seconds to start. Import `spark` in a conftest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iceberg_compaction.execute.spark import session as sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """An embedded session like the product's own, but with a second attempt for tasks that fail. Tests that use it
+    carry the marker `spark`."""
+    opened = sessions.open_session({"spark.master": "local[2,2]"})
+    yield opened.session
+    opened.close()

@@ -1,0 +1,138 @@
+"""What only Spark can do wrong: retries, kills, lost processes, and pages that show too much or too little."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.factories import engines
+
+from iceberg_compaction import errors
+from iceberg_compaction.execute.spark.engine import SparkEngine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from iceberg_compaction.model.task import TaskResult
+
+pytestmark = pytest.mark.spark
+
+
+def _page(spark: SparkSession, path: str) -> Any:
+    context = spark.sparkContext
+    with urllib.request.urlopen(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/{path}") as answer:
+        return json.load(answer)
+
+
+def _wait_for(condition: Any, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_retry_writes_other_names_and_leaves_nothing_of_the_first_attempt(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    # Four tasks on two cores travel in pairs: 0 has finished when 1 crashes, and both are done again.
+    rewrite = engines.make_rewrite({1: engines.CRASH_ONCE})
+    results = SparkEngine(spark, rewrite=rewrite).run(
+        engines.make_tasks(4, size=0), engines.make_context(tmp_path), lambda result: None
+    )
+    first_attempt = (tmp_path / "crashed-1").read_text()
+    assert first_attempt.split("-")[1] == "0"
+    assert len({path.rsplit("-", maxsplit=1)[1] for path in engines.staged(results[:2])}) == 1  # one attempt, both tasks
+    assert not [path for path in engines.outputs(tmp_path) if first_attempt in path]
+    assert engines.outputs(tmp_path) == engines.staged(results)
+
+
+def test_jobs_are_named_after_table_and_step(spark: SparkSession, tmp_path: Path) -> None:
+    context = engines.make_context(tmp_path, table="shop.named")
+    SparkEngine(spark, rewrite=engines.make_rewrite()).run(engines.make_tasks(3), context, lambda result: None)
+
+    def named() -> list[str]:
+        told = [job.get("description", "") for job in _page(spark, "jobs")]
+        return sorted(text for text in told if "shop.named" in text)
+
+    _wait_for(lambda: len(named()) == 3)
+    assert named() == [
+        "iceberg-compaction: shop.named, rewrite task 1/3 (group 0, 2 files)",
+        "iceberg-compaction: shop.named, rewrite task 2/3 (group 0, 2 files)",
+        "iceberg-compaction: shop.named, rewrite task 3/3 (group 1, 2 files)",
+    ]
+
+
+def test_no_page_shows_a_credential(spark: SparkSession, tmp_path: Path) -> None:
+    engine = SparkEngine(spark, rewrite=engines.make_rewrite({2: engines.CRASH}))
+    with pytest.raises(errors.ExecuteError):
+        engine.run(engines.make_tasks(3), engines.make_context(tmp_path, table="shop.secret"), lambda result: None)
+    pages = [_page(spark, path) for path in ("jobs", "stages?details=true", "environment")]
+    pages.append(_page(spark, "sql?details=true&planDescription=true&length=10000"))
+    told = json.dumps(pages)
+    assert "shop.secret" in told
+    assert "rewrite_tasks" in told
+    assert engines.SECRET not in told
+    assert "AKIDEXAMPLE" not in told
+
+
+def test_a_session_passed_in_stays_open_and_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    with SparkEngine(spark, rewrite=engines.make_rewrite()) as engine:
+        engine.run(engines.make_tasks(2), engines.make_context(tmp_path), lambda result: None)
+    assert spark.range(3).count() == 3
+    assert spark.sparkContext.getLocalProperty("spark.job.description") is None
+
+
+def test_an_active_session_is_used_and_never_stopped(spark: SparkSession, tmp_path: Path) -> None:
+    with SparkEngine(conf={"spark.app.name": "ignored"}, rewrite=engines.make_rewrite()) as engine:
+        engine.run(engines.make_tasks(2), engines.make_context(tmp_path), lambda result: None)
+    assert spark.range(3).count() == 3
+
+
+def test_cancel_stops_running_tasks_at_once_and_they_clean_up(spark: SparkSession, tmp_path: Path) -> None:
+    reported: list[TaskResult] = []
+    engine = SparkEngine(spark, rewrite=engines.make_rewrite({1: engines.WAIT, 2: engines.WAIT}))
+    cancelled = []
+
+    def cancel() -> None:
+        _wait_for(lambda: len(list(tmp_path.glob("started-*"))) == 2)
+        cancelled.append(time.monotonic())
+        engine.cancel()
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    with pytest.raises(errors.CancelledError):
+        engine.run(engines.make_tasks(4, size=0), engines.make_context(tmp_path), reported.append)
+    took = time.monotonic() - cancelled[0]
+    thread.join()
+    assert took < 3
+    assert [result.task_id for result in reported] == [0]  # it had finished in the job that was stopped
+    assert engines.outputs(tmp_path) == engines.staged(reported)
+
+
+def test_a_job_killed_by_somebody_else_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    engine = SparkEngine(spark, rewrite=engines.make_rewrite({0: engines.WAIT}))
+
+    def kill() -> None:
+        _wait_for(lambda: (tmp_path / "started-0").exists())
+        spark.sparkContext.cancelAllJobs()
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    with pytest.raises(errors.ExecuteError, match=r"rewrite task 1/1 .* failed: .*cancelled") as caught:
+        engine.run(engines.make_tasks(1), engines.make_context(tmp_path), pytest.fail)
+    thread.join()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_python_process_that_dies_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    engine = SparkEngine(spark, rewrite=engines.make_rewrite({0: engines.DIE}))
+    with pytest.raises(errors.ExecuteError, match=r"Spark job 'iceberg-compaction: shop.events, rewrite task 1/1") as e:
+        engine.run(engines.make_tasks(1), engines.make_context(tmp_path), pytest.fail)
+    assert "\n" not in str(e.value)
+    assert "Python worker" in str(e.value)

@@ -1,0 +1,140 @@
+"""Writer settings from the table's properties (R44). Properties come in, arguments of pyarrow's writer go out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from iceberg_compaction import errors
+from iceberg_compaction.execute.worker import schemas
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyiceberg.schema import Schema
+
+MIB = 2**20
+_PREFIX = "write.parquet."
+_CODECS = {
+    "zstd": "zstd",
+    "gzip": "gzip",
+    "snappy": "snappy",
+    "lz4": "lz4",
+    "lz4_raw": "lz4",
+    "brotli": "brotli",
+    "uncompressed": "none",
+    "none": "none",
+}
+_LEVELED = ("zstd", "gzip", "brotli", "lz4")
+_PAGE_VERSIONS = {"v1": "1.0", "v2": "2.0"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """How output files are encoded."""
+
+    row_group_bytes: int
+    parquet: dict[str, Any]  # arguments of pyarrow.parquet.ParquetWriter
+
+
+def write_options(properties: Mapping[str, str], schema: Schema, columns: pa.Schema, rows: int) -> WriteOptions:
+    """Settings for files of this table; `columns` is the schema of the files and `rows` an upper bound of their rows,
+    which a Bloom filter is sized by unless the table says better."""
+    wanted = properties.get("write.format.default", "parquet").lower()
+    if wanted != "parquet":
+        raise errors.UnsupportedError(f"The table asks for {wanted} files, only parquet can be written yet.")
+    named = _columns_by_name(schema, columns)
+    off = {path for name, path in named.items() if not _flag(properties, f"dict-encoding-enabled.column.{name}", True)}
+    unseen = {path for name, path in named.items() if not _flag(properties, f"stats-enabled.column.{name}", True)}
+    parquet: dict[str, Any] = {
+        **_compression(properties),
+        "version": "2.6",
+        "data_page_size": _number(properties, "page-size-bytes", MIB),
+        "max_rows_per_page": _number(properties, "page-row-limit", 20_000),
+        "dictionary_pagesize_limit": _number(properties, "dict-size-bytes", 2 * MIB),
+        "data_page_version": _page_version(properties),
+        "use_dictionary": [path for path in named.values() if path not in off] if off else True,
+        "write_statistics": [path for path in named.values() if path not in unseen] if unseen else True,
+        "write_page_index": True,
+        "store_schema": False,  # the Parquet schema says all; Arrow's own copy would only pin our in-memory types
+        "store_decimal_as_integer": True,  # as Iceberg's spec lays decimals out
+    }
+    if filters := _bloom_filters(properties, named, rows):
+        parquet["bloom_filter_options"] = filters
+    return WriteOptions(row_group_bytes=_number(properties, "row-group-size-bytes", 128 * MIB), parquet=parquet)
+
+
+def _compression(properties: Mapping[str, str]) -> dict[str, Any]:
+    name = properties.get(f"{_PREFIX}compression-codec", "zstd").lower()
+    if (codec := _CODECS.get(name)) is None:
+        known = ", ".join(sorted(_CODECS))
+        raise errors.UnsupportedError(f"The table's codec {name!r} cannot be written; known ones are {known}.")
+    level = properties.get(f"{_PREFIX}compression-level")
+    if level is None or level == "null" or codec not in _LEVELED:
+        return {"compression": codec}
+    return {"compression": codec, "compression_level": _number(properties, "compression-level", 0)}
+
+
+def _page_version(properties: Mapping[str, str]) -> str:
+    name = properties.get(f"{_PREFIX}page-version", "v1").lower()
+    if name not in _PAGE_VERSIONS:
+        raise errors.UnsupportedError(f"{_PREFIX}page-version is {name!r}; known ones are v1 and v2.")
+    return _PAGE_VERSIONS[name]
+
+
+def _bloom_filters(properties: Mapping[str, str], named: Mapping[str, str], rows: int) -> dict[str, dict[str, Any]]:
+    largest = _number(properties, "bloom-filter-max-bytes", MIB)
+    found: dict[str, dict[str, Any]] = {}
+    for name, path in named.items():
+        if not _flag(properties, f"bloom-filter-enabled.column.{name}", False):
+            continue
+        chance = float(properties.get(f"{_PREFIX}bloom-filter-fpp.column.{name}", "0.01"))
+        distinct = _number(properties, f"bloom-filter-ndv.column.{name}", max(rows, 1))
+        # A block filter takes about 1.44 * log2(1/fpp) bits per value, rounded up to a power of two.
+        fitting = int(largest * 8 / (1.6 * max(1.0, _bits(chance))))
+        found[path] = {"ndv": max(1, min(distinct, fitting)), "fpp": chance}
+    return found
+
+
+def _bits(chance: float) -> float:
+    if not 0.0 < chance < 1.0:
+        raise errors.UnsupportedError(f"A Bloom filter's false-positive probability must lie in 0..1, got {chance}.")
+    return -math.log2(chance)
+
+
+def _columns_by_name(schema: Schema, columns: pa.Schema) -> dict[str, str]:
+    """Column names as the table's properties write them, with the path of the column in a file."""
+    found = {}
+    for leaf in schemas.leaves(columns):
+        if (name := schema.find_column_name(leaf.field_id)) is not None:
+            found[name] = _path(columns, leaf.path)
+    return found
+
+
+def _path(columns: pa.Schema, places: tuple[int, ...]) -> str:
+    field = columns.field(places[0])
+    parts = [field.name]
+    for place in places[1:]:
+        if pa.types.is_map(field.type):
+            parts.append("key_value")
+        elif not pa.types.is_struct(field.type):
+            parts.append("list")
+        is_map = pa.types.is_map(field.type)
+        field = schemas.children(field.type)[place]
+        parts.append(("key", "value")[place] if is_map else field.name)
+    return ".".join(parts)
+
+
+def _flag(properties: Mapping[str, str], name: str, default: bool) -> bool:
+    return properties.get(_PREFIX + name, str(default)).lower() == "true"
+
+
+def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+    text = properties.get(_PREFIX + name)
+    try:
+        return default if text is None else int(text)
+    except ValueError:
+        raise errors.UnsupportedError(f"The table's property {_PREFIX}{name} is {text!r}, not a number.") from None

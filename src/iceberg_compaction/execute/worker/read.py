@@ -1,0 +1,215 @@
+"""Data files as streams of raw Arrow batches with field ids. Footers of all inputs are looked at first, so that what
+cannot be rewritten is refused before anything is written; then one file at a time, memory bounded whatever its size."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+from concurrent import futures
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iceberg_compaction import errors
+from iceberg_compaction.execute.worker import schemas
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.table.name_mapping import NameMapping
+
+WHOLE_FILE = 16 * 2**20  # bytes; smaller files are read in one go
+_BATCH_BYTES = 32 * 2**20  # uncompressed bytes that one batch should hold
+_BATCH_ROWS = 1 << 20
+_CAUTIOUS_ROWS = 1 << 14  # rows per batch where a dictionary hides how large the values are
+_BUFFERED_GROUP = 64 * 2**20  # larger row groups are streamed through small buffers
+_FILES_AHEAD = 4
+_READERS = 8  # threads that wait for storage; decoding stays on one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footer:
+    """What the footer of an input says."""
+
+    path: str
+    rows: int
+    size: int
+    data_bytes: int  # compressed, without the footer
+    raw_bytes: int  # uncompressed
+    largest_group: int  # compressed
+    schema: pa.Schema  # the file's own, with field ids
+    dictionaries: frozenset[int]  # field ids of top-level text columns that are stored as dictionaries throughout
+    cautious: bool  # values may be far larger than raw_bytes suggests
+
+    @property
+    def batch_rows(self) -> int:
+        per_row = max(1, self.raw_bytes // max(1, self.rows))
+        return max(1, min(_BATCH_ROWS, _CAUTIOUS_ROWS if self.cautious else _BATCH_ROWS, _BATCH_BYTES // per_row))
+
+
+def read_footers(
+    io: FileIO, paths: Sequence[str], record_counts: Sequence[int], mapping: NameMapping | None
+) -> list[Footer]:
+    """The footers of all files, each checked against the manifest's record count."""
+    with futures.ThreadPoolExecutor(_READERS) as pool:
+        return list(pool.map(lambda path, rows: _read_footer(io, path, rows, mapping), paths, record_counts))
+
+
+def _read_footer(io: FileIO, path: str, expected: int, mapping: NameMapping | None) -> Footer:
+    with translated(path), io.new_input(path).open() as stream:
+        size = _size(stream)
+        file = pq.ParquetFile(stream, arrow_extensions_enabled=False, coerce_int96_timestamp_unit="us")
+        metadata, schema = file.metadata, _with_ids(file.schema_arrow, mapping)
+        if metadata.num_rows != expected:
+            raise errors.ExecuteError(f"it has {metadata.num_rows} rows where the manifest says {expected}")
+        groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+        texts, cautious = _dictionary_columns(schema, groups)
+        return Footer(
+            path=path,
+            rows=metadata.num_rows,
+            size=size,
+            data_bytes=sum(_compressed(group) for group in groups),
+            raw_bytes=sum(group.total_byte_size for group in groups),
+            largest_group=max((_compressed(group) for group in groups), default=0),
+            schema=schema,
+            dictionaries=texts,
+            cautious=cautious,
+        )
+
+
+@contextlib.contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Errors of storage and of Parquet as ours, with the file's name."""
+    try:
+        yield
+    except errors.CompactionError as error:
+        raise type(error)(f"Data file {path} cannot be rewritten: {error}") from error
+    except FileNotFoundError as error:
+        raise errors.ExecuteError(f"Data file {path} is missing.") from error
+    except PermissionError as error:
+        raise errors.ExecuteError(f"Data file {path} may not be read with the given credentials.") from error
+    except (OSError, pa.ArrowException, ValueError) as error:
+        raise errors.ExecuteError(f"Data file {path} is not readable: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _size(stream: Any) -> int:
+    stream.seek(0, 2)
+    size = int(stream.tell())
+    stream.seek(0)
+    return size
+
+
+def _compressed(group: Any) -> int:
+    return sum(group.column(index).total_compressed_size for index in range(group.num_columns))
+
+
+def _with_ids(schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:
+    """The file's schema in plain layouts and with field ids, its own or those of the name mapping (R27, R30)."""
+    plain = pa.schema([field.with_type(schemas.plain(field.type)) for field in schema])
+    if schemas.has_ids(plain):
+        return plain
+    if mapping is None:
+        raise errors.UnsupportedError(
+            "it has no field ids and the table has no name mapping; set the table property schema.name-mapping.default"
+        )
+    return schemas.with_mapped_ids(plain, mapping.root)
+
+
+def _dictionary_columns(schema: pa.Schema, groups: list[Any]) -> tuple[frozenset[int], bool]:
+    """Top-level text columns that are small because of their dictionaries; and whether any other text is stored so."""
+    chosen, cautious = set(), False
+    for index, leaf in enumerate(schemas.leaves(schema)):
+        chunks = [group.column(index) for group in groups]
+        if not any(chunk.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page for chunk in chunks):
+            continue
+        small = all(
+            chunk.has_dictionary_page and chunk.total_uncompressed_size <= 4 * chunk.num_values for chunk in chunks
+        )
+        if small and len(leaf.path) == 1 and leaf.field_id and pa.types.is_string(leaf.type):
+            chosen.add(leaf.field_id)
+        else:
+            cautious = cautious or any(chunk.total_uncompressed_size > 2**18 for chunk in chunks)
+    return frozenset(chosen), cautious
+
+
+def read_batches(
+    io: FileIO, footers: Sequence[Footer], dictionaries: frozenset[int]
+) -> Iterator[tuple[Footer, pa.RecordBatch]]:
+    """All rows of all files, in order. Small files are fetched a few ahead, so storage is not waited for."""
+    for footer, source in _open_ahead(io, footers):
+        with translated(footer.path), contextlib.closing(source):
+            for batch in _read_file(source, footer, dictionaries):
+                yield footer, batch
+
+
+def _open_ahead(io: FileIO, footers: Sequence[Footer]) -> Iterator[tuple[Footer, Any]]:
+    waiting: collections.deque[tuple[Footer, futures.Future[Any]]] = collections.deque()
+    todo = iter([footer for footer in footers if footer.rows])
+    pool = futures.ThreadPoolExecutor(_FILES_AHEAD)
+    try:
+        while True:
+            while len(waiting) < _FILES_AHEAD and (footer := next(todo, None)) is not None:
+                waiting.append((footer, pool.submit(_open, io, footer)))
+            if not waiting:
+                return
+            ready, future = waiting.popleft()
+            yield ready, future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        for _, future in waiting:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                future.result().close()
+
+
+def _open(io: FileIO, footer: Footer) -> Any:
+    with translated(footer.path):
+        stream: Any = io.new_input(footer.path).open()
+        if footer.size > WHOLE_FILE:
+            return stream
+        with stream:
+            return pa.BufferReader(stream.read())
+
+
+def _read_file(source: Any, footer: Footer, dictionaries: frozenset[int]) -> Iterator[pa.RecordBatch]:
+    streamed = footer.largest_group > _BUFFERED_GROUP
+    file = pq.ParquetFile(
+        source,
+        read_dictionary=[field.name for field in footer.schema if schemas.field_id(field) in dictionaries],
+        pre_buffer=not streamed,
+        buffer_size=2**20 if streamed else 0,
+        coerce_int96_timestamp_unit="us",
+        arrow_extensions_enabled=False,
+    )
+    if footer.raw_bytes <= _BATCH_BYTES and footer.rows <= footer.batch_rows:
+        parts: Any = [file.read(use_threads=False).to_batches()]
+    else:
+        # Row group by row group, because buffers of a whole file at once would hold the whole file.
+        parts = (
+            file.iter_batches(footer.batch_rows, row_groups=[group], use_threads=False)
+            for group in range(file.num_row_groups)
+        )
+    for part in parts:
+        for batch in part:
+            if batch.num_rows:
+                yield _plain(batch, footer.schema)
+
+
+def _plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch under the schema that knows its field ids; view layouts become plain ones, dictionaries stay."""
+    columns, fields = [], []
+    for column, field in zip(batch.columns, schema, strict=True):
+        if pa.types.is_dictionary(column.type):
+            value = schemas.plain(column.type.value_type)
+            kind = pa.dictionary(column.type.index_type, value)
+        else:
+            kind = field.type
+        columns.append(column if column.type == kind else column.cast(kind))
+        fields.append(field.with_type(kind))
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))

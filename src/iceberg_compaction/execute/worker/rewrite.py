@@ -1,0 +1,214 @@
+"""One task from its inputs to staged files with a proof: look at all footers, stream rows from source to writer with a
+meter at each end, re-read what storage holds. On any failure the attempt's own files are removed."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
+from pyiceberg.transforms import IdentityTransform
+
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import io as catalog_io
+from iceberg_compaction.execute.worker import (
+    bounds,
+    locations,
+    measure,
+    metrics,
+    options,
+    project,
+    read,
+    schemas,
+    verify,
+    write,
+)
+from iceberg_compaction.metadata import partitions
+from iceberg_compaction.model import policy, proof
+from iceberg_compaction.model import task as task_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyiceberg.io import FileIO
+
+_UNSORTED = 0  # Iceberg's id of the empty sort order: rows keep the order in which they were read (R42)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setting:
+    """What is known before the first row is read."""
+
+    io: FileIO
+    schema: Schema
+    spec: PartitionSpec
+    columns: pa.Schema  # of the output files
+    constants: dict[int, pa.Array]  # identity partition values, for columns that a file lacks
+    footers: list[read.Footer]
+    dictionaries: frozenset[int]
+
+
+def rewrite(task: task_model.RewriteTask, context: task_model.RewriteContext, attempt: str) -> task_model.TaskResult:
+    """Write the task's rows anew. Nothing stays behind if this raises."""
+    started = time.monotonic()
+    setting = _prepare(task, context)
+    source = measure.Meter(setting.schema, context.verify, setting.constants)
+    sink = measure.Meter(setting.schema, context.verify)
+    writer = write.RollingWriter(setting.io, _write_request(task, context, attempt, setting), sink)
+    try:
+        files = transfer(setting, source, writer)
+        shown = _prove(task, context.verify, setting, files, (source.side, sink.side))
+        staged = tuple(_staged(task, context, setting, file) for file in files)
+    except BaseException as error:
+        left = writer.abort()
+        if isinstance(error, Exception) and (left or not isinstance(error, errors.CompactionError)):
+            raise _as_execute_error(task, error, left) from error
+        raise
+    return task_model.TaskResult(
+        task_id=task.id,
+        group_id=task.group_id,
+        staged=staged,
+        proof=shown,
+        bytes_read=task.bytes,
+        bytes_written=sum(file.size for file in files),
+        seconds=time.monotonic() - started,
+    )
+
+
+def _prepare(task: task_model.RewriteTask, context: task_model.RewriteContext) -> _Setting:
+    """Everything that can be refused is refused here, before anything is written."""
+    io = catalog_io.open_io(context.io_properties, context.table_location)
+    schema = Schema.model_validate_json(context.table_schema)
+    spec = PartitionSpec.model_validate_json(context.partition_specs[task.spec_id])
+    footers = read.read_footers(io, task.file_paths, task.record_counts, _name_mapping(context))
+    common = [footer.dictionaries for footer in footers if footer.rows]
+    dictionaries = frozenset.intersection(*common) if common else frozenset()
+    setting = _Setting(
+        io=io,
+        schema=schema,
+        spec=spec,
+        columns=schemas.with_dictionaries(schemas.file_schema(schema), dictionaries),
+        constants=_constants(task, spec, schema),
+        footers=footers,
+        dictionaries=dictionaries,
+    )
+    for footer in footers:
+        with read.translated(footer.path):
+            project.Projection(footer.schema, schema, setting.columns, setting.constants)
+    return setting
+
+
+def _name_mapping(context: task_model.RewriteContext) -> NameMapping | None:
+    text = context.properties.get("schema.name-mapping.default")
+    try:
+        return None if text is None else parse_mapping_from_json(text)
+    except ValueError as error:
+        raise errors.UnsupportedError("The table's schema.name-mapping.default is not a name mapping.") from error
+
+
+def _constants(task: task_model.RewriteTask, spec: PartitionSpec, schema: Schema) -> dict[int, pa.Array]:
+    values = partitions.decode(task.partition, spec, schema)
+    found = {}
+    for position, field in enumerate(spec.fields):
+        value = values[position]
+        if isinstance(field.transform, IdentityTransform) and value is not None and _has(schema, field.source_id):
+            found[field.source_id] = project.constant(value, schema.find_type(field.source_id))
+    return found
+
+
+def _has(schema: Schema, field_id: int) -> bool:
+    return schema.find_column_name(field_id) is not None
+
+
+def _write_request(
+    task: task_model.RewriteTask, context: task_model.RewriteContext, attempt: str, setting: _Setting
+) -> write.WriteRequest:
+    rows = sum(footer.rows for footer in setting.footers)
+    partition_path = partitions.path(task.partition, setting.spec, setting.schema)
+    return write.WriteRequest(
+        columns=setting.columns,
+        options=options.write_options(context.properties, setting.schema, setting.columns, rows),
+        locations=locations.output_locations(task, context, attempt, partition_path),
+        sizes=context.sizes,
+        rows=rows,
+        data_bytes=sum(footer.data_bytes for footer in setting.footers),
+    )
+
+
+def transfer(setting: _Setting, source: measure.Meter, writer: write.RollingWriter) -> list[write.WrittenFile]:
+    """All rows from the inputs into the writer."""
+    for batch in carry(_measured(setting, source), setting):
+        writer.write(batch)
+    return writer.close()
+
+
+def _measured(setting: _Setting, source: measure.Meter) -> Iterator[tuple[read.Footer, pa.RecordBatch]]:
+    for footer, batch in read.read_batches(setting.io, setting.footers, setting.dictionaries):
+        source.add(batch)
+        yield footer, batch
+
+
+def carry(raw: Iterator[tuple[read.Footer, pa.RecordBatch]], setting: _Setting) -> Iterator[pa.RecordBatch]:
+    """The way from source to writer: every raw batch in the table's schema. The meters stand on either side of it."""
+    known: project.Projection | None = None
+    of_schema = None
+    for footer, batch in raw:
+        with read.translated(footer.path):
+            if known is None or not batch.schema.equals(of_schema, check_metadata=True):
+                known = project.Projection(batch.schema, setting.schema, setting.columns, setting.constants)
+                of_schema = batch.schema
+            projected = known.apply(batch)
+        yield projected
+
+
+def _prove(
+    task: task_model.RewriteTask,
+    level: policy.ProofLevel,
+    setting: _Setting,
+    files: list[write.WrittenFile],
+    sides: tuple[proof.Side, proof.Side],
+) -> proof.Proof:
+    deep = level is policy.ProofLevel.DEEP
+    shown = proof.Proof(
+        level=level,
+        expected_rows=sum(task.record_counts),
+        source=sides[0],
+        sink=sides[1],
+        footers=verify.read_footers(setting.io, files),
+        stored=verify.read_back(setting.io, files, setting.schema) if deep else None,
+    )
+    if shown.failures:
+        raise errors.ProofError(f"{shown.sentence} Task {task.id} of group {task.group_id} was undone.")
+    return shown
+
+
+def _staged(
+    task: task_model.RewriteTask, context: task_model.RewriteContext, setting: _Setting, file: write.WrittenFile
+) -> task_model.StagedFile:
+    modes = bounds.modes(setting.schema, context.properties)
+    found = metrics.file_metrics(file.metadata, setting.schema, setting.columns, file.nans, modes)
+    return task_model.StagedFile(
+        file_path=file.path,
+        file_size_in_bytes=file.size,
+        record_count=file.metadata.num_rows,
+        spec_id=task.spec_id,
+        partition=task.partition,
+        column_sizes=found.column_sizes,
+        value_counts=found.value_counts,
+        null_value_counts=found.null_value_counts,
+        nan_value_counts=found.nan_value_counts,
+        lower_bounds=found.lower_bounds,
+        upper_bounds=found.upper_bounds,
+        split_offsets=metrics.split_offsets(file.metadata),
+        sort_order_id=_UNSORTED,
+    )
+
+
+def _as_execute_error(task: task_model.RewriteTask, error: Exception, left: tuple[str, ...]) -> errors.ExecuteError:
+    kind = type(error) if isinstance(error, errors.ExecuteError) else errors.ExecuteError
+    told = str(error) if isinstance(error, errors.CompactionError) else f"Task {task.id} failed: {error}"
+    return kind(f"{told} These files could not be removed: {', '.join(left)}." if left else told)

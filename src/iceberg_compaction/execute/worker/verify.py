@@ -1,0 +1,57 @@
+"""What storage says about the outputs, asked anew: footers are read back from there, and for level `deep` every row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+
+from iceberg_compaction import errors
+from iceberg_compaction.execute.worker import measure, read, schemas
+from iceberg_compaction.model import policy, proof
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.schema import Schema
+
+    from iceberg_compaction.execute.worker import write
+
+
+def read_footers(io: FileIO, files: Sequence[write.WrittenFile]) -> proof.Side:
+    """Rows of the stored files, and nulls of the top-level columns whose statistics tell them in every file."""
+    total = proof.Side()
+    told: set[int] | None = None
+    for file in files:
+        side = _stored_footer(io, file)
+        told = set(side.nulls) if told is None else told & set(side.nulls)
+        total = total + side
+    return total.model_copy(update={"nulls": {key: count for key, count in total.nulls.items() if key in (told or ())}})
+
+
+def _stored_footer(io: FileIO, file: write.WrittenFile) -> proof.Side:
+    with read.translated(file.path), io.new_input(file.path).open() as stream:
+        size = stream.seek(0, 2)
+        if size != file.size:
+            raise errors.ProofError(f"storage holds {size} bytes of it where {file.size} were written")
+        stream.seek(0)
+        stored = pq.ParquetFile(stream, arrow_extensions_enabled=False)
+        metadata = stored.metadata
+        nulls: dict[int, int] = {}
+        for index, leaf in enumerate(schemas.leaves(stored.schema_arrow)):
+            if leaf.repeated or len(leaf.path) > 1:
+                continue  # the nulls of a nested leaf are not those of its column
+            known = [metadata.row_group(group).column(index).statistics for group in range(metadata.num_row_groups)]
+            if all(statistics is not None and statistics.has_null_count for statistics in known):
+                nulls[leaf.field_id] = sum(statistics.null_count for statistics in known)
+        return proof.Side(rows=metadata.num_rows, nulls=nulls)
+
+
+def read_back(io: FileIO, files: Sequence[write.WrittenFile], schema: Schema) -> proof.Side:
+    """The outputs read in full and measured as the inputs were."""
+    meter = measure.Meter(schema, policy.ProofLevel.DEEP)
+    footers = read.read_footers(io, [file.path for file in files], [file.metadata.num_rows for file in files], None)
+    for _, batch in read.read_batches(io, footers, frozenset()):
+        meter.add(batch)
+    return meter.side

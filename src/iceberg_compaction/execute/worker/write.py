@@ -1,0 +1,207 @@
+"""Output files: batches come in, Parquet files of the wanted size come out. Row groups and files are cut by what the
+rows really took on disk so far, memory stays bounded, row order is kept, and the last few rows never become a file of
+their own."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iceberg_compaction.execute.worker import metrics
+from iceberg_compaction.model import sizing
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+
+    from iceberg_compaction.execute.worker import locations, measure, options
+    from iceberg_compaction.model import policy
+
+_BUFFER_BYTES = 256 * 2**20  # Arrow bytes held back at most; a row group may come out smaller for it
+_CLOSE_ENOUGH = 0.1  # of a file's size; a file is not opened or kept open for less
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRequest:
+    """What is to be written. `rows` and `data_bytes` are what the inputs hold; the first guess at what comes out."""
+
+    columns: pa.Schema
+    options: options.WriteOptions
+    locations: locations.OutputLocations
+    sizes: policy.Sizes
+    rows: int
+    data_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A finished file, its footer as the writer made it, and what the footer does not know."""
+
+    path: str
+    size: int
+    metadata: Any
+    nans: metrics.NanCounts
+
+
+class RollingWriter:
+    """Writes one attempt's files. The meter stands where rows enter the Parquet encoder, so whatever happens before,
+    in here too, is seen by it."""
+
+    def __init__(self, io: FileIO, request: WriteRequest, meter: measure.Meter) -> None:
+        self._io = io
+        self._request = request
+        self._meter = meter
+        self._buffer: list[pa.RecordBatch] = []
+        self._buffered_rows = 0
+        self._buffered_bytes = 0
+        self._written_rows = 0
+        self._bytes_per_row = max(1.0, request.data_bytes / max(1, request.rows))
+        self._learned = False
+        self._file: _OpenFile | None = None
+        self.finished: list[WrittenFile] = []
+        self.paths: list[str] = []  # everything that this attempt may have put on storage
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take a batch; encode what makes a whole row group."""
+        self._buffer.append(batch)
+        self._buffered_rows += batch.num_rows
+        self._buffered_bytes += batch.nbytes
+        while self._buffered_rows and self._buffered_rows >= (rows := self._group_rows()):
+            self._write_group(rows)
+            if self._full():
+                self._finish_file()
+
+    def close(self) -> list[WrittenFile]:
+        """Encode the rest and finish the last file."""
+        if self._buffered_rows:
+            self._write_group(self._buffered_rows)
+        if self._file is not None:
+            self._finish_file()
+        return self.finished
+
+    def abort(self) -> tuple[str, ...]:
+        """Give up: close what is open and delete everything. Returns what could not be deleted."""
+        if self._file is not None:
+            self._file.abandon()
+            self._file = None
+        left = []
+        for path in self.paths:
+            try:
+                self._io.delete(path)
+            except FileNotFoundError:
+                continue
+            except Exception:  # noqa: BLE001 - the error that led here matters more, and is on its way up
+                left.append(path)
+        return tuple(left)
+
+    # Where to cut
+
+    @property
+    def _held(self) -> int:
+        return 0 if self._file is None else self._file.position
+
+    def _to_come(self) -> int:
+        """Rows that are not written yet, buffered or still to be read."""
+        return max(self._request.rows - self._written_rows, self._buffered_rows)
+
+    def _room(self) -> tuple[int, bool]:
+        """Bytes that the current file should still take, and whether it takes all that is to come."""
+        rest = int(self._to_come() * self._bytes_per_row)
+        total = self._held + rest
+        if sizing.file_count(total, self._request.sizes) == 1:
+            return rest, True
+        room = sizing.roll_size(total, self._request.sizes) - self._held
+        return room, rest - room <= _CLOSE_ENOUGH * self._request.sizes.target
+
+    def _group_rows(self) -> int:
+        """Rows of the next row group; more than are buffered means: wait."""
+        room, takes_all = self._room()
+        group = self._request.options.row_group_bytes
+        rows = self._to_come() if takes_all else max(1, int(room / self._bytes_per_row))
+        wanted = rows * self._bytes_per_row
+        if wanted > (1 + _CLOSE_ENOUGH) * group:
+            rows = max(1, int(group / self._bytes_per_row))
+        if not self._learned and 2 * wanted > min(self._request.sizes.target, group):
+            # Nothing was encoded yet, so the guess may be far off. Arrow bytes are the most that rows can take.
+            limit = min(room, group)
+            if self._buffered_bytes >= limit:
+                rows = min(rows, max(1, int(self._buffered_rows * limit / self._buffered_bytes)))
+        if self._buffered_bytes >= _BUFFER_BYTES:
+            rows = min(rows, self._buffered_rows)
+        return rows
+
+    def _full(self) -> bool:
+        room, takes_all = self._room()
+        return not takes_all and room <= _CLOSE_ENOUGH * self._request.sizes.target
+
+    # Encoding
+
+    def _write_group(self, rows: int) -> None:
+        table = pa.Table.from_batches(self._take(rows), schema=self._request.columns).unify_dictionaries()
+        if self._file is None:
+            path = self._request.locations.path(len(self.paths))
+            self.paths.append(path)
+            self._file = _OpenFile(self._io, path, self._request)
+        for batch in table.to_batches():
+            self._meter.add(batch)
+        size = self._file.write(table)
+        self._written_rows += rows
+        # The newest group says most about the next one, the older ones keep one odd group from mattering too much.
+        measured = max(1.0, size / rows)
+        self._bytes_per_row = measured if not self._learned else (self._bytes_per_row + 3 * measured) / 4
+        self._learned = True
+
+    def _take(self, rows: int) -> list[pa.RecordBatch]:
+        taken, missing = [], rows
+        while missing:
+            batch = self._buffer[0]
+            if batch.num_rows <= missing:
+                taken.append(self._buffer.pop(0))
+            else:
+                taken.append(batch.slice(0, missing))
+                self._buffer[0] = batch.slice(missing)
+            missing -= taken[-1].num_rows
+        self._buffered_rows -= rows
+        self._buffered_bytes = sum(batch.nbytes for batch in self._buffer)
+        return taken
+
+    def _finish_file(self) -> None:
+        assert self._file is not None
+        self.finished.append(self._file.finish())
+        self._file = None
+
+
+class _OpenFile:
+    """One file being written."""
+
+    def __init__(self, io: FileIO, path: str, request: WriteRequest) -> None:
+        self.path = path
+        self._stream: Any = io.new_output(path).create()
+        self._metadata: list[Any] = []
+        self._nans = metrics.NanCounts(columns=request.columns)
+        self._writer = pq.ParquetWriter(
+            self._stream, request.columns, metadata_collector=self._metadata, **request.options.parquet
+        )
+        self.position = 0
+
+    def write(self, table: pa.Table) -> int:
+        """Encode one row group; returns its bytes."""
+        self._nans.add(table)
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        before, self.position = self.position, int(self._stream.tell())
+        return self.position - before
+
+    def finish(self) -> WrittenFile:
+        self._writer.close()
+        size = int(self._stream.tell())
+        self._stream.close()
+        return WrittenFile(path=self.path, size=size, metadata=self._metadata[0], nans=self._nans)
+
+    def abandon(self) -> None:
+        """Close without caring whether the file is whole; it is deleted next."""
+        for part in (self._writer, self._stream):
+            with contextlib.suppress(Exception):
+                part.close()

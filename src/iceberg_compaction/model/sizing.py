@@ -18,11 +18,8 @@ def output_count(total: int, sizes: Sizes) -> int:
     if total < sizes.target:
         return 1
     whole, rest = divmod(total, sizes.target)
-    if rest > sizes.min:
-        return whole + 1
-    if total // whole < min(1.1 * sizes.target, sizes.write_max):
-        return whole
-    return whole + 1
+    spread = rest <= sizes.min and total // whole < min(1.1 * sizes.target, sizes.write_max)
+    return whole if spread or not rest else whole + 1
 
 
 def file_count(total: int, sizes: Sizes) -> int:
@@ -36,9 +33,12 @@ def file_count(total: int, sizes: Sizes) -> int:
 
 
 def roll_size(remaining: int, sizes: Sizes) -> int:
-    """Where to close the output file that now begins, given the estimated output bytes from here to the end of the
-    task. Equal shares leave no small tail; the last file gets room for what the estimate missed. A writer may also ask
-    again while a file grows, with what that file holds so far plus what is still to come."""
+    """Where to close an output file, given the estimated output bytes from its beginning to the end of the task.
+
+    Equal shares leave no small tail, and the last file gets room for what the estimate missed. A writer asks when a
+    file begins, and again as it grows and the estimate gets better: then with what the file holds so far plus what is
+    still to come. At least once it must ask after it has measured how its input compresses.
+    """
     count = file_count(remaining, sizes)
     if count == 1:
         return min(max(sizes.write_max, int(remaining * MARGIN)), sizes.max)

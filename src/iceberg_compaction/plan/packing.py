@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iceberg_compaction.model import sizing
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -25,6 +27,7 @@ class Bins:
     bytes: NDArray[np.int64]
     records: NDArray[np.int64]
     below: NDArray[np.int64]  # files smaller than the minimum
+    below_bytes: NDArray[np.int64]
     above: NDArray[np.int64]  # files larger than the maximum
     outputs: NDArray[np.int64]  # expected output files
     keys: NDArray[np.int64]
@@ -54,13 +57,15 @@ def pack(files: DataFiles, policy: Policy, sizes: Sizes) -> Bins:
 def measure(files: DataFiles, first: NDArray[np.int64], sizes: Sizes) -> Bins:
     """The figures of the bins that begin at `first` and together hold all `files`."""
     total = _sums(files.bytes, first)
+    below = (files.bytes < sizes.min).astype(np.int64)
     return Bins(
         files=files,
         first=first,
         count=np.diff(np.append(first, len(files.keys))),
         bytes=total,
         records=_sums(files.records, first),
-        below=_sums((files.bytes < sizes.min).astype(np.int64), first),
+        below=_sums(below, first),
+        below_bytes=_sums(files.bytes * below, first),
         above=_sums((files.bytes > sizes.max).astype(np.int64), first),
         outputs=output_counts(total, sizes),
         keys=files.keys[first],
@@ -72,8 +77,17 @@ def output_counts(total: NDArray[np.int64], sizes: Sizes) -> NDArray[np.int64]:
     whole, rest = np.divmod(total, sizes.target)
     average = total // np.maximum(whole, 1)
     spread = (rest <= sizes.min) & (average < min(1.1 * sizes.target, sizes.write_max))
-    counts: NDArray[np.int64] = np.where(total < sizes.target, 1, np.where(spread, whole, whole + 1))
+    counts: NDArray[np.int64] = np.where(total < sizes.target, 1, np.where(spread | (rest == 0), whole, whole + 1))
     return counts
+
+
+def file_counts(total: NDArray[np.int64], sizes: Sizes) -> NDArray[np.int64]:
+    """`model.sizing.file_count` for many totals at once."""
+    counts = output_counts(total, sizes)
+    too_small = total < sizing.MARGIN * sizes.min * counts
+    fewer = (counts > 1) & too_small & (total * sizing.MARGIN <= sizes.max * (counts - 1))
+    aimed: NDArray[np.int64] = np.where(fewer, counts - 1, counts)
+    return aimed
 
 
 def _next_fit(

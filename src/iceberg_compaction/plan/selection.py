@@ -39,8 +39,9 @@ def select(bins: packing.Bins, decided: verdict.Verdict, policy: Policy, sizes: 
     counts, all_counts = _within(bins.count[kept], policy.max_files_to_rewrite), bins.count[kept]
     positions = _ranges(bins.first[kept], counts)
     chosen = packing.measure(bins.files.take(positions), _starts(counts), sizes)
-    if len(chosen) and not policy.rewrite_all and not verdict.gains(chosen)[-1]:
-        counts = counts[:-1]  # only a shortened group can have lost its gain
+    shortened = len(counts) and counts[-1] < all_counts[len(counts) - 1]
+    if shortened and not policy.rewrite_all and not verdict.gains(chosen)[-1]:
+        counts = counts[:-1]
         positions = _ranges(bins.first[kept], counts)
         chosen = packing.measure(bins.files.take(positions), _starts(counts), sizes)
     cut = np.setdiff1d(_ranges(bins.first[kept], all_counts), positions, assume_unique=True)

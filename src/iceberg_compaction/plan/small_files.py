@@ -28,5 +28,9 @@ def candidates(files: DataFiles, sizes: Sizes) -> NDArray[np.bool_]:
 
 
 def judge(bins: Bins, policy: Policy, sizes: Sizes) -> verdict.Verdict:
-    nothing = np.zeros(len(bins), np.bool_)  # every candidate has a wrong size, so no bin is well sized
-    return verdict.judge(bins, policy, sizes, well_sized=nothing, merged=Reason.SMALL_FILES)
+    masks = verdict.Masks(
+        well_sized=np.zeros(len(bins), np.bool_),  # every candidate has a wrong size
+        enough=verdict.enough(bins, policy, sizes),
+        gains=verdict.gains(bins),
+    )
+    return verdict.judge(masks, bins, merged=Reason.SMALL_FILES)

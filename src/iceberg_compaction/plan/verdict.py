@@ -25,6 +25,15 @@ class Verdict:
     left_out: dict[LeftOutReason, NDArray[np.bool_]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Masks:
+    """What a strategy says about each bin. Rewritten is what is not well sized, is enough, and gains."""
+
+    well_sized: NDArray[np.bool_]
+    enough: NDArray[np.bool_]
+    gains: NDArray[np.bool_]
+
+
 def enough(bins: Bins, policy: Policy, sizes: Sizes) -> NDArray[np.bool_]:
     """Iceberg's group filter: enough files, or enough content, or a file to split."""
     several = bins.count >= 2
@@ -38,18 +47,17 @@ def gains(bins: Bins) -> NDArray[np.bool_]:
     return (bins.outputs < bins.count) | (bins.above > 0)
 
 
-def judge(bins: Bins, policy: Policy, sizes: Sizes, *, well_sized: NDArray[np.bool_], merged: Reason) -> Verdict:
-    """The verdict of a strategy that finds some bins well sized and calls the merging of the others `merged`."""
-    open_bins = ~well_sized
-    wanted = enough(bins, policy, sizes)
-    kept = open_bins & wanted & gains(bins)
+def judge(masks: Masks, bins: Bins, *, merged: Reason) -> Verdict:
+    """The verdict of a strategy that calls the merging of files `merged`."""
+    open_bins = ~masks.well_sized
+    kept = open_bins & masks.enough & masks.gains
     splits = kept & (bins.above > 0) & (bins.below < 2)
     return Verdict(
         rewritten={merged: kept & ~splits, Reason.LARGE_FILES: splits},
         left_out={
-            LeftOutReason.WELL_SIZED: well_sized,
-            LeftOutReason.TOO_FEW_FILES: open_bins & ~wanted,
-            LeftOutReason.NO_GAIN: open_bins & wanted & ~kept,
+            LeftOutReason.WELL_SIZED: masks.well_sized,
+            LeftOutReason.TOO_FEW_FILES: open_bins & ~masks.enough,
+            LeftOutReason.NO_GAIN: open_bins & masks.enough & ~kept,
         },
     )
 

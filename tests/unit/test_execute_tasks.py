@@ -1,0 +1,52 @@
+"""How groups are cut into tasks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.factories import inventories
+
+from iceberg_compaction.execute import tasks as rewrite_tasks
+from iceberg_compaction.model.policy import Policy
+from iceberg_compaction.plan import build
+
+if TYPE_CHECKING:
+    from iceberg_compaction.model.task import RewriteTask
+
+TARGET = 1000
+
+
+def tasks_of(sizes: list[int], **changes: object) -> list[RewriteTask]:
+    stock = inventories.inventory(inventories.files(sizes, **changes))
+    policy = Policy(target_file_size_bytes=TARGET, rewrite_all=True)
+    return rewrite_tasks.build_tasks(build.build(stock, policy, plan_id="p", now_ms=0))
+
+
+def test_a_plan_without_groups_has_no_tasks() -> None:
+    assert tasks_of([]) == []
+
+
+def test_a_group_below_sixteen_targets_is_one_task() -> None:
+    assert [len(task.file_paths) for task in tasks_of([100] * 159)] == [159]
+
+
+def test_a_large_group_is_cut_into_equal_tasks() -> None:
+    tasks = tasks_of([100] * 800)
+    assert [task.bytes for task in tasks] == [8 * TARGET] * 10
+    assert inventories.unsplit(tasks) == [f"f-{number}.parquet" for number in range(800)]
+
+
+def test_what_lies_next_to_a_very_large_file_joins_it() -> None:
+    assert [task.file_sizes for task in tasks_of([100, 100, 100_000, 100])] == [(100, 100, 100_000, 100)]
+    tasks = tasks_of([100] * 200 + [100_000] + [100] * 200)
+    assert all(task.bytes >= 7 * TARGET for task in tasks)
+    assert len(tasks) >= 5
+
+
+def test_tasks_carry_what_the_worker_needs() -> None:
+    tasks = tasks_of([100, 200, 300], partitions=['{"p": 1}', '{"p": 2}', '{"p": 2}'], specs=3)
+    assert [(task.id, task.group_id, task.spec_id, task.partition) for task in tasks] == [
+        (0, 0, 3, '{"p": 1}'),
+        (1, 1, 3, '{"p": 2}'),
+    ]
+    assert (tasks[1].file_sizes, tasks[1].record_counts) == ((200, 300), (2, 3))

@@ -1,0 +1,215 @@
+"""What a plan says about tables whose answer is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.factories import inventories
+
+from iceberg_compaction import errors
+from iceberg_compaction.model import partition, plan, table
+from iceberg_compaction.model.plan import LeftOutReason, Reason
+from iceberg_compaction.model.policy import Policy, Strategy
+from iceberg_compaction.plan import build
+
+MIB = 2**20
+DAY_1, DAY_2 = '{"day": "2026-01-01"}', '{"day": "2026-01-02"}'
+
+
+def planned(rows: pa.Table, policy: Policy | None = None, **changes: Any) -> plan.Plan:
+    return build.build(inventories.inventory(rows, **changes), policy or Policy(), plan_id="p1", now_ms=5)
+
+
+def left(found: plan.Plan) -> dict[str, int]:
+    return {entry.reason.value: entry.files for entry in found.left_out}
+
+
+def test_small_files_of_a_partition_become_one() -> None:
+    found = planned(inventories.files([MIB] * 23, partitions=DAY_1))
+    (group,) = found.groups
+    assert (group.files, group.bytes, group.outputs, group.reason) == (23, 23 * MIB, 1, Reason.SMALL_FILES)
+    assert group.records == sum(found.files["record_count"].to_pylist())
+    assert group.sentence == "day=2026-01-01: 23 files of 1.0 MiB on average, all below 384.0 MiB, fit into 1"
+    assert found.sentence == "23 files in 1 group become about 1."
+    assert (found.id, found.created_ms, found.pin, found.left_out) == ("p1", 5, inventories.PIN, ())
+
+
+def test_an_unpartitioned_table_is_one_partition_without_a_name() -> None:
+    (group,) = planned(inventories.files([MIB] * 5)).groups
+    assert group.sentence.startswith("5 files of 1.0 MiB")
+
+
+def test_a_large_file_is_split() -> None:
+    (group,) = planned(inventories.files([2048 * MIB, 500 * MIB])).groups
+    assert (group.files, group.outputs, group.reason) == (1, 4, Reason.LARGE_FILES)
+    assert group.sentence == "1 file of 2.0 GiB, above 921.6 MiB, becomes 4"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "reason"),
+    [
+        ([512] * 9, "well-sized"),
+        ([1], "too-few-files"),
+        ([1] * 4, "too-few-files"),
+        ([370, 370], "no-gain"),  # more than one target, but two files would come out again
+    ],
+)
+def test_what_is_left_alone_and_why(sizes: list[int], reason: str) -> None:
+    found = planned(inventories.files([size * MIB for size in sizes]))
+    assert found.empty
+    assert left(found) == {reason: len(sizes)}
+    assert found.sentence.startswith(f"Nothing to do: {len(sizes)} file")
+
+
+def test_full_rewrites_a_partition_with_its_well_sized_files() -> None:
+    rows = inventories.files([512 * MIB] * 3 + [MIB] * 6 + [512 * MIB] * 5, partitions=[DAY_1] * 9 + [DAY_2] * 5)
+    found = planned(rows, Policy(strategy=Strategy.FULL))
+    assert [(group.partition, group.files, group.reason) for group in found.groups] == [(DAY_1, 9, Reason.NOT_OPTIMAL)]
+    assert left(found) == {"well-sized": 5}
+    assert planned(rows).input_files == 6
+
+
+def test_full_tolerates_one_small_file_and_no_large_one() -> None:
+    full = Policy(strategy=Strategy.FULL)
+    assert planned(inventories.files([512 * MIB] * 7 + [MIB]), full).empty
+    (group,) = planned(inventories.files([512 * MIB] * 7 + [1024 * MIB]), full).groups
+    assert (group.files, group.reason) == (8, Reason.LARGE_FILES)
+
+
+def test_full_in_a_partition_of_many_groups_rewrites_only_the_group_that_needs_it() -> None:
+    rows = inventories.files([512 * MIB] * 20 + [MIB] * 2 + [512 * MIB] * 20)
+    policy = Policy(strategy=Strategy.FULL, max_file_group_size_bytes=8 * 512 * MIB)
+    found = planned(rows, policy)
+    assert [group.files for group in found.groups] == [9]
+    assert found.files["file_path"].to_pylist()[-2:] == ["f-20.parquet", "f-21.parquet"]  # in reading order
+    assert left(found) == {"well-sized": 33}
+
+
+def test_rewrite_all_asks_no_questions() -> None:
+    found = planned(inventories.files([MIB, 512 * MIB], partitions=[DAY_1, DAY_2]), Policy(rewrite_all=True))
+    assert [(group.files, group.reason) for group in found.groups] == [(1, Reason.REWRITE_ALL)] * 2
+    assert found.left_out == ()
+
+
+def test_specs_are_never_mixed_even_with_equal_partition_texts() -> None:
+    found = planned(inventories.files([MIB] * 10, partitions=DAY_1, specs=[0, 1] * 5))
+    assert [(group.spec_id, group.files) for group in found.groups] == [(0, 5), (1, 5)]
+
+
+def test_files_are_read_by_sequence_number_then_as_listed() -> None:
+    found = planned(inventories.files([MIB] * 5, sequence=[3, 1, 2, 1, 3]))
+    assert found.files["file_path"].to_pylist() == [f"f-{number}.parquet" for number in (1, 3, 2, 0, 4)]
+
+
+def test_where_leaves_the_other_files_out() -> None:
+    selected = pa.array([True] * 5 + [False] * 3 + [None])
+    found = planned(inventories.files([MIB] * 9), Policy(where="day > 5"), selected=selected)
+    assert found.input_files == 5
+    assert left(found) == {"not-selected": 4}
+    assert "day > 5" in found.left_out[0].sentence
+
+
+def test_delete_files_are_no_data_files() -> None:
+    found = planned(inventories.files([MIB] * 6, content=[0] * 5 + [1]))
+    assert found.input_files == 5
+    assert found.left_out == ()
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("none", [5, 7, 6]),
+        ("bytes-asc", [6, 5, 7]),
+        ("bytes-desc", [7, 5, 6]),
+        ("files-asc", [5, 6, 7]),
+        ("files-desc", [7, 6, 5]),
+    ],
+)
+def test_groups_are_ordered_and_the_files_with_them(order: str, expected: list[int]) -> None:
+    sizes = [3 * MIB] * 5 + [3 * MIB] * 7 + [MIB] * 6
+    parts = ['{"n": 1}'] * 5 + ['{"n": 2}'] * 7 + ['{"n": 3}'] * 6
+    found = planned(inventories.files(sizes, partitions=parts), Policy.model_validate({"rewrite-job-order": order}))
+    assert [group.files for group in found.groups] == expected
+    assert [group.id for group in found.groups] == [0, 1, 2]
+    for group in found.groups:
+        assert found.files_of(group)["file_size_in_bytes"].to_numpy().sum() == group.bytes
+
+
+@pytest.mark.parametrize(("budget", "groups"), [(1, []), (3, [3]), (5, [5]), (6, [5]), (8, [5, 3]), (99, [5, 7])])
+def test_a_budget_shortens_the_last_group_or_drops_it_when_nothing_is_gained(budget: int, groups: list[int]) -> None:
+    rows = inventories.files([MIB] * 12, partitions=[DAY_1] * 5 + [DAY_2] * 7)
+    found = planned(rows, Policy(max_files_to_rewrite=budget))
+    assert [group.files for group in found.groups] == groups
+    assert left(found) == ({"over-budget": 12 - sum(groups)} if sum(groups) < 12 else {})
+
+
+def test_a_file_larger_than_the_capacity_gets_its_own_group() -> None:
+    rows = inventories.files([MIB] * 5 + [4096 * MIB] + [MIB] * 5)
+    found = planned(rows, Policy(max_file_group_size_bytes=1024 * MIB))
+    assert [group.files for group in found.groups] == [5, 1, 5]
+
+
+def test_a_group_holds_no_more_files_than_allowed() -> None:
+    found = planned(inventories.files([MIB] * 17), Policy(max_file_group_input_files=6))
+    assert [group.files for group in found.groups] == [6, 6, 5]
+
+
+def test_dictionaries_that_differ_between_chunks_or_repeat_a_text_are_one_partition() -> None:
+    chunks = [inventories.files([MIB] * 3, partitions=part) for part in ([DAY_2, DAY_1, DAY_1], [DAY_1, DAY_2, DAY_1])]
+    doubled = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int32()), pa.array([DAY_1, DAY_1]))
+    last = inventories.files([MIB] * 3)
+    last = last.set_column(4, table.FILES.field("partition"), doubled)
+    found = planned(pa.concat_tables([*chunks, last]))
+    assert [(group.partition, group.files) for group in found.groups] == [(DAY_1, 7)]
+    assert left(found) == {"too-few-files": 2}
+
+
+def test_a_table_without_a_snapshot_has_nothing_to_do() -> None:
+    found = planned(table.FILES.empty_table(), pin=None)
+    assert [entry.reason for entry in found.left_out] == [LeftOutReason.NO_DATA]
+    assert found.sentence == "Nothing to do: the table has no data files."
+
+
+def test_sizes_come_from_the_table_unless_the_policy_says_otherwise() -> None:
+    rows = inventories.files([MIB] * 5)
+    properties = {"write.target-file-size-bytes": str(MIB)}
+    assert planned(rows, properties=properties).empty
+    assert not planned(rows, Policy(target_file_size_bytes=8 * MIB), properties=properties).empty
+
+
+@pytest.mark.parametrize("target", ["no number", "0", "-5"])
+def test_a_table_property_that_makes_no_sense_is_a_wrong_setting(target: str) -> None:
+    with pytest.raises(errors.ConfigError, match=r"shop\.events"):
+        planned(inventories.files([MIB]), properties={"write.target-file-size-bytes": target})
+
+
+def test_an_unsupported_table_is_refused_with_all_reasons_but_has_an_empty_plan() -> None:
+    stock = inventories.inventory(inventories.files([MIB] * 9), unsupported=("format v3", "delete files"))
+    with pytest.raises(errors.UnsupportedError, match="format v3; delete files"):
+        build.build(stock, Policy(), plan_id="p", now_ms=0)
+    found = build.empty_plan(stock, Policy(), plan_id="p", now_ms=0)
+    assert found.empty
+    assert left(found) == {"unsupported": 9}
+
+
+def test_a_plan_survives_json() -> None:
+    found = planned(inventories.files([MIB] * 12 + [512 * MIB], partitions=[DAY_1] * 6 + [DAY_2] * 7))
+    again = plan.Plan.model_validate_json(found.model_dump_json())
+    assert again == found
+    assert again.files.schema == plan.PLAN_FILES
+
+
+def test_a_plan_whose_groups_are_not_its_files_is_refused() -> None:
+    found = planned(inventories.files([MIB] * 12, partitions=[DAY_1] * 6 + [DAY_2] * 6))
+    told = found.model_dump()
+    for change in ({"first": 1}, {"files": 5}, {"bytes": 1}, {"records": 1}):
+        damaged = {**told, "groups": [told["groups"][0] | change, told["groups"][1]]}
+        with pytest.raises(ValueError, match="group"):
+            plan.Plan.model_validate(damaged)
+
+
+def test_partitions_in_words() -> None:
+    assert partition.text("{}") == ""
+    assert partition.text('{"day": "2026-01-31", "n": 7, "x": null}') == "day=2026-01-31/n=7/x=null"

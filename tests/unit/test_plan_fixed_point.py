@@ -1,0 +1,77 @@
+"""A run leaves nothing to do for the next one: plans are performed by a simulated writer and then made again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.factories import inventories
+from tests.factories.simulated_writer import Data, perform
+
+from iceberg_compaction.model.policy import Policy, Strategy
+from iceberg_compaction.plan import build
+
+if TYPE_CHECKING:
+    from iceberg_compaction.model.table import Inventory
+
+TARGET = 100_000
+SIZE = st.one_of(
+    st.integers(1, 75_000), st.integers(60_000, 75_000), st.integers(75_000, 180_000), st.integers(180_000, 800_000)
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Inventory:
+    runs = draw(st.lists(st.tuples(SIZE, st.sampled_from([1, 2, 5, 30, 90]), st.integers(0, 2)), max_size=8))
+    files = [(size, f'{{"p": {part}}}') for size, count, part in runs for _ in range(count)]
+    draw(st.randoms(use_true_random=False)).shuffle(files)
+    return inventories.inventory(inventories.files([size for size, _ in files], partitions=[part for _, part in files]))
+
+
+@settings(deadline=None, derandomize=True, max_examples=250)
+@given(
+    stock=tables(),
+    strategy=st.sampled_from(Strategy),
+    few=st.sampled_from([1, 2, 5, 10]),
+    capacity=st.sampled_from([16, 20, 64, 10_000]),
+    data=st.builds(
+        Data, ratio=st.floats(0.3, 1.2), noise=st.just(0.05), seed=st.integers(0, 999), asks_again=st.booleans()
+    ),
+)
+def test_a_second_plan_is_empty(stock: Inventory, strategy: Strategy, few: int, capacity: int, data: Data) -> None:
+    policy = Policy(
+        strategy=strategy,
+        target_file_size_bytes=TARGET,
+        min_input_files=few,
+        max_file_group_size_bytes=capacity * TARGET,
+    )
+    first = build.build(stock, policy, plan_id="first", now_ms=0)
+    after = perform(first, stock, data)
+    second = build.build(after, policy, plan_id="second", now_ms=0)
+    assert second.empty, second.sentence
+    assert all(size <= first.sizes.max for size in after.files["file_size_in_bytes"].to_pylist())
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+@pytest.mark.parametrize("ratio", [0.3, 0.45, 1.0, 1.2])
+def test_a_large_partition_cut_into_many_tasks_ends_in_no_small_file(strategy: Strategy, ratio: float) -> None:
+    stock = inventories.inventory(inventories.files([TARGET // 10] * 3000))
+    policy = Policy(strategy=strategy, target_file_size_bytes=TARGET)
+    first = build.build(stock, policy, plan_id="first", now_ms=0)
+    after = perform(first, stock, Data(ratio=ratio))
+    sizes = after.files["file_size_in_bytes"].to_pylist()
+    assert first.sizes.min <= min(sizes) <= max(sizes) <= first.sizes.max
+    assert build.build(after, policy, plan_id="second", now_ms=0).empty
+
+
+def test_small_groups_by_option_still_come_to_an_end() -> None:
+    stock = inventories.inventory(inventories.files([100] * 2000))
+    policy = Policy(target_file_size_bytes=TARGET, max_file_group_input_files=50)
+    counts = [2000]
+    while not (found := build.build(stock, policy, plan_id="p", now_ms=0)).empty:
+        stock = perform(found, stock, Data(noise=0.0))
+        counts.append(stock.files.num_rows)
+        assert counts[-1] < counts[-2]
+    assert counts == [2000, 40, 2]

@@ -1,0 +1,110 @@
+"""What holds for the plan of any table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.factories import inventories
+
+from iceberg_compaction.execute import tasks as rewrite_tasks
+from iceberg_compaction.model import plan
+from iceberg_compaction.model.policy import JobOrder, Policy, Strategy
+from iceberg_compaction.plan import build
+
+if TYPE_CHECKING:
+    from iceberg_compaction.model.table import Inventory
+
+TARGET = 1000
+ROW = st.tuples(
+    st.one_of(st.integers(0, 800), st.integers(700, 1900), st.integers(1800, 9000)),  # size
+    st.sampled_from(["{}", '{"p": 1}', '{"p": 2}']),
+    st.integers(0, 1),  # spec
+    st.integers(1, 5),  # sequence number
+    st.sampled_from([0, 0, 0, 0, 1]),  # content
+    st.sampled_from([True, True, True, False]),  # selected
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Inventory:
+    rows: list[tuple[Any, ...]] = draw(st.lists(ROW, max_size=80))
+    size, part, spec, sequence, content, selected = ([row[i] for row in rows] for i in range(6))
+    files = inventories.files(size, partitions=part, specs=spec, sequence=sequence, content=content)
+    chosen = draw(st.sampled_from([None, pa.array(selected, pa.bool_())]))
+    return inventories.inventory(files, selected=chosen)
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Policy:
+    return Policy(
+        strategy=draw(st.sampled_from(Strategy)),
+        target_file_size_bytes=TARGET,
+        min_input_files=draw(st.integers(1, 6)),
+        max_file_group_size_bytes=draw(st.sampled_from([500, 3000, 10**6])),
+        max_file_group_input_files=draw(st.sampled_from([None, 1, 7])),
+        max_files_to_rewrite=draw(st.sampled_from([None, 1, 10])),
+        rewrite_all=draw(st.sampled_from([False, False, True])),
+        rewrite_job_order=draw(st.sampled_from(JobOrder)),
+    )
+
+
+def rows_of(found: plan.Plan, group: plan.FileGroup, files: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    return [files[path] for path in found.files_of(group)["file_path"].to_pylist()]
+
+
+@settings(deadline=None, derandomize=True, max_examples=300)
+@given(tables(), policies())
+def test_every_plan_keeps_the_rules(stock: Inventory, policy: Policy) -> None:
+    found = build.build(stock, policy, plan_id="p", now_ms=0)
+    files = {row["file_path"]: row for row in stock.files.to_pylist()}
+    data = [row for row in files.values() if row["content"] == 0]
+
+    # Groups and what is left out are all data files, each once.
+    paths = found.files["file_path"].to_pylist()
+    assert max(Counter(paths).values(), default=0) <= 1
+    assert found.input_files + sum(entry.files for entry in found.left_out) == len(data)
+    assert found.input_bytes + sum(entry.bytes for entry in found.left_out) == sum(
+        row["file_size_in_bytes"] for row in data
+    )
+    assert len({entry.reason for entry in found.left_out}) == len(found.left_out)
+
+    # Only selected data files are rewritten.
+    selected = stock.selected.to_pylist() if stock.selected is not None else [True] * len(files)
+    allowed = {path for path, chosen in zip(files, selected, strict=True) if chosen and files[path]["content"] == 0}
+    assert set(paths) <= allowed
+
+    for group in found.groups:
+        rows = rows_of(found, group, files)
+        assert {(row["spec_id"], row["partition"]) for row in rows} == {(group.spec_id, group.partition)}
+        assert [row["sequence_number"] for row in rows] == sorted(row["sequence_number"] for row in rows)
+        assert group.bytes == sum(row["file_size_in_bytes"] for row in rows)
+        assert group.bytes <= policy.max_file_group_size_bytes or group.files == 1
+        assert group.files <= (policy.max_file_group_input_files or group.files)
+        assert group.sentence
+    assert found.input_files <= (policy.max_files_to_rewrite or found.input_files)
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(tables(), policies())
+def test_plans_are_reproducible_and_survive_json(stock: Inventory, policy: Policy) -> None:
+    found = build.build(stock, policy, plan_id="p", now_ms=0)
+    assert build.build(stock, policy, plan_id="p", now_ms=0) == found
+    assert plan.Plan.model_validate_json(found.model_dump_json()) == found
+
+
+@settings(deadline=None, derandomize=True, max_examples=100)
+@given(tables(), policies())
+def test_tasks_hold_the_files_of_the_plan_in_its_order(stock: Inventory, policy: Policy) -> None:
+    found = build.build(stock, policy, plan_id="p", now_ms=0)
+    tasks = rewrite_tasks.build_tasks(found)
+    assert inventories.unsplit(tasks) == found.files["file_path"].to_pylist()
+    assert [task.id for task in tasks] == list(range(len(tasks)))
+    for group in found.groups:
+        own = [task for task in tasks if task.group_id == group.id]
+        assert sum(task.bytes for task in own) == group.bytes
+        assert {(task.spec_id, task.partition) for task in own} == {(group.spec_id, group.partition)}
+        assert all(task.bytes >= 7 * TARGET for task in own) or len(own) == 1

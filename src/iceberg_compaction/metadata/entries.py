@@ -125,8 +125,8 @@ def tuples(files: Sequence[StagedFile], layout: Layout) -> list[Record]:
 
 
 def _map(maps: list[dict[int, Any]], kind: pa.DataType) -> pa.Array:
-    """Metrics by field id; an empty map says nothing and becomes null."""
-    return pa.array([[{"key": k, "value": v} for k, v in sorted(m.items())] or None for m in maps], kind)
+    """Metrics by field id. Empty ones stay empty maps: PyIceberg's metadata tables stumble over null."""
+    return pa.array([[{"key": k, "value": v} for k, v in sorted(m.items())] for m in maps], kind)
 
 
 def _partition(records: Sequence[Record], layout: Layout) -> pa.StructArray:

@@ -1,0 +1,94 @@
+"""Rewrites without an engine: the live files of each partition joined into one staged file by pyarrow, and the request
+that would commit them. For tests of what happens to a rewrite afterwards."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iceberg_compaction.commit.replace import ReplaceRequest
+from iceberg_compaction.metadata import partitions
+from iceberg_compaction.model.plan import PLAN_FILES
+from iceberg_compaction.model.table import Pin
+from iceberg_compaction.model.task import StagedFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+
+
+def pin_of(table: Table, branch: str = "main") -> Pin:
+    """The table's present state."""
+    snapshot = table.metadata.snapshot_by_name(branch)
+    assert snapshot is not None
+    return Pin(
+        table_uuid=str(table.metadata.table_uuid),
+        branch=branch,
+        snapshot_id=snapshot.snapshot_id,
+        sequence_number=snapshot.sequence_number or 0,
+        schema_id=table.metadata.current_schema_id,
+        spec_id=table.metadata.default_spec_id,
+        format_version=table.metadata.format_version,
+    )
+
+
+def live_data_files(table: Table, branch: str = "main") -> list[DataFile]:
+    """As PyIceberg reads them from the branch's manifests."""
+    snapshot = table.metadata.snapshot_by_name(branch)
+    assert snapshot is not None
+    files = []
+    for manifest in snapshot.manifests(table.io):
+        for entry in manifest.fetch_manifest_entry(table.io):
+            entry.data_file.spec_id = manifest.partition_spec_id
+            if int(entry.data_file.content) == 0:
+                files.append(entry.data_file)
+    return files
+
+
+def rewrite_request(
+    table: Table,
+    files: Iterable[DataFile] | None = None,
+    *,
+    branch: str = "main",
+    properties: dict[str, str] | None = None,
+) -> ReplaceRequest:
+    """Join the files (default: all live ones) into one staged file per partition, pinned to the table as it is."""
+    chosen = list(files) if files is not None else live_data_files(table, branch)
+    groups = defaultdict(list)
+    for file in chosen:
+        spec = table.specs()[file.spec_id]
+        groups[file.spec_id, partitions.encode_one(file.partition, spec, table.schema())].append(file)
+    rows = [{name: getattr(file, name) for name in PLAN_FILES.names} for members in groups.values() for file in members]
+    return ReplaceRequest(
+        pin=pin_of(table, branch),
+        removed=pa.Table.from_pylist(rows, schema=PLAN_FILES),
+        partitions=tuple(groups),
+        added=tuple(_join(table, members, *place) for place, members in groups.items()),
+        snapshot_properties=properties or {},
+    )
+
+
+def _join(table: Table, files: list[DataFile], spec_id: int, partition: str) -> StagedFile:
+    tables = []
+    for file in files:
+        with table.io.new_input(file.file_path).open() as stream:
+            tables.append(pq.read_table(stream))
+    joined = pa.concat_tables(tables)
+    output = table.io.new_output(f"{table.location()}/data/joined-{uuid.uuid4()}.parquet")
+    with output.create() as stream:
+        pq.write_table(joined, stream)
+    return StagedFile(
+        file_path=output.location,
+        file_size_in_bytes=len(output),
+        record_count=joined.num_rows,
+        spec_id=spec_id,
+        partition=partition,
+        value_counts=dict.fromkeys((field.field_id for field in table.schema().fields), joined.num_rows),
+        split_offsets=(4,),
+    )

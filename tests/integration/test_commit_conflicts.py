@@ -1,0 +1,396 @@
+"""What others do between plan and commit: survived where no row can be lost or revived by it, refused otherwise, and a
+refused commit leaves no file behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
+from tests.factories import manifests, rewrites
+from tests.factories.lake import make_table
+
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import publish
+from iceberg_compaction.commit import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyiceberg.table import Table
+    from pyiceberg.table.update import AssertRefSnapshotId
+    from tests.factories.lake import Lake
+
+SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
+BY_CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
+
+
+def rows(first: int, cities: tuple[str, ...] = ("Rome", "Oslo")) -> pa.Table:
+    ids = range(first, first + 6)
+    return pa.table({"id": pa.array(ids, pa.int64()), "city": [cities[i % len(cities)] for i in ids]})
+
+
+@pytest.fixture
+def table(local_lake: Lake) -> Table:
+    made = make_table(local_lake.catalog, local_lake.name("t"), SCHEMA, spec=BY_CITY)
+    for number in range(4):
+        made.append(rows(number * 6))
+    return made
+
+
+def other(table: Table) -> Table:
+    """The table as another writer has it."""
+    return table.catalog.load_table(table.name())
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(other(table).scan().to_arrow()["id"].to_pylist())
+
+
+def files_on_disk(table: Table) -> set[str]:
+    root = Path(table.location().removeprefix("file://"))
+    return {str(path) for path in root.rglob("*") if path.is_file() and not path.name.endswith(".metadata.json")}
+
+
+def avro_files(table: Table) -> set[str]:
+    return {f"file://{path}" for path in files_on_disk(table) if path.endswith(".avro")}
+
+
+def avro_files_in_use(table: Table) -> set[str]:
+    snapshots = other(table).snapshots()
+    manifest_paths = {row.manifest_path for snapshot in snapshots for row in snapshot.manifests(table.io)}
+    return manifest_paths | {snapshot.manifest_list for snapshot in snapshots}
+
+
+def assert_refused(table: Table, request: replace.ReplaceRequest, match: str) -> None:
+    """Refused as a conflict at the first attempt, and not a file more or less than before."""
+    before = files_on_disk(table)
+    with pytest.raises(errors.ConflictError, match=match):
+        replace.replace(table, request, sleep=_never)
+    assert files_on_disk(table) == before
+
+
+def _never(seconds: float) -> None:
+    raise AssertionError("a final conflict must not be retried")
+
+
+def publishing(monkeypatch: pytest.MonkeyPatch, before: Callable[[], None], times: int = 1) -> None:
+    """Let somebody else commit after our validation and right before our publication, so many times."""
+    real, left = publish.publish, [times]
+
+    def racing(*arguments: Any) -> None:
+        if left[0]:
+            left[0] -= 1
+            before()
+        real(*arguments)
+
+    monkeypatch.setattr(publish, "publish", racing)
+
+
+# ---- survived
+
+
+def test_an_append_between_plan_and_commit_is_kept(table: Table) -> None:
+    request = rewrites.rewrite_request(table)
+    other(table).append(rows(100))
+    result = replace.replace(table, request)
+    assert result.attempts == 1
+    assert ids(table) == [*range(24), *range(100, 106)]
+    added = [
+        e
+        for e in other(table).inspect.entries().to_pylist()
+        if e["status"] == 1 and e["snapshot_id"] == result.snapshot_id
+    ]
+    assert {(e["sequence_number"], e["file_sequence_number"]) for e in added} == {(4, 6)}
+    assert result.sequence_number == 6
+
+
+def test_appends_during_the_commit_are_survived_by_trying_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = rewrites.rewrite_request(table)
+    first = iter((100, 200))
+    publishing(monkeypatch, lambda: other(table).append(rows(next(first))), times=2)
+    waits: list[float] = []
+    result = replace.replace(table, request, sleep=waits.append, random=lambda: 0.0)
+    assert (result.attempts, waits) == (3, [0.1, 0.2])
+    assert ids(table) == [*range(24), *range(100, 106), *range(200, 206)]
+    snapshot = other(table).current_snapshot()
+    assert snapshot is not None
+    assert snapshot.snapshot_id == result.snapshot_id
+    assert snapshot.summary is not None
+    assert snapshot.summary["total-records"] == "36"
+    assert avro_files(table) == avro_files_in_use(table)  # the manifest lists of lost attempts are gone
+
+
+def test_whoever_always_wins_makes_the_commit_fail_cleanly(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    with table.transaction() as transaction:
+        transaction.set_properties({"commit.retry.num-retries": "2"})
+    request = rewrites.rewrite_request(table)
+    first = iter(range(100, 1000, 100))
+    publishing(monkeypatch, lambda: other(table).append(rows(next(first))), times=99)
+    waits: list[float] = []
+    with pytest.raises(errors.ConflictError):
+        replace.replace(table, request, sleep=waits.append)
+    assert len(waits) == 2
+    assert ids(table) == [*range(24), *range(100, 106), *range(200, 206), *range(300, 306)]
+    assert avro_files(table) == avro_files_in_use(table)
+
+
+def test_deletes_elsewhere_do_not_matter(table: Table) -> None:
+    chosen = [f for f in rewrites.live_data_files(table) if f.partition[0] == "Rome"]
+    request = rewrites.rewrite_request(table, chosen)
+    other(table).delete("city = 'Oslo'")
+    replace.replace(table, request)
+    assert ids(table) == [i for i in range(24) if i % 2 == 0]
+
+
+def test_a_position_delete_of_another_file_does_not_matter(table: Table) -> None:
+    files = rewrites.live_data_files(table)
+    request = rewrites.rewrite_request(table, [f for f in files if f.partition[0] == "Rome"])
+    oslo = next(f for f in files if f.partition[0] == "Oslo")
+    manifests.add_position_delete(other(table), {oslo.file_path: [0]}, file_scoped=True)
+    manifests.add_position_delete(other(table), {oslo.file_path: [1]}, file_scoped=False)
+    replace.replace(table, request)
+    assert len(ids(table)) == 22
+
+
+def test_a_concurrent_equality_delete_survives_and_still_applies(table: Table) -> None:
+    """R2: the new file keeps the planned sequence number, so the newer delete applies to it."""
+    file = next(f for f in rewrites.live_data_files(table) if f.partition[0] == "Rome")
+    request = rewrites.rewrite_request(table)
+    manifests.add_equality_delete(other(table), pa.table({"id": pa.array([0, 2], pa.int64())}), like=file.file_path)
+    other(table).append(rows(100))
+    replace.replace(table, request)
+    snapshot = other(table).current_snapshot()
+    assert snapshot is not None
+    entries = [entry for row in snapshot.manifests(table.io) for entry in row.fetch_manifest_entry(table.io)]
+    (delete,) = [entry for entry in entries if entry.data_file.content == 2]
+    rewritten = [entry for entry in entries if entry.data_file.file_path in {f.file_path for f in request.added}]
+    assert delete.sequence_number == 5
+    assert [entry.sequence_number for entry in rewritten] == [4, 4]
+    told = snapshot.summary
+    assert told is not None
+    assert (told["total-delete-files"], told["total-equality-deletes"]) == ("1", "2")
+
+
+def test_schema_and_properties_may_change_meanwhile(table: Table) -> None:
+    request = rewrites.rewrite_request(table)
+    with other(table).update_schema() as update:
+        update.add_column("note", StringType())
+    with other(table).update_spec() as spec:
+        spec.add_identity("id")
+    replace.replace(table, request)
+    assert ids(table) == list(range(24))
+    snapshot = other(table).current_snapshot()
+    assert snapshot is not None
+    assert snapshot.schema_id == other(table).metadata.current_schema_id == 1
+
+
+def test_a_tag_and_another_branch_do_not_matter(table: Table) -> None:
+    request = rewrites.rewrite_request(table)
+    writer = other(table)
+    writer.manage_snapshots().create_branch(request.pin.snapshot_id, "b").create_tag(
+        request.pin.snapshot_id, "v"
+    ).commit()
+    writer.append(rows(500), branch="b")
+    replace.replace(table, request)
+    assert ids(table) == list(range(24))
+
+
+def test_older_snapshots_may_expire(table: Table) -> None:
+    request = rewrites.rewrite_request(table)
+    first = other(table).metadata.snapshots[0].snapshot_id
+    other(table).maintenance.expire_snapshots().by_id(first).commit()
+    replace.replace(table, request)
+    assert ids(table) == list(range(24))
+
+
+# ---- refused
+
+
+def test_an_input_that_was_rewritten_by_a_delete_is_missed(table: Table) -> None:
+    request = rewrites.rewrite_request(table)
+    other(table).delete("id = 3")
+    assert_refused(table, request, "1 of the files to replace are no longer in the table")
+    assert ids(table) == [i for i in range(24) if i != 3]
+
+
+def test_the_later_of_two_compactions_loses(table: Table) -> None:
+    mine, theirs = rewrites.rewrite_request(table), rewrites.rewrite_request(table)
+    replace.replace(other(table), theirs)
+    assert_refused(table, mine, "and others")
+    assert ids(table) == list(range(24))
+
+
+def test_an_input_that_vanishes_during_the_commit_ends_it(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = rewrites.rewrite_request(table)
+    publishing(monkeypatch, lambda: other(table).delete("id = 3"))
+    with pytest.raises(errors.ConflictError, match="no longer in the table"):
+        replace.replace(table, request, sleep=lambda seconds: None)
+    assert avro_files(table) == avro_files_in_use(table)
+
+
+@pytest.mark.parametrize("scoped", [True, False], ids=["by-path", "by-partition"])
+@pytest.mark.parametrize("later", [False, True], ids=["last", "then-append"])
+def test_a_new_position_delete_on_an_input_is_a_conflict(table: Table, scoped: bool, later: bool) -> None:
+    """R6, also when other commits follow the delete."""
+    file = rewrites.live_data_files(table)[0]
+    request = rewrites.rewrite_request(table)
+    manifests.add_position_delete(other(table), {file.file_path: [0]}, file_scoped=scoped)
+    if later:
+        other(table).append(rows(100))
+    assert_refused(table, request, "were deleted since the plan")
+
+
+def test_a_position_delete_during_the_commit_is_a_conflict(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = rewrites.live_data_files(table)[0]
+    request = rewrites.rewrite_request(table)
+    publishing(monkeypatch, lambda: manifests.add_position_delete(other(table), {file.file_path: [0]}) and None)
+    with pytest.raises(errors.ConflictError, match="were deleted since the plan"):
+        replace.replace(table, request, sleep=lambda seconds: None)
+    assert len(ids(table)) == 23
+
+
+def test_an_expired_plan_snapshot_is_a_conflict(table: Table) -> None:
+    request = rewrites.rewrite_request(table)
+    other(table).append(rows(100))
+    other(table).maintenance.expire_snapshots().by_id(request.pin.snapshot_id).commit()
+    assert_refused(table, request, "has expired")
+
+
+def test_a_rolled_back_branch_is_a_conflict(table: Table) -> None:
+    request = rewrites.rewrite_request(table)
+    parent = table.metadata.snapshots[-2].snapshot_id
+    other(table).manage_snapshots().rollback_to_snapshot(parent).commit()
+    assert_refused(table, request, "no longer descends")
+
+
+def test_a_branch_that_is_gone_is_a_conflict(table: Table) -> None:
+    other(table).manage_snapshots().create_branch(table.metadata.current_snapshot_id, "b").commit()  # type: ignore[arg-type]
+    table.refresh()
+    request = rewrites.rewrite_request(table, branch="b")
+    other(table).manage_snapshots().remove_branch("b").commit()
+    assert_refused(table, request, "branch b is gone")
+
+
+def test_a_format_upgrade_is_a_conflict(local_lake: Lake) -> None:
+    """R39: what the plan knew of the format no longer holds."""
+    table = make_table(local_lake.catalog, local_lake.name("old"), SCHEMA, properties={"format-version": "1"})
+    table.append(rows(0))
+    request = rewrites.rewrite_request(table)
+    with other(table).transaction() as transaction:
+        transaction.upgrade_table_version(2)
+    assert_refused(table, request, "format version 1 to 2")
+
+
+def test_a_recreated_table_is_a_conflict_and_a_dropped_one_missing(table: Table) -> None:
+    request = rewrites.rewrite_request(table)
+    catalog, name = table.catalog, table.name()
+    catalog.drop_table(name)
+    with pytest.raises(errors.NoSuchTableError):
+        replace.replace(table, request)
+    catalog.create_table(name, SCHEMA, location=table.location()).append(rows(0))
+    assert_refused(table, request, "created anew")
+
+
+# ---- unknown
+
+
+def raising(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, *, lands: bool, after: Callable[[], None] | None = None
+) -> None:
+    """A real commit whose answer gets lost, or one that never arrives."""
+    real = publish.publish
+
+    def lost(*arguments: Any) -> None:
+        monkeypatch.setattr(publish, "publish", real)
+        if lands:
+            real(*arguments)
+        if after:
+            after()
+        raise error
+
+    monkeypatch.setattr(publish, "publish", lost)
+
+
+@pytest.mark.parametrize("error", [errors.StateUnknownError("504"), KeyboardInterrupt()], ids=["timeout", "ctrl-c"])
+def test_a_commit_that_landed_unheard_is_found(
+    table: Table, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    request = rewrites.rewrite_request(table)
+    raising(monkeypatch, error, lands=True)
+    result = replace.replace(table, request, sleep=_never)
+    assert other(table).current_snapshot().snapshot_id == result.snapshot_id  # type: ignore[union-attr]
+    assert ids(table) == list(range(24))
+
+
+def test_a_landed_commit_is_found_below_later_ones(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = rewrites.rewrite_request(table)
+    raising(monkeypatch, errors.StateUnknownError("504"), lands=True, after=lambda: other(table).append(rows(100)))
+    result = replace.replace(table, request, sleep=_never)
+    assert result.snapshot_id in {s.snapshot_id for s in other(table).snapshots()}
+    assert ids(table) == [*range(24), *range(100, 106)]
+
+
+def test_nothing_is_deleted_while_the_state_is_unknown(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """R14: the server may yet add the snapshot, and then every file is needed."""
+    request = rewrites.rewrite_request(table)
+    before = files_on_disk(table)
+    kept: list[Any] = []
+    real = publish.publish
+
+    def slow(*arguments: Any) -> None:
+        kept.append(arguments)
+        raise errors.StateUnknownError("504")
+
+    monkeypatch.setattr(publish, "publish", slow)
+    waits: list[float] = []
+    with pytest.raises(errors.StateUnknownError, match="has not appeared"):
+        replace.replace(table, request, sleep=waits.append, random=lambda: 0.0)
+    assert waits == [1, 2, 4]
+    assert before < files_on_disk(table)
+    real(*kept[0])  # the slow server
+    assert ids(table) == list(range(24))
+
+
+def test_a_commit_that_can_no_longer_land_is_tried_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = rewrites.rewrite_request(table)
+    raising(monkeypatch, errors.StateUnknownError("504"), lands=False, after=lambda: other(table).append(rows(100)))
+    result = replace.replace(table, request, sleep=lambda seconds: None)
+    assert result.attempts == 2
+    assert ids(table) == [*range(24), *range(100, 106)]
+
+
+def test_a_conflict_with_our_own_commit_is_success(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = rewrites.rewrite_request(table)
+    raising(monkeypatch, errors.ConflictError("409"), lands=True)
+    result = replace.replace(table, request, sleep=lambda seconds: None)
+    assert result.attempts == 1
+    assert len(other(table).snapshots()) == 5
+    assert ids(table) == list(range(24))
+
+
+def test_a_refused_commit_is_not_retried_and_leaves_nothing(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = rewrites.rewrite_request(table)
+    before = files_on_disk(table)
+    raising(monkeypatch, errors.CommitError("403"), lands=False)
+    with pytest.raises(errors.CommitError, match="403"):
+        replace.replace(table, request, sleep=_never)
+    assert files_on_disk(table) == before
+
+
+def test_interrupted_before_publishing_leaves_nothing(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = rewrites.rewrite_request(table)
+    before = files_on_disk(table)
+
+    def interrupt(**arguments: Any) -> AssertRefSnapshotId:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(replace, "AssertRefSnapshotId", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        replace.replace(table, request)
+    assert files_on_disk(table) == before

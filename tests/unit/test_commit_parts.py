@@ -1,0 +1,127 @@
+"""The small parts of a commit: totals, waits, sweeping and the economy of manifests that need not be opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg.conversions import to_bytes
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import ManifestFile, PartitionFieldSummary, construct_partition_summaries
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata, new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+from pyiceberg.types import LongType, NestedField, StringType
+
+from iceberg_compaction import errors
+from iceberg_compaction.commit import prune, retry, summary, sweep
+from iceberg_compaction.metadata import partitions
+from iceberg_compaction.metadata.manifests import Counts
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIGURES = summary.Figures(
+    added=Counts(files=1, records=5, bytes=9),
+    removed=Counts(files=3, records=5, bytes=30),
+    changed_partitions=1,
+    manifests_created=1,
+    manifests_kept=0,
+    manifests_replaced=1,
+)
+
+
+def test_totals_that_are_missing_or_senseless_are_left_out() -> None:
+    told = summary.summarize(FIGURES, {"total-data-files": "7", "total-records": "x", "total-files-size": "5"}, {})
+    totals = {key: value for key, value in told.additional_properties.items() if key.startswith("total")}
+    assert totals == {"total-data-files": "5"}
+    assert summary.summarize(FIGURES, None, {})["total-data-files"] is None
+
+
+def test_properties_cannot_overwrite_figures() -> None:
+    told = summary.summarize(FIGURES, None, {"added-records": "99", "mine": "x"})
+    assert (told["added-records"], told["mine"]) == ("5", "x")
+
+
+def test_waits_double_between_the_tables_limits() -> None:
+    properties = {
+        "commit.retry.num-retries": "5",
+        "commit.retry.min-wait-ms": "1000",
+        "commit.retry.max-wait-ms": "4000",
+    }
+    assert list(retry.commit_retry(properties).waits(lambda: 0.0)) == [1, 2, 4, 4, 4]
+    assert list(retry.commit_retry(properties).waits(lambda: 1.0)) == pytest.approx([1.1, 2.2, 4.4, 4.4, 4.4])
+    limited = properties | {"commit.retry.total-timeout-ms": "3500"}
+    assert list(retry.commit_retry(limited).waits(lambda: 0.0)) == [1, 2]
+
+
+def test_defaults_are_icebergs_and_wrong_properties_do_not_stop_a_commit() -> None:
+    assert retry.commit_retry({}) == retry.Backoff(retries=4, min_ms=100, max_ms=60_000, total_ms=1_800_000)
+    assert retry.status_check({}) == retry.Backoff(retries=3, min_ms=1000, max_ms=60_000, total_ms=1_800_000)
+    assert retry.commit_retry({"commit.retry.num-retries": "many"}).retries == 4
+
+
+def test_sweep_removes_what_it_can_and_says_what_it_could_not(tmp_path: Path) -> None:
+    here, directory = tmp_path / "a", tmp_path / "d"
+    here.touch()
+    (directory / "inside").mkdir(parents=True)
+    paths = [str(here), str(tmp_path / "gone already"), str(directory)]
+    assert sweep.sweep(PyArrowFileIO(), paths) == (str(directory),)
+    assert not here.exists()
+    assert directory.exists()
+    assert sweep.sweep(PyArrowFileIO(), []) == ()
+
+
+SCHEMA = Schema(NestedField(1, "n", LongType()), NestedField(2, "s", StringType()))
+SPEC = PartitionSpec(
+    PartitionField(1, 1000, IdentityTransform(), "n"), PartitionField(2, 1001, IdentityTransform(), "s"), spec_id=0
+)
+
+
+def _metadata() -> TableMetadata:
+    return new_table_metadata(SCHEMA, SPEC, UNSORTED_SORT_ORDER, "file:///t")
+
+
+def _row(summaries: list[PartitionFieldSummary] | None, spec_id: int = 0) -> ManifestFile:
+    return ManifestFile.from_args(manifest_path="m", partition_spec_id=spec_id, partitions=summaries)
+
+
+TUPLES = st.tuples(
+    st.none() | st.integers(-3, 3), st.none() | st.sampled_from(["", "a", "b", "é", "\U0001f600", "\uffff"])
+)
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(st.lists(TUPLES, min_size=1, max_size=4), st.lists(TUPLES, min_size=1, max_size=4))
+def test_a_manifest_that_holds_a_wanted_partition_is_opened(held: list[Any], wanted: list[Any]) -> None:
+    spec = _metadata().spec()
+    schema = _metadata().schema()
+    summaries = construct_partition_summaries(spec, schema, [Record(*values) for values in held])
+    texts = [partitions.encode_one(Record(*values), spec, schema) for values in wanted]
+    may = prune.Scope(_metadata(), [(0, text) for text in texts]).may_be_in(_row(summaries))
+    assert may or not set(held) & set(wanted)
+
+
+def test_manifests_are_ruled_out_by_spec_and_by_bounds_and_opened_in_doubt() -> None:
+    spec, schema = _metadata().spec(), _metadata().schema()
+    scope = prune.Scope(_metadata(), [(0, partitions.encode_one(Record(5, "m"), spec, schema))])
+    inside = construct_partition_summaries(spec, schema, [Record(1, "a"), Record(9, "z")])
+    outside = construct_partition_summaries(spec, schema, [Record(6, "a"), Record(9, "z")])
+    nulls = construct_partition_summaries(spec, schema, [Record(None, "m")])
+    assert scope.may_be_in(_row(inside))
+    assert not scope.may_be_in(_row(outside))
+    assert not scope.may_be_in(_row(nulls))
+    assert not scope.may_be_in(_row(inside, spec_id=1))
+    assert scope.may_be_in(_row(None))
+    int_bounds = PartitionFieldSummary(False, False, to_bytes(LongType(), 5)[:4], to_bytes(LongType(), 5)[:4])
+    assert scope.may_be_in(_row([int_bounds, inside[1]]))  # written before the column became a long
+
+
+def test_a_spec_that_is_gone_is_a_conflict() -> None:
+    with pytest.raises(errors.ConflictError, match="spec 7"):
+        prune.Scope(_metadata(), [(7, "{}")])

@@ -37,7 +37,7 @@ format: $(READY) ## format the code and apply safe lint fixes
 	@$(PY) -m ruff format .
 	@$(PY) -m ruff check --fix .
 
-lock: ## resolve requirements.lock anew from pyproject.toml (needs uv on the PATH)
+lock: ## resolve the lock files anew from pyproject.toml (needs uv on the PATH)
 	@scripts/lock.sh
 
 clean: ## remove the virtual environment, caches and build results
@@ -45,6 +45,6 @@ clean: ## remove the virtual environment, caches and build results
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): requirements.lock pyproject.toml scripts/make_venv.sh
+$(READY): requirements.lock requirements-build.lock pyproject.toml scripts/make_venv.sh
 	@scripts/make_venv.sh $(VENV)
 	@touch $@

@@ -1,11 +1,16 @@
 #!/bin/sh
-# Resolves requirements.lock from pyproject.toml: runtime and development dependencies, exact versions with hashes, one
-# file for every supported Python and platform. Needs uv; installing from the lock does not.
+# Resolves the lock files from pyproject.toml: exact versions with hashes, for every supported Python and platform.
+# requirements.lock has the runtime and development dependencies; requirements-build.lock has what builds those that come
+# as source only (pyspark), so that even that is not left to chance. Needs uv; installing from the locks does not.
 set -eu
 cd "$(dirname "$0")/.."
 if ! command -v uv >/dev/null 2>&1; then
-    echo "make lock needs uv on the PATH: python3 -m pip install uv" >&2
+    echo "error: make lock needs uv on the PATH: python3 -m pip install uv" >&2
     exit 1
 fi
-exec uv pip compile pyproject.toml --group dev --universal --python-version 3.10 --generate-hashes \
-    --no-emit-index-url --no-annotate --custom-compile-command "make lock" --quiet --output-file requirements.lock "$@"
+compile() {
+    uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url --no-annotate \
+        --custom-compile-command "make lock" --quiet "$@"
+}
+compile pyproject.toml --group dev --output-file requirements.lock
+echo setuptools | compile - --output-file requirements-build.lock

@@ -29,5 +29,6 @@ fi
 
 echo "Installing the locked dependencies into $venv ..." >&2
 pip() { "$venv/bin/python" -m pip --disable-pip-version-check --quiet "$@"; }
-pip install --require-hashes -r requirements.lock
+pip install --require-hashes -r requirements-build.lock
+pip install --require-hashes --no-build-isolation --use-pep517 -r requirements.lock
 pip install --no-deps --no-build-isolation -e .

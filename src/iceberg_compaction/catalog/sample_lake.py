@@ -147,7 +147,7 @@ def _create(catalog: Catalog, name: str, schema: Schema, *, target: int) -> Tabl
 
 def _create_events(catalog: Catalog) -> Table:
     spec = PartitionSpec(PartitionField(source_id=2, field_id=1000, transform=DayTransform(), name="at_day"))
-    properties = {"write.target-file-size-bytes": str(2 * _MIB)}
+    properties = {"write.target-file-size-bytes": str(5 * _MIB // 4)}
     return catalog.create_table(EVENTS, schema=_EVENT_SCHEMA, partition_spec=spec, properties=properties)
 
 

@@ -1,0 +1,343 @@
+"""Manifests that we write are the manifests that PyIceberg reads: new ones of any partition type, and rewritten ones,
+in which only what must change has changed."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg import types
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import ManifestEntryStatus
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.typedef import Record
+
+from iceberg_compaction import errors
+from iceberg_compaction.metadata import entries, manifest_rewrite, manifests, partitions
+from iceberg_compaction.metadata.avro import container, decode, encode
+from iceberg_compaction.model.task import StagedFile
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestEntry, ManifestFile
+
+_DAY = 86_400_000_000
+# Doubles as wide as floats: PyIceberg's decoder rounds them. Times that have a text form.
+VALUES: list[tuple[types.PrimitiveType, st.SearchStrategy[Any]]] = [
+    (types.BooleanType(), st.booleans()),
+    (types.IntegerType(), st.integers(-(2**31), 2**31 - 1)),
+    (types.LongType(), st.integers(-(2**63), 2**63 - 1)),
+    (types.FloatType(), st.floats(width=32, allow_nan=False)),
+    (types.DoubleType(), st.floats(width=32, allow_nan=False)),
+    (types.DateType(), st.integers(-20000, 40000)),
+    (types.TimeType(), st.integers(0, _DAY - 1)),
+    (types.TimestampType(), st.integers(-_DAY * 9000, _DAY * 40000)),
+    (types.TimestamptzType(), st.integers(-_DAY * 9000, _DAY * 40000)),
+    (types.StringType(), st.text(max_size=20)),
+    (types.UUIDType(), st.uuids()),
+    (types.FixedType(3), st.binary(min_size=3, max_size=3)),
+    (types.FixedType(3), st.binary(min_size=3, max_size=3)),
+    (types.BinaryType(), st.binary(max_size=20)),
+    (types.DecimalType(9, 2), st.decimals(-9999999, 9999999, places=2)),
+    (types.DecimalType(9, 2), st.decimals(-9999999, 9999999, places=2)),
+    (types.DecimalType(30, 4), st.decimals(-(10**25), 10**25, places=4)),
+]
+COUNTS = st.dictionaries(st.integers(1, 200), st.integers(0, 2**60), max_size=4)
+BOUNDS = st.dictionaries(st.integers(1, 200), st.binary(max_size=20), max_size=4)
+
+
+FACTS = (
+    "file_path file_format record_count file_size_in_bytes column_sizes value_counts null_value_counts nan_value_counts "
+    "lower_bounds upper_bounds key_metadata split_offsets equality_ids sort_order_id"
+).split()
+
+
+def layout_of(chosen: list[int], version: int = 2) -> entries.Layout:
+    """A spec with identity fields of the chosen types; one has a name that Avro does not allow."""
+    names = [f"p-{index}" if index == chosen[0] else f"p{index}" for index in chosen]
+    fields = [types.NestedField(i + 1, f"p{i}", VALUES[i][0]) for i in range(len(VALUES))]
+    parts = [PartitionField(i + 1, 1000 + i, IdentityTransform(), name) for i, name in zip(chosen, names, strict=True)]
+    return entries.Layout(
+        spec=PartitionSpec(*parts, spec_id=3), schema=Schema(*fields, schema_id=7), format_version=version
+    )
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[entries.Layout, list[StagedFile], list[Record]]:
+    chosen = draw(st.lists(st.integers(0, len(VALUES) - 1), max_size=4, unique=True))
+    layout = layout_of(chosen, draw(st.sampled_from([1, 2]))) if chosen else flat(draw(st.sampled_from([1, 2])))
+    tuples = draw(st.lists(st.tuples(*(st.none() | VALUES[i][1] for i in chosen)), min_size=1, max_size=8))
+    records = [Record(*values) for values in tuples]
+    files = [
+        StagedFile(
+            file_path=f"s3://bucket/data/{number}-é.parquet",
+            file_size_in_bytes=draw(st.integers(0, 2**50)),
+            record_count=draw(st.integers(0, 2**50)),
+            spec_id=3,
+            partition=partitions.encode_one(record, layout.spec, layout.schema),
+            column_sizes=draw(COUNTS),
+            value_counts=draw(COUNTS),
+            null_value_counts=draw(COUNTS),
+            nan_value_counts=draw(COUNTS),
+            lower_bounds=draw(BOUNDS),
+            upper_bounds=draw(BOUNDS),
+            split_offsets=tuple(draw(st.lists(st.integers(4, 2**40), max_size=3))),
+            sort_order_id=draw(st.none() | st.integers(0, 9)),
+        )
+        for number, record in enumerate(records)
+    ]
+    return layout, files, records
+
+
+def flat(version: int = 2) -> entries.Layout:
+    return entries.Layout(
+        spec=PartitionSpec(spec_id=3),
+        schema=Schema(types.NestedField(1, "id", types.LongType())),
+        format_version=version,
+    )
+
+
+def writing(directory: Path, snapshot_id: int = 77, version: int = 2, codec: Any = "deflate") -> manifests.Writing:
+    return manifests.Writing(
+        io=PyArrowFileIO(),
+        snapshot_id=snapshot_id,
+        format_version=version,
+        codec=codec,
+        new_path=lambda: str(directory / f"{uuid.uuid4()}.avro"),
+    )
+
+
+def landed(made: manifests.NewManifest, sequence_number: int) -> ManifestFile:
+    """The row as it stands in the manifest list of a snapshot with that sequence number."""
+    row = made.to_row()
+    row.sequence_number = sequence_number
+    return row
+
+
+def read(row: ManifestFile) -> list[ManifestEntry]:
+    return row.fetch_manifest_entry(PyArrowFileIO(), discard_deleted=False)
+
+
+def facts(entry: ManifestEntry) -> dict[str, Any]:
+    """All that a manifest says of a file."""
+    file = entry.data_file
+    return {
+        "partition": list(file.partition),
+        **{name: getattr(file, name) for name in FACTS},
+    }
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(case=cases())
+def test_a_new_manifest_says_what_was_staged(
+    tmp_path_factory: pytest.TempPathFactory, case: tuple[entries.Layout, list[StagedFile], list[Record]]
+) -> None:
+    layout, files, records = case
+    made = manifests.write_manifest(
+        writing(tmp_path_factory.mktemp("m"), version=layout.format_version), files, layout, sequence=5
+    )
+    row = landed(made, 9)
+    numbers = (5, 9) if layout.format_version == 2 else (9, 9)  # version 1 states none
+    assert row.manifest_length == Path(row.manifest_path).stat().st_size
+    assert (row.added_files_count, row.added_rows_count) == (len(files), sum(f.record_count for f in files))
+    assert row.min_sequence_number == 5
+    for entry, file, record in zip(read(row), files, records, strict=True):
+        assert entry.status == ManifestEntryStatus.ADDED
+        assert (entry.snapshot_id, entry.sequence_number, entry.file_sequence_number) == (77, *numbers)
+        expected = file.model_dump() | {"partition": list(record), "file_format": "PARQUET", "key_metadata": None}
+        expected |= {"split_offsets": list(file.split_offsets) or None, "equality_ids": None}
+        assert facts(entry) == {key: expected[key] for key in facts(entry)}
+
+
+@settings(deadline=None, derandomize=True, max_examples=40)
+@given(case=cases(), removed=st.sets(st.integers(0, 7), min_size=1), again=st.sets(st.integers(0, 7), min_size=1))
+def test_rewriting_changes_status_and_numbers_only(
+    tmp_path_factory: pytest.TempPathFactory,
+    case: tuple[entries.Layout, list[StagedFile], list[Record]],
+    removed: set[int],
+    again: set[int],
+) -> None:
+    layout, files, _ = case
+    directory = tmp_path_factory.mktemp("m")
+    version = layout.format_version
+    row = landed(manifests.write_manifest(writing(directory, 77, version), files, layout, sequence=5), 9)
+    before = {entry.data_file.file_path: facts(entry) for entry in read(row)}
+    live = dict.fromkeys(before, (77, 5, 9) if version == 2 else (77, 0, 0))
+    if version == 1:
+        row.sequence_number = 0
+    for snapshot_id, chosen in ((78, removed), (79, again)):
+        gone = {file.file_path for index, file in enumerate(files) if index in chosen} & live.keys()
+        paths = manifest_rewrite.Removed(pa.array([*sorted(gone), "elsewhere"]))
+        rewritten = manifest_rewrite.rewrite_manifest(writing(directory, snapshot_id, version), row, paths)
+        if rewritten is None:
+            assert not gone
+            continue
+        assert sorted(rewritten.removed) == sorted(gone)
+        row = landed(rewritten.manifest, snapshot_id if version == 2 else 0)
+        found = {
+            entry.data_file.file_path: (
+                entry.status,
+                (entry.snapshot_id, entry.sequence_number, entry.file_sequence_number),
+                facts(entry),
+            )
+            for entry in read(row)
+        }
+        expected = {
+            path: (ManifestEntryStatus.DELETED, (snapshot_id, *numbers[1:]), before[path])
+            if path in gone
+            else (ManifestEntryStatus.EXISTING, numbers, before[path])
+            for path, numbers in live.items()
+        }
+        assert found == expected
+        live = {path: numbers for path, numbers in live.items() if path not in gone}
+        assert row.manifest_length == Path(row.manifest_path).stat().st_size
+        assert row.existing_files_count == len(live)
+        assert row.deleted_files_count == len(gone)
+        assert row.existing_rows_count == sum(before[path]["record_count"] for path in live)
+        if live and version == 2:
+            assert row.min_sequence_number == 5
+
+
+def many(count: int, layout: entries.Layout) -> list[StagedFile]:
+    return [
+        StagedFile(
+            file_path=f"s3://bucket/{number:08}-{uuid.uuid5(uuid.NAMESPACE_URL, str(number))}.parquet",
+            file_size_in_bytes=1000 + number,
+            record_count=number,
+            spec_id=layout.spec.spec_id,
+            partition="{}",
+            lower_bounds={1: number.to_bytes(8, "little")},
+        )
+        for number in range(count)
+    ]
+
+
+def test_unchanged_blocks_are_copied_as_they_are(tmp_path: Path) -> None:
+    layout = flat()
+    files = many(5000, layout)
+    row = landed(manifests.write_manifest(writing(tmp_path), files, layout, sequence=5), 9)
+    for snapshot_id, gone in ((78, 3), (79, 4)):
+        removed = manifest_rewrite.Removed(pa.array([files[gone].file_path]))
+        rewritten = manifest_rewrite.rewrite_manifest(writing(tmp_path, snapshot_id), row, removed)
+        assert rewritten is not None
+        last, row = row, landed(rewritten.manifest, snapshot_id)
+    old, new = (container.parse(Path(r.manifest_path).read_bytes()) for r in (last, row))
+    blocks = [{p.data[s:e] for s, e in zip(p.starts, p.ends, strict=True)} for p in (old, new)]
+    assert len(old.counts) == 10
+    assert len(blocks[0] - blocks[1]) == 2  # that of the removed file, and that of the entry deleted before
+    assert len(read(row)) == 4999
+    assert row.existing_files_count == 4998
+
+
+def test_fields_that_we_do_not_know_are_kept(tmp_path: Path) -> None:
+    layout = flat()
+    row = landed(manifests.write_manifest(writing(tmp_path), many(10, layout), layout, sequence=5), 9)
+    parsed = container.parse(Path(row.manifest_path).read_bytes())
+    schema = parsed.schema
+    schema["fields"].append({"name": "future", "type": ["null", "string"], "default": None, "field-id": 999})
+    table = decode.read(parsed).append_column("future", pa.array([f"f{n}" if n % 2 else None for n in range(10)]))
+    metadata = {**parsed.metadata, container.SCHEMA: json.dumps(schema).encode(), "unheard-of": b"x"}
+    data = container.header(metadata, parsed.sync) + b"".join(encode.blocks(schema, table, "deflate", parsed.sync))
+    Path(row.manifest_path).write_bytes(data)
+    removed = manifest_rewrite.Removed(pa.array([many(10, layout)[1].file_path]))
+    rewritten = manifest_rewrite.rewrite_manifest(writing(tmp_path, 78), row, removed)
+    assert rewritten is not None
+    after = container.parse(Path(rewritten.manifest.path).read_bytes())
+    assert after.metadata["unheard-of"] == b"x"
+    assert sorted(decode.read(after)["future"].to_pylist(), key=str) == sorted(table["future"].to_pylist(), key=str)
+
+
+def test_a_manifest_without_removed_files_is_not_written(tmp_path: Path) -> None:
+    layout = flat()
+    row = landed(manifests.write_manifest(writing(tmp_path), many(3, layout), layout, sequence=5), 9)
+    before = list(tmp_path.iterdir())
+    assert manifest_rewrite.rewrite_manifest(writing(tmp_path), row, manifest_rewrite.Removed(pa.array(["x"]))) is None
+    assert list(tmp_path.iterdir()) == before
+
+
+def test_removed_paths_are_found_in_small_and_large_manifests() -> None:
+    removed = manifest_rewrite.Removed(pa.array([f"f{n}" for n in range(100)]))
+    for count in (1, 5, 200):
+        paths = pa.chunked_array([[f"f{n * 3}" for n in range(count)]])
+        assert removed.among(paths).tolist() == [n * 3 < 100 for n in range(count)]
+
+
+def test_a_shorter_manifest_than_the_list_says_is_refused(tmp_path: Path) -> None:
+    layout = flat()
+    files = many(5000, layout)
+    row = landed(manifests.write_manifest(writing(tmp_path), files, layout, sequence=5), 9)
+    path = Path(row.manifest_path)
+    path.write_bytes(path.read_bytes()[: int(container.parse(path.read_bytes()).ends[0])])
+    with pytest.raises(errors.MetadataError, match="but the manifest list says 5000"):
+        manifest_rewrite.rewrite_manifest(writing(tmp_path), row, manifest_rewrite.Removed(pa.array(["x"])))
+
+
+def test_a_live_entry_that_states_no_number_and_inherits_none_is_refused(tmp_path: Path) -> None:
+    layout = flat()
+    files = many(2, layout)
+    row = landed(manifests.write_manifest(writing(tmp_path), files, layout, sequence=5), 9)
+    parsed = container.parse(Path(row.manifest_path).read_bytes())
+    table = decode.read(parsed).set_column(
+        0, "status", pa.array([0, 0], pa.int32())
+    )  # EXISTING, no file sequence number
+    blocks = encode.blocks(parsed.schema, table, "deflate", parsed.sync)
+    Path(row.manifest_path).write_bytes(container.header(parsed.metadata, parsed.sync) + b"".join(blocks))
+    with pytest.raises(errors.MetadataError, match="file_sequence_number"):
+        manifest_rewrite.rewrite_manifest(
+            writing(tmp_path), row, manifest_rewrite.Removed(pa.array([files[0].file_path]))
+        )
+
+
+def test_the_header_is_what_the_spec_demands(tmp_path: Path) -> None:
+    layout = layout_of([9, 11, 12, 14, 15])
+    record = Record("a", b"abc", b"abd", None, None)
+    text = partitions.encode_one(record, layout.spec, layout.schema)
+    file = StagedFile(file_path="f", file_size_in_bytes=1, record_count=1, spec_id=3, partition=text)
+    for version in (1, 2):
+        made = manifests.write_manifest(
+            writing(tmp_path, version=version), [file], replace(layout, format_version=version), sequence=5
+        )
+        parsed = container.parse(Path(made.path).read_bytes())
+        told = {key: parsed.metadata[key].decode() for key in parsed.metadata if not key.startswith("avro")}
+        assert Schema.model_validate_json(told.pop("schema")) == layout.schema
+        assert [PartitionField.model_validate(f) for f in json.loads(told.pop("partition-spec"))] == list(
+            layout.spec.fields
+        )
+        content = {"content": "data"} if version == 2 else {}
+        assert told == {"schema-id": "7", "partition-spec-id": "3", "format-version": str(version), **content}
+        names = [name for name in _names(parsed.schema) if name]
+        assert len(names) == len(set(names))  # Avro forbids to define a name twice
+        assert all("field-id" in field for field in _fields(parsed.schema))
+
+
+def _fields(schema: Any) -> list[dict[str, Any]]:
+    if isinstance(schema, list):
+        return list(itertools.chain.from_iterable(_fields(kind) for kind in schema))
+    if not isinstance(schema, dict):
+        return []
+    own = schema.get("fields", [])
+    return [*own, *(f for field in own for f in _fields(field["type"])), *_fields(schema.get("items"))]
+
+
+def _names(schema: Any) -> list[str | None]:
+    kinds = [field["type"] for field in _fields(schema)]
+    flat_kinds = [kind for entry in kinds for kind in (entry if isinstance(entry, list) else [entry])]
+    return [kind.get("name") for kind in flat_kinds if isinstance(kind, dict)]
+
+
+def test_partition_types_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+    spec = PartitionSpec(PartitionField(9, 1000, IdentityTransform(), "dropped"), spec_id=3)
+    layout = entries.Layout(spec=spec, schema=flat().schema, format_version=2)
+    file = StagedFile(file_path="f", file_size_in_bytes=1, record_count=1, spec_id=3, partition='{"dropped":1}')
+    with pytest.raises(errors.UnsupportedError, match="spec 3"):
+        manifests.write_manifest(writing(tmp_path), [file], layout, sequence=5)
+    assert list(tmp_path.iterdir()) == []

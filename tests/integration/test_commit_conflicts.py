@@ -95,6 +95,19 @@ def publishing(monkeypatch: pytest.MonkeyPatch, before: Callable[[], None], time
 # ---- survived
 
 
+def test_a_race_is_survived_on_every_kind_of_lake(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table(lake.catalog, lake.name("race"), SCHEMA, spec=BY_CITY)
+    for number in range(2):
+        table.append(rows(number * 6))
+    request = rewrites.rewrite_request(table)
+    publishing(monkeypatch, lambda: other(table).append(rows(100)))
+    result = replace.replace(table, request, sleep=lambda seconds: None)
+    assert result.attempts == 2
+    assert ids(table) == [*range(12), *range(100, 106)]
+    listed = other(table).current_snapshot().manifests(table.io)  # type: ignore[union-attr]
+    assert sum(row.added_snapshot_id == result.snapshot_id for row in listed) == 3
+
+
 def test_an_append_between_plan_and_commit_is_kept(table: Table) -> None:
     request = rewrites.rewrite_request(table)
     other(table).append(rows(100))

@@ -181,10 +181,11 @@ def _struct_converter(source: pa.StructType, kind: iceberg.StructType, wanted: p
         return None
 
     def convert(array: pa.StructArray) -> pa.Array:
+        fields = {place: array.field(place) for place, _ in children if place is not None}
         for place, field in checks:
-            _check_required(array, place, field)
+            fields[place] = _held_to_it(array, fields[place], field)
         rows = pa.nulls(len(array))
-        columns = [_apply(below, rows if place is None else array.field(place)) for place, below in children]
+        columns = [_apply(below, rows if place is None else fields[place]) for place, below in children]
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(columns, fields=list(wanted), mask=mask)
 
@@ -195,10 +196,15 @@ def _in_order(children: list[tuple[int | None, Convert | None]]) -> bool:
     return [place for place, _ in children] == list(range(len(children)))
 
 
-def _check_required(array: pa.StructArray, place: int, field: iceberg.NestedField) -> None:
-    child = array.field(place)
-    if child.null_count and pc.any(pc.and_(child.is_null(), array.is_valid())).as_py():
+def _held_to_it(parent: pa.StructArray, child: pa.Array, field: iceberg.NestedField) -> pa.Array:
+    """A required field's values: null only where its struct is, and there not marked as such."""
+    if not child.null_count:
+        return child
+    if pc.any(pc.and_(child.is_null(), parent.is_valid())).as_py():
         raise errors.ExecuteError(f"Field {field.name} (field id {field.field_id}) is required but holds nulls.")
+    if child.type.num_fields or pa.types.is_dictionary(child.type):
+        return child
+    return pa.Array.from_buffers(child.type, len(child), [None, *child.buffers()[1:]], offset=child.offset)
 
 
 def _list_converter(source: pa.DataType, kind: iceberg.ListType, wanted: pa.ListType) -> Convert | None:

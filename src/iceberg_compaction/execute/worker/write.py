@@ -62,7 +62,7 @@ class RollingWriter:
         self._learned = False
         self._file: _OpenFile | None = None
         self.finished: list[WrittenFile] = []
-        self.paths: list[str] = []  # everything that this attempt may have put on storage
+        self.paths: list[str] = []  # everything that this attempt has put on storage
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take a batch; encode what makes a whole row group."""
@@ -142,9 +142,7 @@ class RollingWriter:
     def _write_group(self, rows: int) -> None:
         table = pa.Table.from_batches(self._take(rows), schema=self._request.columns).unify_dictionaries()
         if self._file is None:
-            path = self._request.locations.path(len(self.paths))
-            self.paths.append(path)
-            self._file = _OpenFile(self._io, path, self._request)
+            self._file = self._open_file()
         for batch in table.to_batches():
             self._meter.add(batch)
         size = self._file.write(table)
@@ -153,6 +151,12 @@ class RollingWriter:
         measured = max(1.0, size / rows)
         self._bytes_per_row = measured if not self._learned else (self._bytes_per_row + 3 * measured) / 4
         self._learned = True
+
+    def _open_file(self) -> _OpenFile:
+        path = self._request.locations.path(len(self.paths))
+        stream = self._io.new_output(path).create()
+        self.paths.append(path)  # not earlier: a file that was there before is not ours to delete
+        return _OpenFile(path, stream, self._request)
 
     def _take(self, rows: int) -> list[pa.RecordBatch]:
         taken, missing = [], rows
@@ -177,9 +181,9 @@ class RollingWriter:
 class _OpenFile:
     """One file being written."""
 
-    def __init__(self, io: FileIO, path: str, request: WriteRequest) -> None:
+    def __init__(self, path: str, stream: Any, request: WriteRequest) -> None:
         self.path = path
-        self._stream: Any = io.new_output(path).create()
+        self._stream = stream
         self._metadata: list[Any] = []
         self._nans = metrics.NanCounts(columns=request.columns)
         self._writer = pq.ParquetWriter(

@@ -1,0 +1,224 @@
+"""The checksum: pinned values, equality with a slow reading of its definition, and what it must see."""
+
+from __future__ import annotations
+
+import datetime as dt
+import struct
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimeType,
+    UUIDType,
+)
+
+from iceberg_compaction.execute.worker import checksum, measure, schemas
+from iceberg_compaction.model.policy import ProofLevel
+
+MASK = 2**64 - 1
+G, K1, K2 = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F
+L, N, R = 0x165667B19E3779F9, 0x27D4EB2F165667C5, 0x85EBCA77C2B2AE63
+
+
+def mix(x: int, j: int) -> int:
+    x = x * (K1 + 2 * j * G) & MASK
+    x ^= x >> 32
+    return x * K2 & MASK
+
+
+def fin(x: int) -> int:
+    x = mix(x, 0)
+    return x ^ x >> 29
+
+
+def bytes_digest(data: bytes) -> int:
+    words = [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data), 8)]
+    return (L * len(data) + sum(mix(word, j) for j, word in enumerate(words))) & MASK
+
+
+def slow_digest(kind: Any, value: Any) -> int:
+    if isinstance(kind, (FloatType, DoubleType)):
+        return struct.unpack("<Q", struct.pack("<d", value))[0]
+    if isinstance(kind, DecimalType):
+        return bytes_digest(int(value.scaleb(kind.scale)).to_bytes(16, "little", signed=True))
+    if isinstance(kind, StringType):
+        return bytes_digest(value.encode())
+    if isinstance(kind, (BinaryType, FixedType, UUIDType)):
+        return bytes_digest(value)
+    if isinstance(kind, StructType):
+        return (N + sum(slow_hash(field.field_id, field.field_type, value[field.name]) for field in kind.fields)) & MASK
+    if isinstance(kind, ListType):
+        entries = [slow_hash(kind.element_id, kind.element_type, below) for below in value]
+    elif isinstance(kind, MapType):
+        entries = [
+            slow_hash(kind.key_id, kind.key_type, key) + slow_hash(kind.value_id, kind.value_type, below) + N & MASK
+            for key, below in value
+        ]
+    else:
+        return int(value) & MASK
+    return (L * len(value) + sum(mix(entry, j) for j, entry in enumerate(entries))) & MASK
+
+
+def slow_hash(field_id: int, kind: Any, value: Any) -> int:
+    return 0 if value is None else fin(slow_digest(kind, value) ^ fin(field_id * G & MASK))
+
+
+NESTED = StructType(
+    NestedField(21, "a", LongType(), required=False), NestedField(22, "b", StringType(), required=False)
+)
+SAMPLES: list[tuple[Any, list[Any]]] = [
+    (BooleanType(), [True, False, None]),
+    (IntegerType(), [1, -1, None, 2**31 - 1]),
+    (LongType(), [0, -(2**63), None, 2**63 - 1]),
+    (FloatType(), [0.5, -0.0, None, float("inf")]),
+    (DoubleType(), [0.1, -0.0, 0.0, None, float("nan")]),
+    (DecimalType(30, 3), [Decimal("1.234"), Decimal("-987654321098765432109.876"), None]),
+    (StringType(), ["", "a", None, "12345678", "123456789", "äöü" * 20, "x" * 32, "y" * 33, "z" * 2000, "w" * 256]),
+    (BinaryType(), [b"", b"\0", b"\0" * 8, b"\0" * 9, None, b"\xff" * 300]),
+    (FixedType(3), [b"abc", None, b"\0\0\0"]),
+    (UUIDType(), [bytes(range(16)), None]),
+    (NESTED, [{"a": 1, "b": "x"}, None, {"a": None, "b": None}, {"a": None, "b": "1"}]),
+    (ListType(31, LongType(), element_required=False), [[], None, [1], [None], [1, None, 2], [2, None, 1], [7] * 50]),
+    (ListType(32, NESTED, element_required=False), [[{"a": 1, "b": "q"}, None], [], None]),
+    (MapType(33, StringType(), 34, DoubleType(), value_required=False), [[("k", 1.5), ("l", None)], [], None]),
+]
+
+
+def as_array(kind: Any, values: list[Any]) -> pa.Array:
+    return pa.array(values, schemas.plain(schemas.arrow_type(kind)))
+
+
+@pytest.mark.parametrize(("kind", "values"), SAMPLES, ids=lambda sample: str(sample)[:20])
+def test_fast_hashes_are_those_of_the_definition(kind: Any, values: list[Any]) -> None:
+    many = values * 7
+    expected = [slow_hash(5, kind, value) for value in many]
+    array = as_array(kind, many)
+    function = checksum.hasher(5, kind, array.type)
+    assert function(array).tolist() == expected
+    for start, count in [(1, 5), (3, len(many) - 4), (len(many) - 1, 1), (2, 0)]:
+        assert function(array.slice(start, count)).tolist() == expected[start : start + count]
+
+
+def test_layouts_of_the_same_value_hash_the_same() -> None:
+    text = pa.array(["a", None, "longer than a word", "a", ""])
+    expected = checksum.hasher(1, StringType(), text.type)(text).tolist()
+    for kind in (pa.large_string(), pa.binary(), pa.large_binary(), pa.dictionary(pa.int8(), pa.string())):
+        other = text.cast(kind)
+        assert checksum.hasher(1, StringType(), kind)(other).tolist() == expected, kind
+        assert checksum.hasher(1, StringType(), kind)(other.slice(1, 3)).tolist() == expected[1:4], kind
+    for kind, narrow, wide in [
+        (LongType(), pa.int32(), pa.int64()),
+        (LongType(), pa.int8(), pa.int64()),
+        (DoubleType(), pa.float32(), pa.float64()),
+        (TimestampType(), pa.timestamp("ms"), pa.timestamp("us", tz="UTC")),
+        (TimeType(), pa.time32("ms"), pa.time64("us")),
+        (DecimalType(20, 2), pa.decimal32(5, 2), pa.decimal128(20, 2)),
+        (DecimalType(20, 2), pa.decimal64(5, 2), pa.decimal128(20, 2)),
+    ]:
+        values: list[Any] = [1, None, -2, 3]
+        if pa.types.is_decimal(wide):
+            values = [Decimal("1.50"), None, Decimal("-2.25")]
+        elif pa.types.is_time(wide):
+            values = [dt.time(1), None]
+        elif pa.types.is_timestamp(wide):
+            values = [dt.datetime(2020, 1, 1, 1), None, dt.datetime(1960, 1, 1)]
+        small, large = pa.array(values, narrow), pa.array(values, narrow).cast(wide)
+        one, two = checksum.hasher(1, kind, narrow)(small), checksum.hasher(1, kind, wide)(large)
+        assert one.tolist() == two.tolist(), (kind, narrow)
+
+
+def test_dictionaries_are_told_apart_even_when_memory_is_reused() -> None:
+    function = checksum.hasher(1, StringType(), pa.dictionary(pa.int32(), pa.string()))
+    for index in range(50):
+        values = pa.array([f"v{index}", "w"])
+        array = pa.DictionaryArray.from_arrays(pa.array([0, None, 1], pa.int32()), values)
+        assert function(array).tolist() == [slow_hash(1, StringType(), value) for value in (f"v{index}", None, "w")]
+
+
+def test_many_values_in_several_chunks() -> None:
+    count = 3 * checksum.CHUNK + 17
+    values = np.random.default_rng(3).integers(-100, 100, count)
+    lists = pa.ListArray.from_arrays(pa.array(np.append(np.arange(0, count, 5), count), pa.int32()), pa.array(values))
+    function = checksum.hasher(1, ListType(2, LongType(), element_required=False), lists.type)
+    hashes = function(lists)
+    for place in (0, 77, len(lists) - 1):
+        kind = ListType(2, LongType(), element_required=False)
+        assert int(hashes[place]) == slow_hash(1, kind, lists[place].as_py())
+
+
+ALL = Schema(*[NestedField(100 + index, f"c{index}", kind, required=False) for index, (kind, _) in enumerate(SAMPLES)])
+
+
+def _sample_batch() -> pa.RecordBatch:
+    columns = [as_array(kind, (values * 10)[:10]) for kind, values in SAMPLES]
+    fields = [field.with_type(schemas.plain(field.type)) for field in schemas.file_schema(ALL)]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def _side(*batches: pa.RecordBatch) -> Any:
+    meter = measure.Meter(ALL, ProofLevel.CHECKSUM)
+    for batch in batches:
+        meter.add(batch)
+    return meter.side
+
+
+GOLDEN_ROWS = 0xD936D6083072E183
+GOLDEN_COLUMNS = [
+    0xDA09CCA340CA4CB6,
+    0x5EE57A38CFF43097,
+    0xAE8CBB6298D48322,
+    0xC023E4C70767C656,
+    0x540F41C0DDBB2CDE,
+    0x81AAE2444EA26C73,
+    0xC304DF9DEE7F2979,
+    0x26ED574CFB909E04,
+    0x07CAC18ABE0CD255,
+    0x659BCBD501095D38,
+    0x27036624BE4503C5,
+    0x3C7A136111E1D910,
+    0xD788384076BFBF11,
+    0x6BA5E65356C5FE00,
+]
+
+
+def test_pinned_values() -> None:
+    """Stored in snapshot summaries: if this fails, the algorithm changed and old checksums mean nothing any more."""
+    side = _side(_sample_batch())
+    assert side.rows == 10
+    assert side.row_checksum == GOLDEN_ROWS
+    assert list(side.checksums.values()) == GOLDEN_COLUMNS
+
+
+def test_order_and_batching_do_not_matter_but_rows_do() -> None:
+    batch = _sample_batch()
+    side = _side(batch)
+    assert _side(batch.slice(4), batch.slice(0, 4)) == side
+    assert _side(batch.take(pa.array([9, 8, 7, 6, 5, 4, 3, 2, 1, 0]))) == side
+    swapped = batch.set_column(1, batch.schema.field(1), batch.column(1).take(pa.array([1, 0, *range(2, 10)])))
+    assert _side(swapped).checksums == side.checksums
+    assert _side(swapped).row_checksum != side.row_checksum
+
+
+def test_an_absent_column_equals_one_that_is_all_null() -> None:
+    batch = _sample_batch()
+    nulls = batch.set_column(6, batch.schema.field(6), pa.nulls(10, pa.string()))
+    assert _side(nulls) == _side(batch.remove_column(6))

@@ -1,0 +1,211 @@
+"""Rows that get lost, doubled or changed between the source and the writer are seen, and nothing is left behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import DoubleType, ListType, LongType, NestedField, StringType, StructType
+
+from iceberg_compaction import errors
+from iceberg_compaction.execute.worker import rewrite, write
+from iceberg_compaction.model.policy import ProofLevel
+from tests.factories import tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=True),
+    NestedField(2, "left", LongType(), required=False),
+    NestedField(3, "right", LongType(), required=False),
+    NestedField(4, "name", StringType(), required=False),
+    NestedField(5, "place", StructType(NestedField(6, "x", DoubleType(), required=False)), required=False),
+    NestedField(7, "tags", ListType(8, StringType(), element_required=False), required=False),
+)
+
+Batches = "Iterator[pa.RecordBatch]"
+
+
+def _with(batch: pa.RecordBatch, column: int, values: Any) -> pa.RecordBatch:
+    array = values if isinstance(values, pa.Array) else pa.array(values, batch.schema.field(column).type)
+    return batch.set_column(column, batch.schema.field(column), array)
+
+
+def _edited(column: int, edit: Callable[[list[Any]], None]) -> Callable[[pa.RecordBatch], list[pa.RecordBatch]]:
+    def change(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        values = batch.column(column).to_pylist()
+        edit(values)
+        array = pa.array(values, batch.schema.field(column).type)
+        return [_with(batch, column, array)]
+
+    return change
+
+
+def _set(place: int, value: Any) -> Callable[[list[Any]], None]:
+    def edit(values: list[Any]) -> None:
+        assert values[place] != value
+        values[place] = value
+
+    return edit
+
+
+def _swap(values: list[Any]) -> None:
+    values[3], values[4] = values[4], values[3]
+
+
+def _swap_columns(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    return [_with(_with(batch, 1, batch.column(2)), 2, batch.column(1))]
+
+
+COUNTED = {
+    "dropped batch": lambda batch: [],
+    "doubled batch": lambda batch: [batch, batch],
+    "dropped row": lambda batch: [batch.slice(1)],
+    "value nulled": _edited(1, _set(3, None)),
+    "null filled": _edited(1, _set(0, 17)),
+    "text nulled": _edited(3, _set(2, None)),
+}
+CHECKSUMMED = {
+    "value changed": _edited(1, _set(3, 1_000_000)),
+    "text changed": _edited(3, _set(2, "name-!")),
+    "nested value changed": _edited(4, _set(5, {"x": -5.0})),
+    "sign of zero changed": _edited(4, lambda values: values.__setitem__(1, {"x": -0.0})),
+    "nested value nulled": _edited(4, _set(5, {"x": None})),
+    "list shortened": _edited(5, _set(6, ["t6"])),
+    "list reordered": _edited(5, _set(6, ["u", "t6"])),
+    "values swapped between rows": _edited(1, _swap),
+    "texts swapped between rows": _edited(3, _swap),
+    "columns swapped": _swap_columns,
+}
+
+
+def _inputs(root: Path) -> list[Path]:
+    rows = [
+        {
+            "id": index,
+            "left": index * 10 if index % 20 else None,
+            "right": index * 10 + 5 if index % 20 else None,
+            "name": f"name-{index}",
+            "place": {"x": float(index % 20 - 1)},
+            "tags": [f"t{index % 20}", "u"],
+        }
+        for index in range(100)
+    ]
+    return [tasks.write_input(root / f"in-{n}.parquet", rows[n * 20 : n * 20 + 20], SCHEMA) for n in range(5)]
+
+
+def _break_third_batch(monkeypatch: pytest.MonkeyPatch, change: Callable[[pa.RecordBatch], list[pa.RecordBatch]]) -> None:
+    whole = rewrite.carry
+
+    def broken(raw: Any, setting: Any) -> Iterator[pa.RecordBatch]:
+        for index, batch in enumerate(whole(raw, setting)):
+            yield from change(batch) if index == 2 else [batch]
+
+    monkeypatch.setattr(rewrite, "carry", broken)
+
+
+def _assert_caught(tmp_path: Path, level: ProofLevel) -> None:
+    context = tasks.make_context(tmp_path, SCHEMA, verify=level)
+    with pytest.raises(errors.ProofError, match="Proof failed"):
+        rewrite.rewrite(tasks.make_task(_inputs(tmp_path)), context, "0")
+    assert tasks.files_below(tmp_path) == []
+
+
+@pytest.mark.parametrize("level", list(ProofLevel))
+@pytest.mark.parametrize("change", COUNTED.values(), ids=COUNTED.keys())
+def test_every_level_sees_lost_doubled_and_nulled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any, level: ProofLevel
+) -> None:
+    _break_third_batch(monkeypatch, change)
+    _assert_caught(tmp_path, level)
+
+
+@pytest.mark.parametrize("change", CHECKSUMMED.values(), ids=CHECKSUMMED.keys())
+def test_checksums_see_changed_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
+    _break_third_batch(monkeypatch, change)
+    _assert_caught(tmp_path, ProofLevel.CHECKSUM)
+
+
+def test_checksums_see_a_batch_swapped_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows and nulls are the same, so only checksums can tell."""
+    whole = rewrite.carry
+
+    def broken(raw: Any, setting: Any) -> Iterator[pa.RecordBatch]:
+        batches = list(whole(raw, setting))
+        yield from [*batches[:3], batches[2], *batches[4:]]
+
+    monkeypatch.setattr(rewrite, "carry", broken)
+    _assert_caught(tmp_path, ProofLevel.CHECKSUM)
+
+
+def test_the_meter_also_sees_what_happens_inside_the_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = write.RollingWriter._take
+    monkeypatch.setattr(write.RollingWriter, "_take", lambda self, rows: [b.slice(0, 5) for b in whole(self, rows)])
+    _assert_caught(tmp_path, ProofLevel.CHECKSUM)
+
+
+def _damage_after_writing(monkeypatch: pytest.MonkeyPatch, damage: Callable[[str], None]) -> None:
+    whole = write._OpenFile.finish
+
+    def finish(self: Any) -> write.WrittenFile:
+        file = whole(self)
+        damage(file.path)
+        return file
+
+    monkeypatch.setattr(write._OpenFile, "finish", finish)
+
+
+def test_footers_on_storage_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def shorten(path: str) -> None:
+        table = pq.read_table(path)
+        pq.write_table(table.slice(1), path)
+
+    _damage_after_writing(monkeypatch, shorten)
+    context = tasks.make_context(tmp_path, SCHEMA)
+    with pytest.raises(errors.ProofError, match="storage holds"):
+        rewrite.rewrite(tasks.make_task(_inputs(tmp_path)), context, "0")
+    assert tasks.files_below(tmp_path) == []
+
+
+def test_deep_sees_what_storage_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of the same length, rows and nulls, with one value changed."""
+    properties = {"write.parquet.compression-codec": "uncompressed"}
+
+    def alter(path: str) -> None:
+        with open(path, "r+b") as file:
+            data = file.read()
+            place = data.index(b"name-42")
+            file.seek(place)
+            file.write(b"name-!!")
+
+    _damage_after_writing(monkeypatch, alter)
+    inputs = tasks.make_task(_inputs(tmp_path))
+    for level, error in [(ProofLevel.CHECKSUM, None), (ProofLevel.DEEP, errors.ExecuteError)]:
+        context = tasks.make_context(tmp_path, SCHEMA, verify=level, properties=properties)
+        if error is None:
+            rewrite.rewrite(inputs, context, level.value)
+            continue
+        before = tasks.files_below(tmp_path)
+        with pytest.raises(error):
+            rewrite.rewrite(inputs, context, level.value)
+        assert tasks.files_below(tmp_path) == before
+
+
+def test_the_proof_of_a_good_rewrite(tmp_path: Path) -> None:
+    task = tasks.make_task(_inputs(tmp_path))
+    sides = {}
+    for level in ProofLevel:
+        result = rewrite.rewrite(task, tasks.make_context(tmp_path, SCHEMA, verify=level), level.value)
+        sides[level] = result.proof
+        assert result.proof.failures == ()
+        assert result.proof.footers.rows == result.proof.expected_rows == 100
+        assert result.proof.footers.nulls == {1: 0, 2: 5, 3: 5, 4: 0}
+        assert result.proof.source.nulls == {1: 0, 2: 5, 3: 5, 4: 0, 5: 0, 7: 0}
+    assert sides[ProofLevel.COUNTS].checksum == ""
+    assert sides[ProofLevel.CHECKSUM].checksum == sides[ProofLevel.DEEP].checksum != ""
+    assert sides[ProofLevel.DEEP].stored == sides[ProofLevel.DEEP].source

@@ -3,6 +3,7 @@ Manifests are written by hand and committed through the catalog like any other s
 
 from __future__ import annotations
 
+import json
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -118,9 +119,11 @@ def add_files(
     return commit_manifests(table, snapshot_id, [manifest], files, operation=operation, branch=branch)
 
 
-def write_manifest_of(table: Table, files: list[DataFile], snapshot_id: int) -> ManifestFile:
-    """A manifest with one ADDED entry per file."""
-    with _manifest_writer(table, files[0], snapshot_id) as writer:
+def write_manifest_of(
+    table: Table, files: list[DataFile], snapshot_id: int, *, writer_class: type[ManifestWriterV2] | None = None
+) -> ManifestFile:
+    """A manifest with one ADDED entry per file, by PyIceberg's writer for the table unless given."""
+    with _manifest_writer(table, files[0], snapshot_id, writer_class) as writer:
         for file in files:
             writer.add(
                 ManifestEntry.from_args(
@@ -183,9 +186,13 @@ class DeleteManifestWriter(ManifestWriterV2):
         return {**super()._meta, "content": "deletes"}
 
 
-def _manifest_writer(table: Table, like: DataFile, snapshot_id: int) -> ManifestWriter:
+def _manifest_writer(
+    table: Table, like: DataFile, snapshot_id: int, writer_class: type[ManifestWriterV2] | None
+) -> ManifestWriter:
     output = table.io.new_output(f"{table.location()}/metadata/{uuid.uuid4()}-m0.avro")
     spec = table.specs()[like.spec_id]
+    if writer_class is not None:
+        return writer_class(spec, table.schema(), output, snapshot_id, "gzip")
     if like.content == DataFileContent.DATA:
         return write_manifest(table.metadata.format_version, spec, table.schema(), output, snapshot_id, "gzip")
     return DeleteManifestWriter(spec, table.schema(), output, snapshot_id, "gzip")
@@ -223,3 +230,25 @@ def _summary(table: Table, head: Snapshot | None, added: Sequence[DataFile], ope
         Summary(operation=Operation.OVERWRITE, **collector.build()), head.summary if head else None
     )
     return Summary(operation=operation, **counted.additional_properties)
+
+
+class ManifestWriterV3(ManifestWriterV2):
+    """PyIceberg's writer, with the fields of format version 3 (all null) in the file's schema."""
+
+    @property
+    def version(self) -> Any:
+        return 3
+
+
+def as_v3(table: Table, name: str) -> Table:
+    """A copy of the table's metadata as format version 3, registered under another name; PyIceberg reads such tables
+    but does not write them."""
+    with table.io.new_input(table.metadata_location).open() as stream:
+        metadata = json.loads(stream.read())
+    metadata |= {"format-version": 3, "next-row-id": 1000}
+    for snapshot in metadata.get("snapshots", []):
+        snapshot |= {"first-row-id": 0, "added-rows": 10}
+    output = table.io.new_output(f"{table.location()}/metadata/v3-{uuid.uuid4()}.metadata.json")
+    with output.create() as stream:
+        stream.write(json.dumps(metadata).encode())
+    return table.catalog.register_table(name, output.location)

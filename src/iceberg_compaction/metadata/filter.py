@@ -18,7 +18,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.metadata import pruning
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import pyarrow as pa
     from pyiceberg.partitioning import PartitionSpec
@@ -58,7 +58,7 @@ def parse(text: str, schema: Schema) -> Filter:
             "write conditions such as day >= '2026-01-31' and (region in ('eu', 'us') or name like 'a%')."
         ) from error
     optional = _all_optional(schema)
-    unbound = visitors.rewrite_not(_map(parsed, lambda predicate: _fit(predicate, optional, text)))
+    unbound = _fit_all(parsed, lambda predicate: _fit(predicate, optional, text))
     bound = visitors.bind(optional, unbound, case_sensitive=True)
     return Filter(text=text, schema=optional, expression=bound, unbound=unbound)
 
@@ -76,17 +76,30 @@ def _all_optional(schema: Schema) -> Schema:
     return Schema.model_validate(relax(json.loads(schema.model_dump_json())) | {"identifier-field-ids": []})
 
 
-def _map(expression: expressions.BooleanExpression, change: Any) -> expressions.BooleanExpression:
-    """The expression with every predicate changed."""
+def _fit_all(
+    expression: expressions.BooleanExpression, fit: Callable[[Any], Any], *, negate: bool = False
+) -> expressions.BooleanExpression:
+    """The expression with every predicate fitted and every NOT taken into the predicates."""
     match expression:
-        case expressions.And() | expressions.Or():
-            return type(expression)(_map(expression.left, change), _map(expression.right, change))
         case expressions.Not():
-            return expressions.Not(_map(expression.child, change))
+            return _fit_all(expression.child, fit, negate=not negate)
+        case expressions.And() | expressions.Or():
+            left, right = (_fit_all(side, fit, negate=negate) for side in (expression.left, expression.right))
+            is_and = isinstance(expression, expressions.And) is not negate
+            return expressions.And(left, right) if is_and else expressions.Or(left, right)
         case expressions.UnboundPredicate():
-            changed: expressions.BooleanExpression = change(expression)
-            return changed
-    return expression
+            fitted = fit(expression)
+            return _negated(fitted) if negate else fitted
+    return ~expression if negate else expression
+
+
+def _negated(predicate: Any) -> expressions.BooleanExpression:
+    """Where NaN is not greater than a number, NOT makes it match, and the opposite comparison does not."""
+    is_float = isinstance(getattr(predicate, "literal", None), literals.FloatLiteral | literals.DoubleLiteral)
+    if is_float and isinstance(predicate, expressions.GreaterThan | expressions.GreaterThanOrEqual):
+        return expressions.Or(~predicate, expressions.IsNaN(term=predicate.term))
+    inverted: expressions.BooleanExpression = ~predicate
+    return inverted
 
 
 def _fit(predicate: Any, schema: Schema, text: str) -> expressions.BooleanExpression:
@@ -131,9 +144,9 @@ def _fit_literal(literal: Any, kind: types.IcebergType) -> Any:
             return literals.StringLiteral(moment if "T" in moment else f"{moment}T00:00:00")
         if not isinstance(kind, _NUMBERS):
             return literal
-        literal = literals.DecimalLiteral(decimal.Decimal(literal.value))
-    if isinstance(literal, literals.DecimalLiteral) and not literal.value.is_finite():
-        raise ValueError(f"{literal.value} is not a number to compare with")
+        literal = literals.DecimalLiteral(_number(literal.value))
+    if isinstance(kind, types.DoubleType) and isinstance(literal, literals.DecimalLiteral | literals.LongLiteral):
+        return literals.DoubleLiteral(float(literal.value))
     if isinstance(kind, types.FloatType) and isinstance(literal, literals.DecimalLiteral | literals.LongLiteral):
         # Beyond the type there is still infinity, which a constant answer would forget.
         return literals.FloatLiteral(max(min(float(literal.value), types.FloatType.max), types.FloatType.min))
@@ -144,6 +157,16 @@ def _fit_literal(literal: Any, kind: types.IcebergType) -> Any:
             raise ValueError(f"{literal.value} is not exact in it")
         return literals.DecimalLiteral(fitted)
     return literal
+
+
+def _number(text: str) -> decimal.Decimal:
+    try:
+        number = decimal.Decimal(text)
+    except decimal.InvalidOperation:
+        number = decimal.Decimal("NaN")
+    if not number.is_finite():
+        raise ValueError(f"{text!r} is not a number to compare with")
+    return number
 
 
 def _beyond(literal: Any, kind: types.IcebergType) -> bool:

@@ -225,4 +225,6 @@ def _scalar(value: Any, kind: types.IcebergType, like: pa.DataType, metric: str)
         # An engine may compare in single or in double precision: one step outwards covers both.
         value = np.nextafter(np.float32(value), np.float32(np.inf if metric == "lower_bounds" else -np.inf))
         return pa.scalar(float(value), like)
+    if isinstance(value, bool):
+        value = int(value)
     return pa.scalar(_bytes(value) if isinstance(value, str) else value, like)

@@ -254,6 +254,14 @@ def test_manifests_of_other_partitions_are_not_opened(local_lake: Lake) -> None:
     assert table.current_snapshot().summary["manifests-kept"] == "4"  # type: ignore[union-attr,index]
 
 
+def test_format_versions_beyond_2_are_refused(local_lake: Lake) -> None:
+    table = filled(local_lake, appends=1)
+    request = rewrites.rewrite_request(table)
+    pin = request.pin.model_copy(update={"format_version": 3})
+    with pytest.raises(errors.UnsupportedError, match="version 3"):
+        replace.replace(table, changed(request, pin=pin))
+
+
 @pytest.mark.parametrize("case", ["nothing", "twice", "records", "partition"])
 def test_requests_that_would_change_the_table_are_refused(local_lake: Lake, case: str) -> None:
     table = filled(local_lake)

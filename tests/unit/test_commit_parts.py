@@ -118,6 +118,8 @@ def test_manifests_are_ruled_out_by_spec_and_by_bounds_and_opened_in_doubt() -> 
     assert not scope.may_be_in(_row(nulls))
     assert not scope.may_be_in(_row(inside, spec_id=1))
     assert scope.may_be_in(_row(None))
+    exotic = construct_partition_summaries(spec, schema, [Record(5, "\uffff")])
+    assert scope.may_be_in(_row(exotic))
     int_bounds = PartitionFieldSummary(False, False, to_bytes(LongType(), 5)[:4], to_bytes(LongType(), 5)[:4])
     assert scope.may_be_in(_row([int_bounds, inside[1]]))  # written before the column became a long
 

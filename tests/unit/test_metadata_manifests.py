@@ -309,6 +309,23 @@ def test_a_live_entry_that_states_no_number_and_inherits_none_is_refused(tmp_pat
         )
 
 
+def test_counts_that_old_lists_leave_out_are_read_from_the_manifest(tmp_path: Path) -> None:
+    layout = flat()
+    files = many(10, layout)
+    row = landed(manifests.write_manifest(writing(tmp_path), files, layout, sequence=5), 9)
+    removed = manifest_rewrite.Removed(pa.array([file.file_path for file in files[:3]]))
+    rewritten = manifest_rewrite.rewrite_manifest(writing(tmp_path, 78), row, removed)
+    assert rewritten is not None
+    full = landed(rewritten.manifest, 10)
+    bare = landed(rewritten.manifest, 10)
+    for index in range(7, 13):
+        bare[index] = None
+    assert manifests.has_live_files(bare)
+    completed = manifests.with_counts(PyArrowFileIO(), bare)
+    assert [completed[index] for index in range(15)] == [full[index] for index in range(15)]
+    assert (full.existing_files_count, full.deleted_files_count) == (7, 3)
+
+
 def test_the_header_is_what_the_spec_demands(tmp_path: Path) -> None:
     layout = layout_of([9, 11, 12, 14, 15])
     record = Record("a", b"abc", b"xyz", None, None)

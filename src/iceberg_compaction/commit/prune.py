@@ -28,7 +28,7 @@ class _Wanted:
     """The values of one partition field that are looked for."""
 
     kind: types.IcebergType
-    values: list[Any]  # sorted
+    values: list[Any]  # numbers, or strings as UTF-8, sorted; other types as they are
     null: bool
 
     def may_be_in(self, summary: PartitionFieldSummary) -> bool:
@@ -40,13 +40,15 @@ class _Wanted:
             return True
         if summary.lower_bound is None or summary.upper_bound is None:
             return False  # only nulls
-        at = bisect.bisect_left(self.values, self._value(summary.lower_bound))
-        return at < len(self.values) and bool(self.values[at] <= self._value(summary.upper_bound))
-
-    def _value(self, bound: bytes) -> Any:
+        lower, upper = summary.lower_bound, summary.upper_bound
         if isinstance(self.kind, types.StringType):
-            return bound.decode()
-        return int.from_bytes(bound, "little", signed=True)
+            # From U+E000 on, writers that compare UTF-16 order strings differently.
+            return max(lower + upper, default=0) >= 0xEE or self._has_between(lower, upper)
+        return self._has_between(*(int.from_bytes(bound, "little", signed=True) for bound in (lower, upper)))
+
+    def _has_between(self, lower: Any, upper: Any) -> bool:
+        at = bisect.bisect_left(self.values, lower)
+        return at < len(self.values) and bool(self.values[at] <= upper)
 
 
 class Scope:
@@ -78,9 +80,10 @@ def _wanted(metadata: TableMetadata, spec_id: int, texts: set[str]) -> list[_Wan
     found = []
     for index, field in enumerate(spec.partition_type(schema).fields):
         values = [record[index] for record in records]
-        comparable = isinstance(field.field_type, (*_NUMBERS, types.StringType))
-        some = {value for value in values if value is not None}
-        found.append(
-            _Wanted(kind=field.field_type, values=sorted(some) if comparable else list(some), null=None in values)
-        )
+        some = list({value for value in values if value is not None})
+        if isinstance(field.field_type, types.StringType):
+            some = sorted(value.encode() for value in some)
+        elif isinstance(field.field_type, _NUMBERS):
+            some = sorted(some)
+        found.append(_Wanted(kind=field.field_type, values=some, null=None in values))
     return found

@@ -75,9 +75,9 @@ def replace(
         landed, attempts = commit.run()
     except BaseException:
         if not commit.in_doubt:
-            sweep.sweep(table.io, staging.written)
+            sweep.sweep(staging.io, staging.written)
         raise
-    sweep.sweep(table.io, [path for path in staging.written if path not in landed.files])
+    sweep.sweep(staging.io, [path for path in staging.written if path not in landed.files])
     sequence_number = landed.snapshot.sequence_number or 0  # format version 1 has none
     return CommitResult(snapshot_id=staging.snapshot_id, sequence_number=sequence_number, attempts=attempts)
 
@@ -121,14 +121,15 @@ class _Commit:
         """Load the table anew. A race may be lost against ourselves, when a proxy has sent our commit twice: then what
         landed is returned."""
         self.table = publish.reload(self.table)
+        self.staging.io = self.table.io  # credentials that a catalog gives with a table expire
         snapshot = self.table.metadata.snapshot_by_id(self.staging.snapshot_id)
         return self._tried[snapshot.manifest_list] if snapshot is not None else None
 
     def _stage(self) -> stage.StagedSnapshot:
         metadata, request = self.table.metadata, self.staging.request
         head = validate.check_history(metadata, request.pin)
-        rows = manifests.read_list(self.table.io, head)
-        validate.check_deletes(self.table.io, metadata, rows, request)
+        rows = manifests.read_list(self.staging.io, head)
+        validate.check_deletes(self.staging.io, metadata, rows, request)
         staged = self.staging.stage(metadata, head, rows, self.clock())
         self._tried[staged.snapshot.manifest_list] = staged
         return staged

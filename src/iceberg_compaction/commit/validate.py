@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.commit.replace import ReplaceRequest
     from iceberg_compaction.model.table import Pin
 
+_VERSIONS = (1, 2)
 _PATH_ID = 2147483546  # file_path, the column of position delete files
 _DELETES = {
     "status": ("status",),
@@ -38,6 +39,8 @@ _DELETES = {
 
 def check_request(request: ReplaceRequest) -> None:
     """What must hold whatever the table looks like."""
+    if request.pin.format_version not in _VERSIONS:
+        raise errors.UnsupportedError(f"Format version {request.pin.format_version} cannot be committed to yet.")
     paths = request.removed["file_path"]
     if not len(paths):
         raise errors.CommitError("There is nothing to commit: a rewrite removes at least one file.")

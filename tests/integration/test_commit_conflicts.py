@@ -378,6 +378,15 @@ def test_a_commit_that_can_no_longer_land_is_tried_again(table: Table, monkeypat
     assert ids(table) == [*range(24), *range(100, 106)]
 
 
+def test_a_stopped_commit_that_did_not_land_is_not_tried_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = rewrites.rewrite_request(table)
+    raising(monkeypatch, KeyboardInterrupt(), lands=False, after=lambda: other(table).append(rows(100)))
+    with pytest.raises(KeyboardInterrupt):
+        replace.replace(table, request, sleep=_never)
+    assert ids(table) == [*range(24), *range(100, 106)]
+    assert avro_files(table) == avro_files_in_use(table)
+
+
 def test_a_conflict_with_our_own_commit_is_success(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     request = rewrites.rewrite_request(table)
     raising(monkeypatch, errors.ConflictError("409"), lands=True)

@@ -145,8 +145,11 @@ class _Commit:
         except errors.CommitError:
             self.in_doubt = False
             raise
-        except KeyboardInterrupt as error:
-            self._settle(staged.snapshot, error)
+        except KeyboardInterrupt as stopped:
+            try:
+                self._settle(staged.snapshot, stopped)
+            except errors.ConflictError:
+                raise stopped from None  # nothing landed, and nobody wants it to
 
     def _settle(self, snapshot: Snapshot, error: BaseException) -> None:
         """Find out whether the snapshot landed after all. That it is absent proves nothing, for a slow server may yet

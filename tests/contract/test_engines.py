@@ -6,20 +6,32 @@ import threading
 import time
 from typing import TYPE_CHECKING, TypeAlias
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.transforms import IdentityTransform
 from tests.factories import engines
+from tests.factories import lake as lakes
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.inline import InlineEngine
+from iceberg_compaction.execute.tasks import build_tasks
+from iceberg_compaction.execute.worker.context import build_context
+from iceberg_compaction.metadata.inventory import take_inventory
+from iceberg_compaction.model.policy import Policy
+from iceberg_compaction.plan.build import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from iceberg_compaction.execute.engine import Engine, Rewrite
-    from iceberg_compaction.model.task import TaskResult
+    from iceberg_compaction.model.task import StagedFile, TaskResult
 
-    EngineOf: TypeAlias = Callable[[Rewrite], Engine]
+    EngineOf: TypeAlias = Callable[[Rewrite | None], Engine]
+
+_EVENTS = pa.schema([pa.field("id", pa.int64()), pa.field("city", pa.string())])
 
 
 @pytest.fixture(params=["inline", pytest.param("spark", marks=pytest.mark.spark)])
@@ -50,6 +62,32 @@ def test_results_come_in_task_order_and_are_reported_once_in_the_calling_thread(
     assert threads == {threading.current_thread()}
     assert engines.outputs(tmp_path) == engines.staged(results)
     assert results[3].proof.source.rows == 20
+
+
+def test_real_rewrites_are_the_same_wherever_they_run(engine_of: EngineOf, local_lake: lakes.Lake) -> None:
+    by_city = PartitionSpec(PartitionField(source_id=2, field_id=1000, transform=IdentityTransform(), name="city"))
+    table = lakes.make_table(local_lake.catalog, local_lake.name("events"), _EVENTS, spec=by_city)
+    for number in range(6):
+        ids = range(number * 30, number * 30 + 30)
+        table.append(pa.table([ids, [f"city {id % 3}" for id in ids]], schema=_EVENTS))
+    inventory = take_inventory(table, name=local_lake.name("events"))
+    plan = build(inventory, Policy(), plan_id="p", now_ms=0)
+    tasks, context = build_tasks(plan), build_context(table, plan, "run")
+    assert len(tasks) == 3
+
+    here = InlineEngine().run(tasks, context, lambda result: None)
+    there = engine_of(None).run(tasks, context, lambda result: None)
+
+    assert [result.proof for result in there] == [result.proof for result in here]
+    assert sum(result.proof.source.rows for result in there) == 180
+    for mine, theirs in zip(here, there, strict=True):
+        assert [_content(file) for file in mine.staged] == [_content(file) for file in theirs.staged]
+        assert {file.file_path for file in mine.staged}.isdisjoint(file.file_path for file in theirs.staged)
+
+
+def _content(file: StagedFile) -> tuple[pa.Table, StagedFile]:
+    path = file.file_path.removeprefix("file://")
+    return pq.read_table(path, partitioning=None), file.model_copy(update={"file_path": ""})
 
 
 def test_two_runs_never_write_the_same_names(engine_of: EngineOf, tmp_path: Path) -> None:

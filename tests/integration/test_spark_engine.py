@@ -47,7 +47,9 @@ def test_a_retry_writes_other_names_and_leaves_nothing_of_the_first_attempt(
     )
     first_attempt = (tmp_path / "crashed-1").read_text()
     assert first_attempt.split("-")[1] == "0"
-    assert len({path.rsplit("-", maxsplit=1)[1] for path in engines.staged(results[:2])}) == 1  # one attempt, both tasks
+    assert (
+        len({path.rsplit("-", maxsplit=1)[1] for path in engines.staged(results[:2])}) == 1
+    )  # one attempt, both tasks
     assert not [path for path in engines.outputs(tmp_path) if first_attempt in path]
     assert engines.outputs(tmp_path) == engines.staged(results)
 

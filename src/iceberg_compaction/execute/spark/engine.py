@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.spark import chunks, labels, rows, shipping, submission
+from iceberg_compaction.execute.spark import chunks, interrupts, labels, rows, shipping, submission
 from iceberg_compaction.execute.spark import session as sessions
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class SparkEngine:
         self._check_cancelled(context)
         session = self._session()
         results = _Results(on_result)
-        with tempfile.TemporaryDirectory(prefix="iceberg-compaction-") as folder:
+        with interrupts.without_sparks_handler(), tempfile.TemporaryDirectory(prefix="iceberg-compaction-") as folder:
             self._perform(self._submission(session, context, Path(folder)), tasks, results)
         return [results.found[task.id] for task in tasks]
 

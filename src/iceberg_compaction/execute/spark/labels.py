@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iceberg_compaction.execute.spark import session as sessions
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -28,9 +30,9 @@ def max_attempts(session: SparkSession) -> int:
     if is_connect(session):
         return int(session.conf.get("spark.task.maxFailures", "1") or 1)
     master = session.sparkContext.master or ""
-    if master.startswith("local-cluster") or not master.startswith("local"):
-        return int(session.sparkContext.getConf().get("spark.task.maxFailures", "4") or 4)
-    return int(master.rstrip("]").split(",")[1]) if "," in master else 1
+    if sessions.is_local(master):
+        return int(master.rstrip("]").split(",")[1]) if "," in master else 1
+    return int(session.sparkContext.getConf().get("spark.task.maxFailures", "4") or 4)
 
 
 def label(session: SparkSession, description: str, tag: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.spark import java, jvm
+from iceberg_compaction.execute.spark import interrupts, java, jvm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,8 +60,8 @@ def open_session(conf: Mapping[str, str]) -> OpenSession:
 
 
 def is_local(master: str) -> bool:
-    """Whether executors run on this machine with this Python installation."""
-    return master.startswith("local")
+    """Whether executors run inside this machine's one JVM, and so with this Python installation and these disks."""
+    return master == "local" or master.startswith("local[")
 
 
 def _start(wanted: Mapping[str, str]) -> SparkSession:
@@ -76,7 +76,7 @@ def _start(wanted: Mapping[str, str]) -> SparkSession:
     if fresh:
         java.check_java()
     try:
-        with jvm.environment(_environment(local)):
+        with jvm.environment(_environment(local)), interrupts.kept():
             gateway = jvm.launch(conf, said) if fresh else None
             settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
             return SparkSession(SparkContext(conf=settings, gateway=gateway))

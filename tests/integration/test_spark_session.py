@@ -1,0 +1,143 @@
+"""Sessions that the engine makes for itself. Each test has a process of its own, as sessions belong to a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.factories import engines
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+pytestmark = pytest.mark.spark
+
+_ROOT = Path(__file__).parents[2]
+
+_OWN_SESSION = """
+import json, os, signal, sys
+from pathlib import Path
+from pyspark import SparkContext
+from tests.factories import engines
+from iceberg_compaction.execute.spark.engine import SparkEngine
+
+folder, told = Path(sys.argv[1]), []
+for _ in range(2):  # the second session finds a JVM that is already there
+    conf = {"spark.master": "local[2]", "spark.sql.catalog.prod.token": "never", "spark.hadoop.x.secret": "hidden"}
+    with SparkEngine(conf=conf, rewrite=engines.make_rewrite()) as engine:
+        assert SparkContext._active_spark_context is None, "a session without need"
+        results = engine.run(engines.make_tasks(3), engines.make_context(folder), lambda result: None)
+        context = SparkContext._active_spark_context
+        told.append({
+            "tasks": [result.task_id for result in results],
+            "ui": context.uiWebUrl,
+            "name": context.appName,
+            "conf": dict(context.getConf().getAll()),
+        })
+    assert SparkContext._active_spark_context is None, "the session was not stopped"
+assert os.environ["PYSPARK_PYTHON"] == "/not/a/python" and "SPARK_LOCAL_IP" not in os.environ
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+command = Path(f"/proc/{SparkContext._gateway.proc.pid}/cmdline")
+print(json.dumps({"told": told, "command": command.read_text() if command.exists() else ""}))
+"""
+
+_INTERRUPTED = """
+import sys, time
+from pathlib import Path
+from tests.factories import engines
+from iceberg_compaction.execute.spark.engine import SparkEngine
+
+reported = []
+rewrite = engines.make_rewrite({1: engines.WAIT, 2: engines.WAIT})
+with SparkEngine(conf={"spark.master": "local[2]", "spark.ui.enabled": "false"}, rewrite=rewrite) as engine:
+    try:
+        engine.run(engines.make_tasks(4, size=0), engines.make_context(Path(sys.argv[1])), reported.append)
+    except KeyboardInterrupt:
+        print(time.time(), *engines.staged(reported))
+"""
+
+_CLUSTER = """
+import sys
+from pathlib import Path
+from tests.factories import engines
+from iceberg_compaction import errors
+from iceberg_compaction.execute.spark.engine import SparkEngine
+
+def make():
+    def rewrite(task, context, attempt):
+        import iceberg_compaction
+        from iceberg_compaction import errors
+        raise errors.ProofError(iceberg_compaction.__file__)
+    return rewrite
+
+conf = {"spark.master": "local-cluster[1,1,1024]", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
+with SparkEngine(conf=conf, rewrite=make()) as engine:
+    try:
+        engine.run(engines.make_tasks(1), engines.make_context(Path(sys.argv[1])), print)
+    except errors.ProofError as error:
+        print(error)
+"""
+
+
+def _start(script: str, folder: Path, **environment: str) -> subprocess.Popen[str]:
+    path = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    return subprocess.Popen(
+        [sys.executable, "-c", script, str(folder)],
+        cwd=folder,
+        env={**_without_spark(os.environ), "PYTHONPATH": path, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _without_spark(environment: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in environment.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+
+
+def test_a_session_of_its_own_is_quiet_private_and_stopped(tmp_path: Path) -> None:
+    process = _start(_OWN_SESSION, tmp_path, PYSPARK_PYTHON="/not/a/python")
+    output, noise = process.communicate(timeout=240)
+    assert (process.returncode, noise) == (0, "")
+    (line,) = output.splitlines()
+    answer = json.loads(line)
+    for told in answer["told"]:
+        assert told["tasks"] == [0, 1, 2]
+        assert told["name"] == "iceberg-compaction"
+        assert told["ui"].startswith(("http://127.0.0.1:", "http://localhost:"))
+        assert not [key for key in told["conf"] if key.startswith("spark.sql.catalog.")]
+        assert told["conf"]["spark.hadoop.x.secret"] == "hidden"
+    assert "hidden" not in answer["command"]
+    assert {path.name.split("-")[0] for path in tmp_path.iterdir()} == {"out"}  # Spark left nothing in the folder
+
+
+def test_control_c_is_noticed_at_once_and_half_written_files_are_removed(tmp_path: Path) -> None:
+    process = _start(_INTERRUPTED, tmp_path)
+    end = time.monotonic() + 120
+    while len(list(tmp_path.glob("started-*"))) < 2:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    sent = time.time()
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the whole group
+    output, noise = process.communicate(timeout=60)
+    noticed, *reported = output.split()
+    assert (process.returncode, noise) == (0, "")
+    assert float(noticed) - sent < 3
+    assert engines.outputs(tmp_path) == set(reported)
+
+
+@pytest.mark.slow
+def test_executors_elsewhere_get_the_code(tmp_path: Path) -> None:
+    process = _start(_CLUSTER, tmp_path, PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+    output, noise = process.communicate(timeout=240)
+    assert (process.returncode, noise) == (0, "")
+    assert ".zip/iceberg_compaction/__init__.py" in output

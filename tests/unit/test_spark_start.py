@@ -1,0 +1,96 @@
+"""What is checked and prepared before Spark starts: Java, environment, the package for executors."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iceberg_compaction import errors
+from iceberg_compaction.execute.spark import java, jvm, session, shipping, submission
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _java(home: Path, script: str) -> dict[str, str]:
+    program = home / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return {"JAVA_HOME": str(home)}
+
+
+def test_no_java_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(
+        errors.ConfigError, match=r"JAVA_HOME is not set and there is no java command; install a JDK 17"
+    ):
+        java.check_java({"PATH": str(tmp_path)})
+
+
+def test_a_wrong_java_home_is_named(tmp_path: Path) -> None:
+    with pytest.raises(errors.ConfigError, match=rf"JAVA_HOME \({tmp_path}\) has no bin/java"):
+        java.check_java({"JAVA_HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize(("version", "major"), [("1.8.0_392", "8"), ("11.0.2", "11"), ("25", "25")])
+def test_java_of_another_age_is_refused(version: str, major: str, tmp_path: Path) -> None:
+    with pytest.raises(errors.ConfigError, match=f"Spark needs Java 17 or 21, but .* is Java {major};"):
+        java.check_java(_java(tmp_path, f"echo 'openjdk version \"{version}\"' >&2"))
+
+
+@pytest.mark.parametrize("version", ["17.0.15", "21"])
+def test_java_17_and_21_are_fine(version: str, tmp_path: Path) -> None:
+    java.check_java(_java(tmp_path, f"echo 'openjdk version \"{version}\"' >&2"))
+
+
+def test_java_that_does_not_run_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(errors.ConfigError, match="does not run"):
+        java.check_java(_java(tmp_path, "exit 1"))
+
+
+def test_environment_is_as_before_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPARK_A", "old")
+    monkeypatch.delenv("SPARK_B", raising=False)
+    with jvm.environment({"SPARK_A": "new", "SPARK_B": "new"}):
+        assert (os.environ["SPARK_A"], os.environ["SPARK_B"]) == ("new", "new")
+    assert os.environ["SPARK_A"] == "old"
+    assert "SPARK_B" not in os.environ
+
+
+def test_only_masters_inside_this_process_are_local() -> None:
+    assert all(session.is_local(master) for master in ("local", "local[*]", "local[2,4]"))
+    assert not any(session.is_local(master) for master in ("local-cluster[1,1,1024]", "spark://h:7077", "yarn", ""))
+
+
+def test_the_package_travels_whole_and_equal_code_makes_equal_bytes() -> None:
+    first = shipping.package_zip()
+    content = first.read_bytes()
+    shipping.package_zip.cache_clear()
+    second = shipping.package_zip()
+    assert (first.name, content) == (second.name, second.read_bytes())
+    with zipfile.ZipFile(second) as archive:
+        names = set(archive.namelist())
+    assert {"iceberg_compaction/__init__.py", "iceberg_compaction/execute/worker/rewrite.py"} <= names
+
+
+@pytest.mark.parametrize(
+    ("told", "gist"),
+    [
+        (
+            "Traceback (most recent call last):\n  File x\nValueError: bad\n\nJVM stacktrace:\njava.X: no",
+            "ValueError: bad",
+        ),
+        (
+            "An error occurred while calling o1.collect.\n: org.apache.spark.SparkException: Job aborted: Lost task: "
+            "java.io.IOException: disk full\n\tat a.b(c)\nCaused by: d",
+            "disk full",
+        ),
+        ("[CONNECT] gone", "[CONNECT] gone"),
+        ("", "no message."),
+    ],
+)
+def test_the_gist_of_a_spark_error(told: str, gist: str) -> None:
+    assert submission._gist(told) == gist

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import json
 import uuid
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -266,6 +267,26 @@ def test_fields_that_we_do_not_know_are_kept(tmp_path: Path) -> None:
     after = container.parse(Path(rewritten.manifest.path).read_bytes())
     assert after.metadata["unheard-of"] == b"x"
     assert sorted(decode.read(after)["future"].to_pylist(), key=str) == sorted(table["future"].to_pylist(), key=str)
+
+
+def test_a_snappy_manifest_is_read_and_written_in_a_codec_of_ours(tmp_path: Path) -> None:
+    layout = flat()
+    files = many(10, layout)
+    row = landed(manifests.write_manifest(writing(tmp_path, codec="null"), files, layout, sequence=5), 9)
+    parsed = container.parse(Path(row.manifest_path).read_bytes())
+    count, at = container.get_long(parsed.data, int(parsed.starts[0]))
+    size, at = container.get_long(parsed.data, at)
+    body = parsed.data[at : at + size]
+    packed = pa.Codec("snappy").compress(body, asbytes=True) + zlib.crc32(body).to_bytes(4, "big")
+    header = container.header({**parsed.metadata, container.CODEC: b"snappy"}, parsed.sync)
+    Path(row.manifest_path).write_bytes(header + container.block(count, packed, parsed.sync))
+    removed = manifest_rewrite.Removed(pa.array([files[0].file_path]))
+    rewritten = manifest_rewrite.rewrite_manifest(writing(tmp_path, 78), row, removed)
+    assert rewritten is not None
+    assert container.parse(Path(rewritten.manifest.path).read_bytes()).codec == "deflate"
+    assert [entry.status for entry in read(landed(rewritten.manifest, 10))] == [ManifestEntryStatus.EXISTING] * 9 + [
+        ManifestEntryStatus.DELETED
+    ]
 
 
 def test_a_manifest_without_removed_files_is_not_written(tmp_path: Path) -> None:

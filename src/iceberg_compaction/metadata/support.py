@@ -3,6 +3,7 @@ all of it at once and before anything is written."""
 
 from __future__ import annotations
 
+from importlib import util
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -47,6 +48,13 @@ def _table_reasons(table: Table) -> list[str]:
             f"The table places its files with the Java class {provider} (write.location-provider.impl), "
             "which cannot be loaded here."
         )
+    python_provider = properties.get("write.py-location-provider.impl", "")
+    # Looking at a table must not run code that its properties name, so only the package is looked for.
+    if python_provider and util.find_spec(python_provider.partition(".")[0]) is None:
+        reasons.append(
+            f"The table places its files with the Python class {python_provider} (write.py-location-provider.impl), "
+            "which is not installed here."
+        )
     return reasons
 
 
@@ -68,7 +76,7 @@ def _spec_reasons(table: Table, files: pa.Table) -> list[str]:
         for field in specs[spec_id].fields:
             where = f"Partition field {field.name} of spec {spec_id}"
             if isinstance(field.transform, transforms.UnknownTransform):
-                reasons.append(f"{where} has the unknown transform {field.transform}.")
+                reasons.append(f"{where} has a transform that is not known here: {field.transform!r}.")
             elif field.source_id not in columns:
                 reasons.append(f"{where} is derived from a column that the table no longer has.")
     return reasons
@@ -78,7 +86,7 @@ def _file_reasons(files: pa.Table) -> list[str]:
     reasons = []
     is_data = pc.equal(files["content"], table_model.DATA)
     if deletes := files.num_rows - (pc.sum(is_data).as_py() or 0):
-        reasons.append(f"The table has {deletes} live delete {_files(deletes)}, which are not applied yet.")
+        reasons.append(f"The table has {deletes} live delete {_files(deletes)}; deletes are not applied yet.")
     formats = files.filter(is_data)["file_format"].cast(pa.string())
     for count in sorted(formats.value_counts().to_pylist(), key=lambda count: str(count["values"])):
         if count["values"] != "PARQUET":

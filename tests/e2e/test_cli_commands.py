@@ -38,7 +38,7 @@ class Shop:
         return CliRunner().invoke(app, [*args, *self.catalog_flags], env={"NO_COLOR": "1"})
 
     def run(self, *args: str) -> Result:
-        return self.call("run", *args, "--engine", "inline", "--state", str(self.state))
+        return self.call("run", "--engine", "inline", "--state", str(self.state), *args)
 
     def files(self, table: str) -> int:
         return int(self.lake.catalog.load_table(self.lake.name(table)).inspect.data_files().num_rows)
@@ -114,7 +114,7 @@ def test_a_typo_is_answered_with_the_nearest_names(shop: Shop) -> None:
     result = shop.run("--table", "db.event", "--output", "json")
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert result.stderr.startswith("error: ")
+    assert "\nerror: " in result.stderr
     assert "db.events" in result.stderr
     assert "Traceback" not in result.stderr
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.factories import lake as lakes
+from tests.factories import storage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,11 +40,12 @@ def data_files(lake: lakes.Lake) -> set[Path]:
 
 
 def test_help_is_quick_and_light() -> None:
+    # Processor time, which on a quiet machine is the time that a person waits, and on a busy one still means something.
     seconds = []
     for _ in range(3):
-        started = time.monotonic()
+        before = sum(os.times()[2:4])
         told = call("--help")
-        seconds.append(time.monotonic() - started)
+        seconds.append(sum(os.times()[2:4]) - before)
         assert told.returncode == 0
         assert "doctor" in told.stdout
     assert min(seconds) < 0.5
@@ -64,7 +66,7 @@ def test_version() -> None:
 @pytest.mark.spark
 def test_spark_compacts_and_only_data_is_on_standard_output(local_lake: lakes.Lake, tmp_path: Path) -> None:
     table = lakes.append_small_files(lakes.make_table(local_lake.catalog, local_lake.name("events")), 6)
-    before = table.scan().to_arrow().sort_by("id")
+    before = storage.row_multiset(table.scan().to_arrow())
     ended = call(
         "run", *flags(local_lake, tmp_path / "runs.db"), "--output", "json", "--conf", "spark.ui.enabled=false"
     )
@@ -72,36 +74,39 @@ def test_spark_compacts_and_only_data_is_on_standard_output(local_lake: lakes.La
     outcome = json.loads(ended.stdout)
     assert (outcome["kind"], outcome["files_removed"], outcome["files_added"]) == ("compacted", 6, 1)
     assert "6 of 6 files" in ended.stderr
-    assert table.refresh().scan().to_arrow().sort_by("id").equals(before)
+    assert storage.row_multiset(table.refresh().scan().to_arrow()) == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_cancels_and_leaves_nothing(local_lake: lakes.Lake, tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "engine"),
+    [(signal.SIGTERM, "inline"), pytest.param(signal.SIGINT, "spark", marks=pytest.mark.spark)],
+)
+def test_a_signal_cancels_and_leaves_nothing(
+    local_lake: lakes.Lake, tmp_path: Path, number: signal.Signals, engine: str
+) -> None:
+    # Tiny targets make many tasks of many files, so that the first is done long before the last.
     table = lakes.make_table(
         local_lake.catalog, local_lake.name("events"), properties={"write.target-file-size-bytes": "2000"}
     )
-    # Many tasks, so that the first one ends long before the last.
-    lakes.append_small_files(table, 8, rows_each=4000)
+    lakes.append_small_files(table, 30, rows_each=2000)
     before, snapshot = data_files(local_lake), table.metadata.current_snapshot_id
     process = subprocess.Popen(
-        [*COMMAND, "run", *flags(local_lake, tmp_path / "runs.db"), *SLOW],
+        [*COMMAND, "run", *flags(local_lake, tmp_path / "runs.db"), "--engine", engine, "--rewrite-all"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "rewriting" in line:
-            break
+    while data_files(local_lake) == before and process.poll() is None:
+        time.sleep(0.02)
     process.send_signal(number)
-    told, said = process.communicate(timeout=60)
+    told, said = process.communicate(timeout=120)
     assert process.returncode == 130, said
     assert told == ""
-    assert "error: " in said
+    assert "\nerror: " in said
+    assert "cancelled" in said.lower()
     assert "Traceback" not in said
+    deadline = time.monotonic() + 20  # a cancelled task removes its own file, a moment after the command has ended
+    while data_files(local_lake) != before and time.monotonic() < deadline:
+        time.sleep(0.1)
     assert data_files(local_lake) == before
     assert table.refresh().metadata.current_snapshot_id == snapshot
-
-
-SLOW = ("--engine", "inline", "--option", "rewrite-all=true", "--verify", "deep")

@@ -54,13 +54,15 @@ class Session:
                 self._interrupts.check()
                 run = wiring.new_run(branch=branch, on_event=on_event, store=self._store)
                 try:
-                    yield tables.compact_table(catalog, name, policy, self._one_engine, run)
+                    outcome = tables.compact_table(catalog, name, policy, self._one_engine, run)
                 except (errors.ConfigError, errors.CancelledError):
                     raise
                 except errors.CompactionError as error:
                     if targets.single:
                         raise
-                    yield Outcome(kind=Kind.FAILED, table=name, sentence=str(error), run_id=run.run_id)
+                    outcome = Outcome(kind=Kind.FAILED, table=name, sentence=str(error), run_id=run.run_id)
+                shown.on_outcome(outcome)
+                yield outcome
 
     def _one_engine(self) -> AbstractContextManager[Engine]:
         """The engine of all tables, started by the first that needs it."""

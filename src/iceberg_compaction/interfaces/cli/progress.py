@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
-    from iceberg_compaction.model.outcome import Event
+    from iceberg_compaction.model.outcome import Event, Outcome
 
 _LINE_EVERY_SECONDS = 5.0
 
@@ -25,6 +25,7 @@ class Progress(Protocol):
     """Something that shows events while a block of work runs."""
 
     def on_event(self, event: Event) -> None: ...
+    def on_outcome(self, outcome: Outcome) -> None: ...
     def __enter__(self) -> Progress: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -42,6 +43,9 @@ class Silent:
     """Shows nothing."""
 
     def on_event(self, event: Event) -> None:
+        """Nobody looks."""
+
+    def on_outcome(self, outcome: Outcome) -> None:
         """Nobody looks."""
 
     def __enter__(self) -> Silent:
@@ -62,6 +66,8 @@ class Lines(Silent):
 
     def on_event(self, event: Event) -> None:
         now = time.monotonic()
+        if event.stage is Stage.DONE:
+            return  # the outcome says it
         if (event.table, event.stage) != self._stage:
             if event.stage is Stage.REWRITING:
                 self._started = now
@@ -71,6 +77,9 @@ class Lines(Silent):
         self._said = now
         sys.stderr.write(f"{event.table}: {event.stage.value}{self._figures(event, now)}\n")
         sys.stderr.flush()
+
+    def on_outcome(self, outcome: Outcome) -> None:
+        sys.stderr.write(f"{outcome.table}: {outcome.kind.value}\n")
 
     def _figures(self, event: Event, now: float) -> str:
         if event.stage is not Stage.REWRITING:
@@ -129,10 +138,12 @@ class Bars:
             speed=self._speed(task),
         )
 
-    def finish(self, table: str) -> None:
-        """Nothing more will come for this table."""
-        if table in self._tasks:
-            self._bars.remove_task(self._tasks.pop(table))
+    def on_outcome(self, outcome: Outcome) -> None:
+        task = self._tasks.get(outcome.table)
+        if task is not None:
+            total = max(outcome.bytes_removed, 1)
+            self._bars.update(task, stage=outcome.kind.value, total=total, completed=total if outcome.ok else 0)
+            self._bars.stop_task(task)
 
     def _speed(self, task: TaskID) -> str:
         speed = next(known.finished_speed or known.speed for known in self._bars.tasks if known.id == task)

@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import engines
 from tests.factories import lake as lakes
 
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
     EngineOf: TypeAlias = Callable[[Rewrite | None], Engine]
 
-_EVENTS = pa.schema([pa.field("id", pa.int64()), pa.field("city", pa.string())])
+_EVENTS = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "city", StringType(), required=False))
 
 
 @pytest.fixture(params=["inline", pytest.param("spark", marks=pytest.mark.spark)])
@@ -69,7 +71,7 @@ def test_real_rewrites_are_the_same_wherever_they_run(engine_of: EngineOf, local
     table = lakes.make_table(local_lake.catalog, local_lake.name("events"), _EVENTS, spec=by_city)
     for number in range(6):
         ids = range(number * 30, number * 30 + 30)
-        table.append(pa.table([ids, [f"city {id % 3}" for id in ids]], schema=_EVENTS))
+        table.append(pa.table([ids, [f"city {id % 3}" for id in ids]], schema=_EVENTS.as_arrow()))
     inventory = take_inventory(table, name=local_lake.name("events"))
     plan = build(inventory, Policy(), plan_id="p", now_ms=0)
     tasks, context = build_tasks(plan), build_context(table, plan, "run")

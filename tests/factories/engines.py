@@ -76,21 +76,21 @@ def make_rewrite(behaviours: Mapping[int, str] | None = None) -> Rewrite:
                 raise ZeroDivisionError(f"went wrong with s3.secret-access-key {secret}")
             if behaviour == "die":
                 os._exit(7)
+            output.write_text("whole")
+            staged = StagedFile(file_path=str(output), file_size_in_bytes=5, record_count=20, spec_id=0, partition="{}")
+            side = Side(rows=20)
+            return TaskResult(
+                task_id=task.id,
+                group_id=task.group_id,
+                staged=(staged,),
+                proof=Proof(level=ProofLevel.COUNTS, expected_rows=20, source=side, sink=side, footers=side),
+                bytes_read=task.bytes,
+                bytes_written=5,
+                seconds=0.0,
+            )
         except BaseException:
             output.unlink()
             raise
-        output.write_text("whole")
-        staged = StagedFile(file_path=str(output), file_size_in_bytes=5, record_count=20, spec_id=0, partition="{}")
-        side = Side(rows=20)
-        return TaskResult(
-            task_id=task.id,
-            group_id=task.group_id,
-            staged=(staged,),
-            proof=Proof(level=ProofLevel.COUNTS, expected_rows=20, source=side, sink=side, footers=side),
-            bytes_read=task.bytes,
-            bytes_written=5,
-            seconds=0.0,
-        )
 
     return rewrite
 

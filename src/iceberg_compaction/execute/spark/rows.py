@@ -61,18 +61,11 @@ def perform(batches: Iterable[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBa
     never arrive."""
     texts = (text for batch in batches for text in batch.column("task").to_pylist())
     finished: list[TaskResult] = []
-    sent = 0
     try:
-        with watch.stop_on_request(job.marker):
-            for outcome in _outcomes(texts, job):
-                if isinstance(outcome, TaskResult):
-                    finished.append(outcome)
-                yield _to_batch(outcome)
-                sent = len(finished)
-    except watch.Stopped as stopped:
-        _discard(finished[sent:] if stopped.asked else finished, job.context)
-        if not stopped.asked:
-            raise
+        for outcome in _outcomes(texts, job):
+            if isinstance(outcome, TaskResult):
+                finished.append(outcome)
+            yield _to_batch(outcome)
     except BaseException:
         _discard(finished, job.context)
         raise
@@ -83,7 +76,14 @@ def perform(batches: Iterable[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBa
 def _outcomes(texts: Iterable[str], job: Job) -> Iterator[TaskResult | failure.Failure]:
     number, attempt = _attempt()
     for text in texts:
-        outcome = _perform_one(RewriteTask.model_validate_json(text), job, attempt, number + 1 < job.max_attempts)
+        if watch.is_asked(job.marker):
+            return
+        try:
+            outcome = _perform_one(RewriteTask.model_validate_json(text), job, attempt, number + 1 < job.max_attempts)
+        except watch.Stopped as stopped:
+            if stopped.asked:
+                return
+            raise
         yield outcome
         if isinstance(outcome, failure.Failure):
             return
@@ -91,7 +91,8 @@ def _outcomes(texts: Iterable[str], job: Job) -> Iterator[TaskResult | failure.F
 
 def _perform_one(task: RewriteTask, job: Job, attempt: str, retried: bool) -> TaskResult | failure.Failure:
     try:
-        return job.rewrite(task, job.context, attempt)
+        with watch.stop_on_request(job.marker, job.rewrite):
+            return job.rewrite(task, job.context, attempt)
     except Exception as error:  # noqa: BLE001 - the border where a worker's errors become data
         failed = failure.describe(error, task, job.context)
     if failed.retryable and retried:

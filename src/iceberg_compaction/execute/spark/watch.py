@@ -28,33 +28,39 @@ class Stopped(BaseException):
 
 
 @contextmanager
-def stop_on_request(marker: str | None) -> Iterator[None]:
-    """Raises Stopped when the driver removes the marker file (if executors share its disk), when the connection to
-    Spark closes, or when Spark's daemon shuts down. Does nothing outside a Spark worker's main thread."""
+def stop_on_request(marker: str | None, work: Callable[..., object]) -> Iterator[None]:
+    """Raises Stopped inside `work` when the driver removes the marker file (if executors share its disk), when the
+    connection to Spark closes, or when Spark's daemon shuts down. Does nothing outside a Spark worker's main thread."""
     connection = _find_connection()
     if connection is None or threading.current_thread() is not threading.main_thread():
         yield
         return
     finished = threading.Event()
-    before = {number: signal.signal(number, _handler(marker)) for number in _SIGNALS}
+    handler = _handler(marker, getattr(work, "__code__", None))
+    before = {number: signal.signal(number, handler) for number in _SIGNALS}
     threading.Thread(target=_watch, args=(connection, marker, finished), daemon=True, name="spark-watch").start()
     try:
         yield
     finally:
-        finished.set()  # the thread ends by itself; waiting for it would slow down every small job
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        finished.set()  # the thread ends by itself; waiting for it would slow down every small task
+        for number, previous in before.items():
+            signal.signal(number, previous)
 
 
-def _asked(marker: str | None) -> bool:
+def is_asked(marker: str | None) -> bool:
+    """Whether the driver has taken the marker away."""
     return marker is not None and not os.path.exists(marker)
 
 
-def _handler(marker: str | None) -> Callable[[int, FrameType | None], None]:
+def _handler(marker: str | None, code: object) -> Callable[[int, FrameType | None], None]:
     def handle(number: int, frame: FrameType | None) -> None:
+        while frame is not None and frame.f_code is not code:
+            frame = frame.f_back
+        if frame is None:
+            return  # the work has just returned: raising now would lose a result whose files are there
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)  # the clean-up must not be interrupted a second time
-        raise Stopped(asked=_asked(marker))
+        raise Stopped(asked=is_asked(marker))
 
     return handle
 
@@ -63,7 +69,7 @@ def _watch(connection: int, marker: str | None, finished: threading.Event) -> No
     poll = select.poll()
     poll.register(connection, getattr(select, "POLLRDHUP", 0))  # errors and hang-ups are always reported
     while not finished.is_set():
-        if _asked(marker) or poll.poll(_POLL_MS):
+        if is_asked(marker) or poll.poll(_POLL_MS):
             if not finished.is_set():
                 # A real signal to the main thread also ends a system call that it waits in.
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)

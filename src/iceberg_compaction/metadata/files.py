@@ -5,6 +5,8 @@ Anything missing or damaged is a MetadataError that names the file: no decision 
 from __future__ import annotations
 
 import contextlib
+import os
+import threading
 from concurrent import futures
 from typing import TYPE_CHECKING
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-THREADS = 8  # decoding is bound to cores, fetching from an object store is not
+THREADS = 8  # that fetch; decoding waits for a core, as it needs memory as well
 
 _ADDED, _DELETED = 1, 2
 _COLUMNS: dict[str, Sequence[str]] = {
@@ -105,8 +107,9 @@ def _may_be_live(manifest: ManifestFile) -> bool:
 def _in_threads(table: Table, listed: list[ManifestFile], metrics: Sequence[int]) -> list[pa.Table]:
     if not listed:
         return []
+    cores = threading.Semaphore(os.cpu_count() or 1)
     with futures.ThreadPoolExecutor(min(THREADS, len(listed)), thread_name_prefix="manifests") as pool:
-        waiting = [pool.submit(_read_manifest, table, manifest, metrics) for manifest in listed]
+        waiting = [pool.submit(_read_manifest, table, manifest, metrics, cores) for manifest in listed]
         try:
             return [future.result() for future in waiting]
         except BaseException:
@@ -114,14 +117,21 @@ def _in_threads(table: Table, listed: list[ManifestFile], metrics: Sequence[int]
             raise
 
 
-def _read_manifest(table: Table, manifest: ManifestFile, metrics: Sequence[int]) -> pa.Table:
+def _read_manifest(
+    table: Table, manifest: ManifestFile, metrics: Sequence[int], cores: threading.Semaphore
+) -> pa.Table:
     where = f"Manifest {manifest.manifest_path}"
-    spec = table.specs().get(manifest.partition_spec_id)
-    if spec is None:
+    if manifest.partition_spec_id not in table.specs():
         raise errors.MetadataError(f"{where} has partition spec {manifest.partition_spec_id}, which the table has not.")
     data = read_bytes(table.io, manifest.manifest_path, where=where)
-    entries = decode.read_table(data, {**_COLUMNS, **(file_metrics.COLUMNS if metrics else {})}, where=where)
-    _check_completeness(entries, manifest, len(data), where)
+    with cores:
+        entries = decode.read_table(data, {**_COLUMNS, **(file_metrics.COLUMNS if metrics else {})}, where=where)
+        _check_completeness(entries, manifest, len(data), where)
+        return _live_rows(table, manifest, entries, metrics)
+
+
+def _live_rows(table: Table, manifest: ManifestFile, entries: pa.Table, metrics: Sequence[int]) -> pa.Table:
+    where, spec = f"Manifest {manifest.manifest_path}", table.specs()[manifest.partition_spec_id]
     if not pc.all(pc.is_in(entries["status"], pa.array([0, _ADDED, _DELETED], entries["status"].type))).as_py():
         raise errors.MetadataError(f"{where} has an entry of unknown status.")
     entries = entries.filter(pc.not_equal(entries["status"], _DELETED))
@@ -130,7 +140,9 @@ def _read_manifest(table: Table, manifest: ManifestFile, metrics: Sequence[int])
         "content": _content(entries, manifest, where),
         "file_format": _format(entries["file_format"]),
         "spec_id": pa.repeat(pa.scalar(spec.spec_id, pa.int32()), entries.num_rows),
-        "partition": partitions.encode(_optional(entries, "partition"), spec, table.schema(), entries.num_rows),
+        "partition": partitions.encode(
+            _optional(entries, "partition"), spec, table.schema(), entries.num_rows, where=where
+        ),
         "record_count": entries["record_count"],
         "file_size_in_bytes": entries["file_size_in_bytes"],
         "sequence_number": _inherit(entries, "sequence_number", manifest),

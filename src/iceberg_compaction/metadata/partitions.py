@@ -75,14 +75,16 @@ _FORMS: dict[type[types.IcebergType], _Form] = {
 }
 
 
-def encode(column: pa.ChunkedArray | None, spec: PartitionSpec, schema: Schema, rows: int) -> pa.DictionaryArray:
+def encode(
+    column: pa.ChunkedArray | None, spec: PartitionSpec, schema: Schema, rows: int, *, where: str = "The manifest"
+) -> pa.DictionaryArray:
     """The `partition` column of a manifest as canonical texts, dictionary<int32, string>. Columns are matched by
     position, as Avro changes names that it does not like. None: the manifest has no partition fields."""
     kinds = [field.field_type for field in spec.partition_type(schema).fields]
     children = [] if column is None else pa.chunked_array(column).combine_chunks().flatten()
     if len(children) != len(kinds):
         raise errors.MetadataError(
-            f"Partition spec {spec.spec_id} has {len(kinds)} fields, but the manifest has {len(children)}."
+            f"{where} has {len(children)} partition fields, but partition spec {spec.spec_id} has {len(kinds)}."
         )
     names = [field.name for field in spec.fields]
     codes, texts = _tuples([_texts(child, kind) for child, kind in zip(children, kinds, strict=True)], names, rows)

@@ -50,7 +50,8 @@ def _table_reasons(table: Table) -> list[str]:
         )
     python_provider = properties.get("write.py-location-provider.impl", "")
     # Looking at a table must not run code that its properties name, so only the package is looked for.
-    if python_provider and util.find_spec(python_provider.partition(".")[0]) is None:
+    package = python_provider.partition(".")[0]
+    if python_provider and (not package.isidentifier() or util.find_spec(package) is None):
         reasons.append(
             f"The table places its files with the Python class {python_provider} (write.py-location-provider.impl), "
             "which is not installed here."

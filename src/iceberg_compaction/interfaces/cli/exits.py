@@ -53,7 +53,7 @@ def reported(verb: Callable[..., None]) -> Callable[..., None]:
     def call(*args: Any, **values: Any) -> None:
         try:
             verb(*args, **values)
-        except typer.Exit:
+        except (typer.Exit, BrokenPipeError):
             raise
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 nothing is above this but the shell
             complain(error)

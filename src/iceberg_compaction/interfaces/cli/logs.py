@@ -33,12 +33,12 @@ def level_of(console: ConsoleOptions) -> int:
 
 def configure(console: ConsoleOptions) -> None:
     """Send logs to standard error at the level that was asked for."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Redacting("%(asctime)s %(levelname)-7s %(name)s: %(message)s", datefmt="%H:%M:%S"))
+    level = level_of(console)
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    root.handlers[:] = [handler for handler in root.handlers if not isinstance(handler, _StandardError)]
+    root.addHandler(_StandardError())
     root.setLevel(logging.WARNING)
-    logging.getLogger("iceberg_compaction").setLevel(level_of(console))
+    logging.getLogger("iceberg_compaction").setLevel(level)
 
 
 def keep_secret(properties: Mapping[str, str]) -> None:
@@ -51,6 +51,15 @@ def clean(text: str) -> str:
     return redact.redact_text(text, _secrets)
 
 
-class _Redacting(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return clean(super().format(record))
+class _StandardError(logging.Handler):
+    """Looks standard error up for every line: while bars are drawn, it is a stream that writes above them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s", datefmt="%H:%M:%S"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(clean(self.format(record)) + "\n")
+        except OSError:
+            self.handleError(record)

@@ -1,0 +1,203 @@
+"""The parts of the command line that need no table: flags, exit codes, signals, progress, redaction."""
+
+from __future__ import annotations
+
+import io
+import logging
+import signal
+import sys
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from iceberg_compaction import errors
+from iceberg_compaction.interfaces.cli import exits, interrupt, logs, options, progress, spread
+from iceberg_compaction.model.outcome import Event, Kind, Outcome, Stage
+from iceberg_compaction.model.policy import Policy, Strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def event(stage: Stage, done: int = 0) -> Event:
+    return Event(
+        table="db.t", run_id="r", stage=stage, files_done=done, files_total=4, bytes_done=done * 100, bytes_total=400
+    )
+
+
+def outcome(kind: Kind) -> Outcome:
+    return Outcome(kind=kind, table="db.t", sentence="Done.", run_id="r")
+
+
+def test_every_policy_option_has_a_flag() -> None:
+    flags = {field.name for field in fields(options.PolicyOptions)} - {"option", "target_file_size"}
+    assert flags == set(Policy.model_fields)
+    assert options.PolicyOptions().strategy == Strategy.SMALL_FILES.value
+
+
+def test_a_group_of_options_becomes_flags() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Group:
+        size: Annotated[int, typer.Option(help="How large.")] = 3
+        names: Annotated[list[str] | None, typer.Option()] = None
+
+    seen: list[object] = []
+
+    def verb(word: Annotated[str, typer.Option()], group: Group) -> None:
+        seen.append((word, group))
+
+    verb.__annotations__ = {"word": Annotated[str, typer.Option()], "group": Group, "return": None}
+    app = typer.Typer()
+    app.command()(spread.spread(verb))
+    result = CliRunner().invoke(app, ["--word", "a", "--names", "x", "--names", "y"])
+    assert result.exit_code == 0, result.output
+    assert seen == [("a", Group(size=3, names=["x", "y"]))]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ConfigError("c"), 2),
+        (errors.NoSuchTableError("n"), 1),
+        (errors.UnreachableError("u"), 1),
+        (errors.StateUnknownError("s"), 1),
+        (errors.CancelledError("c"), 130),
+        (KeyboardInterrupt(), 130),
+        (ZeroDivisionError("z"), 1),
+    ],
+)
+def test_one_table_of_exit_codes(error: BaseException, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    @exits.reported
+    def verb() -> None:
+        raise error
+
+    with pytest.raises(typer.Exit) as ended:
+        verb()
+    assert ended.value.exit_code == code
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("error: ")
+    assert said.err.count("\n") == 1
+
+
+def test_a_traceback_shows_only_at_debug_level(capsys: pytest.CaptureFixture[str], own_logging: None) -> None:
+    for verbose, shown in ((0, False), (1, False), (2, True)):
+        logs.configure(options.ConsoleOptions(verbose=verbose))
+        exits.complain(ZeroDivisionError("z"))
+        assert ("where it happened" in capsys.readouterr().err) is shown
+
+
+def test_secrets_are_struck_out_of_logs(capsys: pytest.CaptureFixture[str], own_logging: None) -> None:
+    logs.configure(options.ConsoleOptions(verbose=2))
+    logs.keep_secret({"s3.secret-access-key": "open-sesame", "s3.region": "eu-west-1", "credential": "me:swordfish"})
+    logging.getLogger("iceberg_compaction.x").warning("open-sesame in eu-west-1 with swordfish")
+    said = capsys.readouterr().err
+    assert "open-sesame" not in said
+    assert "swordfish" not in said
+    assert "eu-west-1" in said
+
+
+def test_libraries_never_log_below_warnings(own_logging: None) -> None:
+    logs.configure(options.ConsoleOptions(verbose=2))
+    assert not logging.getLogger("botocore.auth").isEnabledFor(logging.INFO)
+    assert logging.getLogger("iceberg_compaction.x").isEnabledFor(logging.DEBUG)
+
+
+class FakeEngine:
+    """An engine of which only cancelling is of interest."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    def __enter__(self) -> FakeEngine:
+        return self
+
+    def __exit__(self, *what: object) -> None:
+        """Nothing to close."""
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+def test_a_signal_cancels_the_engine_and_a_second_one_does_not_wait() -> None:
+    interrupts, engine = interrupt.Interrupts(), FakeEngine()
+    before = signal.getsignal(signal.SIGINT)
+    with interrupts.listening(), interrupts.watch(lambda: engine)():  # type: ignore[arg-type, return-value]
+        interrupts.on_event(event(Stage.REWRITING))
+        signal.raise_signal(signal.SIGINT)
+        assert engine.cancelled
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_commit_is_not_interrupted_but_the_next_table_is_not_begun() -> None:
+    interrupts = interrupt.Interrupts()
+    with interrupts.listening():
+        interrupts.on_event(event(Stage.COMMITTING))
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(errors.CancelledError):
+            interrupts.check()
+
+
+def test_a_signal_without_an_engine_stops_at_once() -> None:
+    interrupts = interrupt.Interrupts()
+    with interrupts.listening(), pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_progress_outside_a_terminal_is_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.progress(options.ConsoleOptions()) as shown:
+        for step in (event(Stage.PLANNING), event(Stage.REWRITING), event(Stage.REWRITING, 2)):
+            shown.on_event(step)
+        shown.on_event(event(Stage.REWRITING, 4))
+        shown.on_event(event(Stage.COMMITTING, 4))
+        shown.on_outcome(outcome(Kind.COMPACTED))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "db.t: planning"
+    assert lines[1].startswith("db.t: rewriting, 0 of 4 files")
+    assert lines[2].startswith("db.t: rewriting, 4 of 4 files, 400 B")
+    assert lines[3:] == ["db.t: committing", "db.t: compacted"]
+
+
+def test_progress_on_a_terminal_is_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("TERM", "xterm")
+    with progress.progress(options.ConsoleOptions()) as shown:
+        shown.on_event(event(Stage.PLANNING))
+        shown.on_event(event(Stage.REWRITING, 2))
+        shown.on_event(event(Stage.REWRITING, 4))
+        shown.on_outcome(outcome(Kind.COMPACTED))
+    drawn = terminal.getvalue()
+    assert "4/4 files" in drawn
+    assert "400 B of 400 B" in drawn
+    assert "compacted" in drawn
+
+
+@pytest.mark.parametrize("flags", [{"quiet": True}, {"progress": False}])
+def test_progress_can_be_turned_off(flags: dict[str, bool], capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.progress(options.ConsoleOptions(**flags)) as shown:
+        shown.on_event(event(Stage.PLANNING))
+        shown.on_outcome(outcome(Kind.HEALTHY))
+    assert capsys.readouterr().err == ""
+
+
+@pytest.fixture
+def own_logging() -> Iterator[None]:
+    """Logging as it was before, whatever a test configures."""
+    root, ours = logging.getLogger(), logging.getLogger("iceberg_compaction")
+    handlers, levels = root.handlers[:], (root.level, ours.level)
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])

@@ -1,4 +1,4 @@
-"""The lock files hold what pyproject.toml asks for, in versions that it allows, each with its hashes and without a host."""
+"""The lock files hold what pyproject.toml asks for, in versions that it allows, each with hashes and without a host."""
 
 from __future__ import annotations
 

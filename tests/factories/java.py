@@ -3,6 +3,7 @@ Jars come from Maven Central once and stay in `.jars`; only `make interop` and `
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,7 @@ def session(lake: Path, cores: int = 2) -> SparkSession:
     """A session whose catalog `lake` is the JdbcCatalog on `lake/catalog.db`."""
     from pyspark.sql import SparkSession
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run our code too
     catalog = "spark.sql.catalog.lake"
     conf = {
         "spark.driver.extraClassPath": ":".join(jars()),

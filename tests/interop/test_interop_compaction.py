@@ -240,7 +240,8 @@ def test_java_deletes_between_plan_and_commit(java: SparkSession, compactor: Com
         " tblproperties ('write.delete.mode'='merge-on-read')"
     )
     for i in range(6):
-        java.sql(f"insert into lake.db.deleted_meanwhile values ({i}), ({i + 10})").collect()
+        both = f"select /*+ coalesce(1) */ * from values ({i}), ({i + 10})"  # one file, so that a part of it is deleted
+        java.sql(f"insert into lake.db.deleted_meanwhile {both}").collect()
     plan = compactor.plan_table("db.deleted_meanwhile")
     java.sql("delete from lake.db.deleted_meanwhile where id = 3").collect()
     java.sql("insert into lake.db.deleted_meanwhile values (200)").collect()

@@ -51,7 +51,8 @@ def files(
         "sort_order_id": [None] * count,
         "encrypted": [False] * count,
     }
-    return pa.table(columns, schema=table_model.FILES)
+    unknown = {field.name: pa.nulls(count, field.type) for field in table_model.FILES if field.name not in columns}
+    return pa.table({**columns, **unknown}, schema=table_model.FILES)
 
 
 def inventory(rows: pa.Table, **changes: Any) -> table_model.Inventory:

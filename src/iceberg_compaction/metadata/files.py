@@ -42,6 +42,11 @@ _COLUMNS: dict[str, Sequence[str]] = {
         "file_size_in_bytes",
         "sort_order_id",
         "key_metadata",
+        "equality_ids",
+        "referenced_data_file",
+        "content_offset",
+        "content_size_in_bytes",
+        "first_row_id",
     )
 } | {name: (name,) for name in ("status", "sequence_number", "file_sequence_number")}
 
@@ -150,6 +155,9 @@ def _live_rows(table: Table, manifest: ManifestFile, entries: pa.Table, metrics:
         "sort_order_id": _or_nulls(entries, "sort_order_id", pa.int32()),
         "encrypted": _or_nulls(entries, "key_metadata", pa.binary()).is_valid(),
     }
+    for field in table_model.FILES:
+        if field.name not in columns:
+            columns[field.name] = _or_nulls(entries, field.name, field.type)
     files = pa.table({field.name: _cast(columns[field.name], field, where) for field in table_model.FILES})
     return file_metrics.with_metrics(files.cast(table_model.FILES), entries, metrics)
 

@@ -12,6 +12,10 @@ from iceberg_compaction.model.value import Value
 # One row per live file of a snapshot. `partition` is the canonical JSON of the partition tuple, values in Iceberg's
 # single-value JSON form keyed by partition field name, so equal tuples are equal strings: {"day": "2026-01-31"}.
 # `sequence_number` is the data sequence number, inherited where the manifest leaves it null.
+# `cluster_lower` and `cluster_upper` are the file's bounds of the table's clustering column (first column of its sort
+# order, else the first date or time that it is partitioned by, else its first date or time) as numbers of the same
+# order; null where there is no such column or no such bound. They serve neighbourhood and overlap, never a filter:
+# two different values may share a number (text and binary count by their first 8 bytes).
 FILES = pa.schema(
     [
         pa.field("file_path", pa.string(), nullable=False),
@@ -25,6 +29,13 @@ FILES = pa.schema(
         pa.field("file_sequence_number", pa.int64(), nullable=False),
         pa.field("sort_order_id", pa.int32()),
         pa.field("encrypted", pa.bool_(), nullable=False),  # key_metadata is set
+        pa.field("cluster_lower", pa.int64()),
+        pa.field("cluster_upper", pa.int64()),
+        pa.field("equality_ids", pa.list_(pa.int32())),  # equality deletes: the fields that they compare
+        pa.field("referenced_data_file", pa.string()),  # position deletes: the one file they are for, if it is one
+        pa.field("content_offset", pa.int64()),  # deletion vectors: where in the Puffin file
+        pa.field("content_size_in_bytes", pa.int64()),
+        pa.field("first_row_id", pa.int64()),  # version 3: of the file's first row
     ]
 )
 

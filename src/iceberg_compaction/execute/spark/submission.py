@@ -57,7 +57,7 @@ class Submission:
             return rows.from_rows(tasks.mapInArrow(self.function, rows.RESULTS).collect())
         except Exception as error:  # Spark's errors, py4j's and gRPC's share no class
             told = failure.clean(_gist(str(error)), self.context)
-            raise errors.ExecuteError(f"Spark job '{description}' failed: {told}") from error
+            raise errors.ExecuteError(f"Spark job '{description}' failed: {told}{_hint(told)}") from error
         finally:
             labels.unlabel(self.session, self.tag)
 
@@ -75,6 +75,13 @@ class Submission:
             except Exception as error:  # noqa: BLE001 - a lost JVM or server has ended the jobs, too
                 log.debug("cancelling Spark jobs failed: %s", type(error).__name__)
             futures.wait(running, POLL_SECONDS)
+
+
+def _hint(told: str) -> str:
+    """A session that was passed in has workers of its own choice of Python, which may lack what a task needs."""
+    if "ModuleNotFoundError" not in told:
+        return ""
+    return "; Spark's workers run another Python: set PYSPARK_PYTHON to one with iceberg-compaction before the session"
 
 
 def _gist(text: str) -> str:

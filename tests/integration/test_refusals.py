@@ -41,7 +41,8 @@ def changed_metadata(table: Table, change: Callable[[dict[str, Any]], None]) -> 
 
 def unknown_transform(metadata: dict[str, Any]) -> None:
     field = {"name": "p", "transform": "zigzag", "source-id": 1, "field-id": 1000}
-    metadata["partition-specs"][0]["fields"] = [field]
+    metadata["partition-specs"].append({"spec-id": 1, "fields": [field]})
+    metadata |= {"default-spec-id": 1, "last-partition-id": 1000}
 
 
 REFUSED: dict[str, tuple[Callable[[Table], Table], str]] = {

@@ -1,4 +1,4 @@
-"""Schema evolution and odd input files: columns are found by field id, values keep their meaning, the rest is refused."""
+"""Schema evolution and odd input files: found by field id, values keep their meaning, the rest is refused."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from pyiceberg.types import (
     TimestamptzType,
     UUIDType,
 )
+from tests.factories import tasks
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import rewrite
 from iceberg_compaction.model.policy import ProofLevel
-from tests.factories import tasks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,10 +62,14 @@ def test_evolution_at_every_level(tmp_path: Path) -> None:
         _optional(4, "d", DecimalType(5, 2)),
         _optional(5, "s", StructType(_optional(6, "x", IntegerType()), _optional(7, "y", StringType()))),
         _optional(8, "l", ListType(9, StructType(_optional(10, "p", IntegerType())), element_required=False)),
-        _optional(11, "m", MapType(12, StringType(), 13, StructType(_optional(14, "q", FloatType())), value_required=False)),
+        _optional(
+            11, "m", MapType(12, StringType(), 13, StructType(_optional(14, "q", FloatType())), value_required=False)
+        ),
     )
     new = Schema(
-        _optional(11, "m2", MapType(12, StringType(), 13, StructType(_optional(14, "q", DoubleType())), value_required=False)),
+        _optional(
+            11, "m2", MapType(12, StringType(), 13, StructType(_optional(14, "q", DoubleType())), value_required=False)
+        ),
         _optional(1, "renamed", LongType()),
         _optional(15, "added", StringType()),
         _optional(3, "f", DoubleType()),
@@ -73,7 +77,9 @@ def test_evolution_at_every_level(tmp_path: Path) -> None:
         _optional(
             5,
             "s",
-            StructType(_optional(16, "z", LongType()), _optional(7, "why", StringType()), _optional(6, "x", LongType())),
+            StructType(
+                _optional(16, "z", LongType()), _optional(7, "why", StringType()), _optional(6, "x", LongType())
+            ),
         ),
         _optional(
             8,
@@ -96,7 +102,15 @@ def test_evolution_at_every_level(tmp_path: Path) -> None:
             "m": [("k", {"q": 2.5}), ("n", None)],
         },
         {"a": None, "gone": None, "f": None, "d": None, "s": None, "l": None, "m": None},
-        {"a": 2**31 - 1, "gone": "h", "f": -0.0, "d": Decimal("-999.99"), "s": {"x": None, "y": None}, "l": [], "m": []},
+        {
+            "a": 2**31 - 1,
+            "gone": "h",
+            "f": -0.0,
+            "d": Decimal("-999.99"),
+            "s": {"x": None, "y": None},
+            "l": [],
+            "m": [],
+        },
     ]
     small = pa.array([0.1], pa.float32()).cast(pa.float64())[0].as_py()
     first = tasks.write_input(tmp_path / "old.parquet", rows, old)
@@ -152,7 +166,9 @@ def test_output_has_field_ids_at_every_level(tmp_path: Path) -> None:
 SPEC = PartitionSpec(
     PartitionField(2, 1000, IdentityTransform(), "day"), PartitionField(3, 1001, DayTransform(), "ts_day"), spec_id=4
 )
-PARTITIONED = Schema(_optional(1, "id", LongType()), _optional(2, "day", DateType()), _optional(3, "ts", TimestampType()))
+PARTITIONED = Schema(
+    _optional(1, "id", LongType()), _optional(2, "day", DateType()), _optional(3, "ts", TimestampType())
+)
 
 
 def test_an_identity_partition_column_that_the_file_lacks_is_filled_in(tmp_path: Path) -> None:
@@ -242,9 +258,7 @@ def test_layouts_of_other_writers(tmp_path: Path) -> None:
     ]
     result = _run(tmp_path, schema, paths)
     utc = [None if value is None else value.replace(tzinfo=dt.timezone.utc) for value in when]
-    expected = [
-        {"t": texts[i], "ts": when[i], "tz": utc[i], "u": uuid.UUID(int=i), "l": lists[i]} for i in range(3)
-    ]
+    expected = [{"t": texts[i], "ts": when[i], "tz": utc[i], "u": uuid.UUID(int=i), "l": lists[i]} for i in range(3)]
     got = [{key: value for key, value in row.items() if key != "d"} for row in _output(result)]
     assert got == expected * 4
     assert [row["d"] for row in _output(result)] == [Decimal("1.50"), None, Decimal("-3.25")] * 4
@@ -261,7 +275,9 @@ def test_layouts_of_other_writers(tmp_path: Path) -> None:
         (StructType(_optional(2, "x", LongType())), pa.array([1]), "struct"),
     ],
 )
-def test_what_cannot_be_read_as_the_table_says_is_refused(tmp_path: Path, kind: Any, array: pa.Array, words: str) -> None:
+def test_what_cannot_be_read_as_the_table_says_is_refused(
+    tmp_path: Path, kind: Any, array: pa.Array, words: str
+) -> None:
     path = _foreign(tmp_path, "odd", [(1, "c", array)])
     with pytest.raises(errors.UnsupportedError, match=words) as caught:
         _run(tmp_path, Schema(_optional(1, "c", kind)), [path])
@@ -271,7 +287,7 @@ def test_what_cannot_be_read_as_the_table_says_is_refused(tmp_path: Path, kind: 
 
 def test_required_columns_are_held_to_it(tmp_path: Path) -> None:
     schema = Schema(NestedField(1, "a", LongType(), required=True), NestedField(2, "b", LongType(), required=True))
-    with pytest.raises(errors.UnsupportedError, match="b .* is required but missing"):
+    with pytest.raises(errors.UnsupportedError, match=r"b .* is required but missing"):
         _run(tmp_path, schema, [_foreign(tmp_path, "lacks", [(1, "a", pa.array([1]))])])
     good = _foreign(tmp_path, "good", [(1, "a", pa.array([1])), (2, "b", pa.array([2]))])
     nulls = _foreign(tmp_path, "nulls", [(1, "a", pa.array([1])), (2, "b", pa.array([None], pa.int64()))])

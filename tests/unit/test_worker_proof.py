@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, ListType, LongType, NestedField, StringType, StructType
+from tests.factories import tasks
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import rewrite, write
 from iceberg_compaction.model.policy import ProofLevel
-from tests.factories import tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,7 +99,9 @@ def _inputs(root: Path) -> list[Path]:
     return [tasks.write_input(root / f"in-{n}.parquet", rows[n * 20 : n * 20 + 20], SCHEMA) for n in range(5)]
 
 
-def _break_third_batch(monkeypatch: pytest.MonkeyPatch, change: Callable[[pa.RecordBatch], list[pa.RecordBatch]]) -> None:
+def _break_third_batch(
+    monkeypatch: pytest.MonkeyPatch, change: Callable[[pa.RecordBatch], list[pa.RecordBatch]]
+) -> None:
     whole = rewrite.carry
 
     def broken(raw: Any, setting: Any) -> Iterator[pa.RecordBatch]:

@@ -34,10 +34,10 @@ from pyiceberg.types import (
     TimeType,
     UUIDType,
 )
+from tests.factories import tasks
 
 from iceberg_compaction.execute.worker import rewrite
 from iceberg_compaction.model.policy import ProofLevel
-from tests.factories import tasks
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _PRIMITIVES: list[tuple[IcebergType, st.SearchStrategy[Any]]] = [

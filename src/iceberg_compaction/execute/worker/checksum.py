@@ -1,25 +1,27 @@
 """Order-independent 64-bit checksums of Arrow columns, vectorised. Arrow arrays come in, one hash per value goes out.
 
 The algorithm is part of what snapshots store, so it never changes silently (golden tests pin it). All arithmetic is
-modulo 2^64, `mix`, `fin` and the constants are those of `mixing`, S(id) = fin(id * G).
-Every value first becomes a 64-bit digest:
+modulo 2^64; `mix`, `fin` and the constants are those of `mixing`. Every value first becomes a 64-bit digest:
 
     boolean, int, long, date, time, timestamps    the value as a signed integer, microseconds for times
     float, double                                 the bits of the double
-    decimal                                       the 16 bytes of the unscaled value, little-endian, as bytes below
+    decimal of up to 18 digits                    the unscaled value as a signed integer
+    decimal of more digits                        the 16 bytes of the unscaled value, little-endian, as bytes below
     string, binary, fixed, uuid                   L * length + sum over its 8-byte words w[j] of mix(w[j], j)
     struct                                        N + sum of the hashes of its fields
     list, map                                     L * length + sum over its entries e[j] of mix(e[j], j), where e is the
                                                   element's hash, or the sum of key's and value's hash plus N
 
-A value's hash is fin(digest xor S(field id)), and 0 for null, so an absent column equals one that is all null. Words
-are little-endian, the last one zero-padded. A column's checksum is the sum of its hashes; a row's hash is
-fin(R + sum of the hashes of its columns), and the row checksum is the sum of those.
+Words are little-endian, the last one zero-padded. A value's hash is x ^ x >> 32 with x = (digest ^ S(id)) * M(id),
+where S(id) = fin(id * G) and M(id) = fin(S(id)) | 1 for its field id; and 0 for null, so that an absent column equals
+one that is all null. A column's checksum is the sum of its hashes. A row's hash is fin(R + sum of the hashes of its
+columns), and the row checksum is the sum of those. Hashes are one-to-one, so a single changed value shows in both.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,17 +30,19 @@ from pyiceberg import types as iceberg
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import mixing, schemas
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 Hashes = mixing.Hashes
-CHUNK = 16384  # rows hashed at a time, so that every pass stays within the processor's cache
+Chunk = Callable[[int, int], Hashes]  # rows from, to (exclusive)
+Hasher = Callable[[pa.Array], Chunk]
+CHUNK = 8192  # rows hashed at a time, so that every pass stays within the processor's cache
+_SHORT_DECIMAL = 18  # digits that fit into 8 bytes
 _ENTRIES = 1 << 16  # list entries hashed at a time
 
 
-def salt(field_id: int) -> np.uint64:
-    """S(id): keeps equal values of different columns apart."""
-    return np.uint64(mixing.fin(np.array([field_id], dtype=np.uint64) * mixing.G)[0])
+def salts(field_id: int) -> tuple[np.uint64, np.uint64]:
+    """S(id) and M(id): keep equal values of different columns apart."""
+    first = mixing.fin(np.array([field_id], dtype=np.uint64) * mixing.G)
+    second = mixing.fin(first.copy()) | np.uint64(1)
+    return np.uint64(first[0]), np.uint64(second[0])
 
 
 def row_hashes(sums: Hashes) -> Hashes:
@@ -47,155 +51,184 @@ def row_hashes(sums: Hashes) -> Hashes:
     return mixing.fin(sums)
 
 
-def hasher(field_id: int, kind: iceberg.IcebergType, arrow_type: pa.DataType) -> Callable[[pa.Array], Hashes]:
-    """A function from an array of `arrow_type`, as it came out of a file or goes into one, to hashes."""
-    digest = _digester(kind, arrow_type)
-    salted = salt(field_id)
+def hasher(field_id: int, kind: iceberg.IcebergType, arrow_type: pa.DataType) -> Hasher:
+    """A function that takes an array of `arrow_type`, as it came out of a file or goes into one, and gives another one,
+    from a range of rows (of at most CHUNK, for speed) to their hashes."""
     if pa.types.is_dictionary(arrow_type):
         return _dictionary_hasher(hasher(field_id, kind, arrow_type.value_type))
+    digester = _digester(kind, arrow_type)
+    salt, factor = salts(field_id)
 
-    def hashes(array: pa.Array) -> Hashes:
-        x = digest(array)
-        np.bitwise_xor(x, salted, out=x)
-        return _clear_nulls(mixing.fin(x), array)
+    def bind(array: pa.Array) -> Chunk:
+        digest = digester(array)
+        valid = mixing.validity(array) if array.null_count else None
 
-    return hashes
+        def hashes(start: int, stop: int) -> Hashes:
+            x = np.bitwise_xor(digest(start, stop), salt)
+            np.multiply(x, factor, out=x)
+            mixing.fold(x)
+            return x if valid is None else np.multiply(x, valid[start:stop], out=x)
+
+        return hashes
+
+    return bind
 
 
-def _dictionary_hasher(of_values: Callable[[pa.Array], Hashes]) -> Callable[[pa.Array], Hashes]:
+def all_hashes(function: Hasher, array: pa.Array) -> Hashes:
+    """The hashes of a whole array."""
+    chunk = function(array)
+    pieces = [chunk(start, min(start + CHUNK, len(array))) for start in range(0, len(array), CHUNK)]
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.uint64)
+
+
+def _dictionary_hasher(of_values: Hasher) -> Hasher:
     """Hash each dictionary once. The last one is kept alive, so its address cannot come to mean another."""
-    known: list[Any] = [None, None, np.zeros(1, dtype=np.uint64)]
+    known: list[Any] = [None, None, None]
 
-    def hashes(array: pa.DictionaryArray) -> Hashes:
+    def bind(array: pa.DictionaryArray) -> Chunk:
         values = array.dictionary
         address = tuple((b.address, b.size) for b in values.buffers() if b is not None), values.offset, len(values)
         if known[0] != address:
-            known[:] = address, values, _in_chunks(of_values, values)
-        if not len(values):
-            return np.zeros(len(array), dtype=np.uint64)
-        # An index under a null may be anything: clip it, the hash is cleared below.
-        return _clear_nulls(known[2].take(mixing.fixed(array.indices), mode="clip"), array.indices)
+            known[:] = address, values, all_hashes(of_values, values)
+        table: Hashes = known[2] if len(values) else np.zeros(1, dtype=np.uint64)
+        indices = mixing.fixed(array.indices)
+        valid = mixing.validity(array.indices) if array.indices.null_count else None
 
-    return hashes
+        def hashes(start: int, stop: int) -> Hashes:
+            # An index under a null may be anything: clip it, its hash is cleared.
+            x: Hashes = table.take(indices[start:stop], mode="clip")
+            return x if valid is None else np.multiply(x, valid[start:stop], out=x)
 
+        return hashes
 
-def _in_chunks(function: Callable[[pa.Array], Hashes], array: pa.Array) -> Hashes:
-    if len(array) <= CHUNK:
-        return function(array)
-    pieces = [function(array.slice(start, CHUNK)) for start in range(0, len(array), CHUNK)]
-    return np.concatenate(pieces)
-
-
-def _clear_nulls(x: Hashes, array: pa.Array) -> Hashes:
-    if array.null_count:
-        np.multiply(x, mixing.validity(array), out=x)
-    return x
+    return bind
 
 
-def _digester(kind: iceberg.IcebergType, arrow_type: pa.DataType) -> Callable[[pa.Array], Hashes]:
+def _digester(kind: iceberg.IcebergType, arrow_type: pa.DataType) -> Hasher:
     if isinstance(arrow_type, pa.BaseExtensionType):
         stored = _digester(kind, arrow_type.storage_type)
         return lambda array: stored(array.storage)
-    if pa.types.is_dictionary(arrow_type):
-        return _digester(kind, arrow_type.value_type)
     if isinstance(kind, iceberg.StructType):
         return _struct_digester(kind, arrow_type)
     if isinstance(kind, (iceberg.ListType, iceberg.MapType)):
         return _list_digester(kind, arrow_type)
-    return _primitive_digester(arrow_type)
-
-
-def _primitive_digester(arrow_type: pa.DataType) -> Callable[[pa.Array], Hashes]:
-    if pa.types.is_boolean(arrow_type):
-        return lambda array: mixing.bits(array.buffers()[1], array.offset, len(array)).astype(np.uint64)
-    if pa.types.is_floating(arrow_type):
-        source = f"<f{arrow_type.bit_width // 8}"
-        return lambda array: mixing.fixed(array, source).astype("<f8").view(np.uint64)
-    if pa.types.is_decimal(arrow_type):
-        return _decimal_digester(arrow_type)
+    if isinstance(kind, iceberg.DecimalType):
+        return _decimal_digester(kind, arrow_type)
     if pa.types.is_fixed_size_binary(arrow_type):
         width = arrow_type.byte_width
-        return lambda array: mixing.fixed_bytes_digest(array, width)
+        return lambda array: lambda start, stop: mixing.fixed_bytes_digest(array, width, start, stop)
     if pa.types.is_large_string(arrow_type) or pa.types.is_large_binary(arrow_type):
-        return lambda array: mixing.bytes_digest(array, "<i8")
+        return lambda array: mixing.bytes_digester(array, "<i8")
     if pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type):
-        return lambda array: mixing.bytes_digest(array, "<i4")
+        return lambda array: mixing.bytes_digester(array, "<i4")
+    return _number_digester(arrow_type)
+
+
+def _number_digester(arrow_type: pa.DataType) -> Hasher:
+    if pa.types.is_boolean(arrow_type):
+
+        def of_booleans(array: pa.Array) -> Chunk:
+            values = mixing.bits(array.buffers()[1], array.offset, len(array))
+            return lambda start, stop: values[start:stop].astype(np.uint64)
+
+        return of_booleans
+    if pa.types.is_floating(arrow_type):
+        return _number_reader(f"<f{arrow_type.bit_width // 8}", "<f8", 1)
     if pa.types.is_integer(arrow_type) or pa.types.is_temporal(arrow_type):
-        factor = schemas.micros(arrow_type)
-        return lambda array: _integer_digest(array, factor)
+        sign = "u" if pa.types.is_unsigned_integer(arrow_type) else "i"
+        return _number_reader(f"<{sign}{arrow_type.bit_width // 8}", "<i8", schemas.micros(arrow_type))
     raise errors.UnsupportedError(f"Values of Arrow type {arrow_type} cannot be checksummed.")
 
 
-def _integer_digest(array: pa.Array, factor: int) -> Hashes:
-    x = mixing.fixed(array).astype("<i8")
-    if factor != 1:
-        np.multiply(x, factor, out=x)
-    return x.view(np.uint64)
+def _number_reader(stored: str, wide: str, factor: int) -> Hasher:
+    def bind(array: pa.Array) -> Chunk:
+        values = mixing.fixed(array, stored)
+
+        def digest(start: int, stop: int) -> Hashes:
+            x = values[start:stop].astype(wide, copy=False)
+            return (x if factor == 1 else x * factor).view(np.uint64)
+
+        return digest
+
+    return bind
 
 
-def _decimal_digester(arrow_type: pa.DataType) -> Callable[[pa.Array], Hashes]:
+def _decimal_digester(kind: iceberg.DecimalType, arrow_type: pa.DataType) -> Hasher:
     width = arrow_type.byte_width
-    if width == 16:
-        return lambda array: mixing.fixed_bytes_digest(array, 16)
     if width > 16:
         raise errors.UnsupportedError(f"Values of Arrow type {arrow_type} cannot be checksummed.")
+    if width == 16 and kind.precision > _SHORT_DECIMAL:
+        return lambda array: lambda start, stop: mixing.fixed_bytes_digest(array, 16, start, stop)
 
-    def narrow(array: pa.Array) -> Hashes:
-        low = mixing.fixed(array, f"<i{width}").astype("<i8")
-        return mixing.words_digest([low.view(np.uint64), (low >> 63).view(np.uint64)], len(array), 16)
+    def bind(array: pa.Array) -> Chunk:
+        # Of 16 bytes the low 8 are enough: the high ones only repeat the sign.
+        values = mixing.fixed(array, "<i8,<i8")["f0"] if width == 16 else mixing.fixed(array, f"<i{width}")
 
-    return narrow
+        def digest(start: int, stop: int) -> Hashes:
+            low = values[start:stop].astype("<i8", copy=False)
+            if kind.precision <= _SHORT_DECIMAL:
+                return low.view(np.uint64)
+            return mixing.words_digest([low.view(np.uint64), (low >> 63).view(np.uint64)], len(low), 16)
+
+        return digest
+
+    return bind
 
 
-def _struct_digester(kind: iceberg.StructType, arrow_type: pa.DataType) -> Callable[[pa.Array], Hashes]:
-    children = []
+def _struct_digester(kind: iceberg.StructType, arrow_type: pa.DataType) -> Hasher:
     places = schemas.positions(arrow_type)
-    for field in kind.fields:
-        if (place := places.get(field.field_id)) is not None:
-            of_child = hasher(field.field_id, field.field_type, arrow_type.field(place).type)
-            children.append((place, of_child))
+    children = [
+        (place, hasher(field.field_id, field.field_type, arrow_type.field(place).type))
+        for field in kind.fields
+        if (place := places.get(field.field_id)) is not None
+    ]
 
-    def digest(array: pa.StructArray) -> Hashes:
-        total = np.full(len(array), mixing.N, dtype=np.uint64)
-        for place, of_child in children:
-            total += _in_chunks(of_child, array.field(place))
-        return total
+    def bind(array: pa.StructArray) -> Chunk:
+        bound = [function(array.field(place)) for place, function in children]
 
-    return digest
+        def digest(start: int, stop: int) -> Hashes:
+            total = np.full(stop - start, mixing.N, dtype=np.uint64)
+            for child in bound:
+                total += child(start, stop)
+            return total
+
+        return digest
+
+    return bind
 
 
-def _list_digester(kind: Any, arrow_type: pa.DataType) -> Callable[[pa.Array], Hashes]:
+def _list_digester(kind: Any, arrow_type: pa.DataType) -> Hasher:
     of_entries = _entry_hasher(kind, arrow_type)
     offset_type = "<i8" if pa.types.is_large_list(arrow_type) else "<i4"
 
-    def digest(array: pa.Array) -> Hashes:
-        count = len(array)
-        if not count:
-            return np.zeros(0, dtype=np.uint64)
-        width = int(offset_type[2])
-        raw = np.frombuffer(array.buffers()[1], dtype=offset_type, count=count + 1, offset=array.offset * width)
-        first, last = int(raw[0]), int(raw[-1])
-        if last - first > _ENTRIES and count > 1:
-            return np.concatenate([digest(array.slice(0, count // 2)), digest(array.slice(count // 2))])
-        offsets = raw.astype(np.int64) - first
-        entries = np.array(of_entries(array, first, last - first))
-        total = np.diff(offsets).astype(np.uint64)
-        np.multiply(total, mixing.L, out=total)
-        total += mixing.entry_sums(entries, offsets)
-        return total
+    def bind(array: pa.Array) -> Chunk:
+        every = mixing.offsets(array, offset_type)
 
-    return digest
+        def digest(start: int, stop: int) -> Hashes:
+            first, last = int(every[start]), int(every[stop])
+            if last - first > _ENTRIES and stop - start > 1:
+                middle = (start + stop) // 2
+                return np.concatenate([digest(start, middle), digest(middle, stop)])
+            places = every[start : stop + 1].astype(np.int64) - first
+            total = np.diff(places).astype(np.uint64)
+            np.multiply(total, mixing.L, out=total)
+            total += mixing.entry_sums(of_entries(array, first, last - first), places)
+            return total
+
+        return digest
+
+    return bind
 
 
 def _entry_hasher(kind: Any, arrow_type: pa.DataType) -> Callable[[pa.Array, int, int], Hashes]:
     if isinstance(kind, iceberg.ListType):
         of_element = hasher(kind.element_id, kind.element_type, arrow_type.value_type)
-        return lambda array, first, count: _in_chunks(of_element, array.values.slice(first, count))
+        return lambda array, first, count: all_hashes(of_element, array.values.slice(first, count))
     of_key = hasher(kind.key_id, kind.key_type, arrow_type.key_type)
     of_value = hasher(kind.value_id, kind.value_type, arrow_type.item_type)
 
     def entries(array: pa.MapArray, first: int, count: int) -> Hashes:
-        keys = _in_chunks(of_key, array.keys.slice(first, count))
-        return keys + _in_chunks(of_value, array.items.slice(first, count)) + mixing.N
+        keys = all_hashes(of_key, array.keys.slice(first, count))
+        return keys + all_hashes(of_value, array.items.slice(first, count)) + mixing.N
 
     return entries

@@ -13,7 +13,7 @@ from iceberg_compaction.execute.worker import checksum, schemas
 from iceberg_compaction.model import policy, proof
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from pyiceberg.schema import Schema
 
@@ -27,7 +27,7 @@ class _Column:
     field_id: int
     place: int | None
     constant: pa.Array | None
-    hashes: Callable[[pa.Array], checksum.Hashes] | None
+    hashes: checksum.Hasher | None
 
 
 class Meter:
@@ -84,15 +84,15 @@ class Meter:
         return found
 
     def _hash(self, columns: list[tuple[_Column, pa.Array]], rows: int) -> None:
+        bound = [(column.field_id, column.hashes(array)) for column, array in columns if column.hashes is not None]
         for start in range(0, rows, checksum.CHUNK):
-            count = min(checksum.CHUNK, rows - start)
-            row = self._accumulator[:count]
+            stop = min(start + checksum.CHUNK, rows)
+            row = self._accumulator[: stop - start]
             row.fill(0)
-            for column, array in columns:
-                assert column.hashes is not None
-                values = column.hashes(array if count == rows else array.slice(start, count))
+            for number, hashes in bound:
+                values = hashes(start, stop)
                 row += values
-                self._sums[column.field_id] += int(np.add.reduce(values))
+                self._sums[number] += int(np.add.reduce(values))
             self._row_sum += int(np.add.reduce(checksum.row_hashes(row)))
 
     @property

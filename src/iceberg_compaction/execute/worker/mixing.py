@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 Hashes = npt.NDArray[np.uint64]
 
 _LONG = 256  # bytes; longer values are laid out one by one, which is cheaper than gathering their words
-_BLOCK = 32  # bytes of a string gathered at a time
+_BLOCK = 64  # bytes of a string gathered at a time, at most
 
 G = np.uint64(0x9E3779B97F4A7C15)
-K1 = np.uint64(0xD6E8FEB86659FD93)
+_K1 = np.uint64(0xD6E8FEB86659FD93)
 _K2 = np.uint64(0xC2B2AE3D27D4EB4F)
 L = np.uint64(0x165667B19E3779F9)
 N = np.uint64(0x27D4EB2F165667C5)
@@ -24,20 +27,27 @@ R = np.uint64(0x85EBCA77C2B2AE63)
 _MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], dtype=np.uint64)
 _KEPT_ROOM = 1 << 16
 _kept = threading.local()
-_S29, _S32 = np.uint64(29), np.uint64(32)
+_S29 = np.uint64(29)
 
 
 def mix(x: Hashes, by: Any) -> Hashes:
-    """Spread words over all bits, in place: x *= P(j); x ^= x >> 32; x *= K2, where the factor P(j) = K1 + 2 * j * G is
-    odd and tells positions apart. Zero stays zero, so what lies beyond the end of a value adds nothing."""
-    np.multiply(x, by, out=x)
-    x ^= np.right_shift(x, _S32, out=_scratch(len(x)))
-    return np.multiply(x, _K2, out=x)
+    """Spread words over all bits, in place: x ^= x >> 32; x *= Q(j), where the factor Q(j) is odd and tells positions
+    apart. Zero stays zero, so what lies beyond the end of a value adds nothing."""
+    np.multiply(fold(x), by, out=x)
+    return x
+
+
+def fold(x: Hashes) -> Hashes:
+    """In place: x ^= x >> 32, done as low half ^= high half, which needs no room for the shifted words."""
+    halves = x.view("<u4")
+    np.bitwise_xor(halves[0::2], halves[1::2], out=halves[0::2])
+    return x
 
 
 def fin(x: Hashes) -> Hashes:
-    """The final mix, in place: x = mix(x, P(0)); x ^= x >> 29."""
-    mix(x, K1)
+    """The final mix, in place: x *= K1; x ^= x >> 32; x *= K2; x ^= x >> 29."""
+    np.multiply(x, _K1, out=x)
+    mix(x, _K2)
     x ^= np.right_shift(x, _S29, out=_scratch(len(x)))
     return x
 
@@ -52,9 +62,15 @@ def _scratch(count: int) -> Hashes:
     return room[:count]
 
 
-def factor(position: int) -> np.uint64:
-    """P(j)."""
-    return np.uint64(int(K1) + 2 * position * int(G) & 0xFFFFFFFFFFFFFFFF)
+def factors(count: int) -> Hashes:
+    """Q(0) to Q(count - 1), where Q(j) = fin((j + 1) * G) | 1."""
+    known: Hashes | None = getattr(_kept, "factors", None)
+    if known is None or len(known) < count:
+        known = np.arange(1, max(1024, 1 << (count - 1).bit_length()) + 1, dtype=np.uint64)
+        known = np.bitwise_or(fin(np.multiply(known, G)), np.uint64(1))
+        if len(known) <= _KEPT_ROOM:
+            _kept.factors = known
+    return known
 
 
 def validity(array: pa.Array) -> npt.NDArray[np.uint8]:
@@ -74,102 +90,111 @@ def bits(bitmap: pa.Buffer | None, offset: int, count: int) -> npt.NDArray[np.ui
     return np.unpackbits(packed, bitorder="little")[offset % 8 : offset % 8 + count]
 
 
-def fixed(array: pa.Array, dtype: str | None = None) -> npt.NDArray[Any]:
-    """The values of a fixed-width array, nulls included as whatever they hold."""
-    kind = np.dtype(dtype or f"<{'u' if pa.types.is_unsigned_integer(array.type) else 'i'}{array.type.bit_width // 8}")
+def fixed(array: pa.Array, dtype: str = "") -> npt.NDArray[Any]:
+    """The values of a fixed-width array, nulls included as whatever they hold; signed integers unless told."""
+    kind = np.dtype(dtype or f"<i{array.type.bit_width // 8}")
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return np.zeros(len(array), dtype=kind)
     return np.frombuffer(buffer, dtype=kind, count=len(array), offset=array.offset * kind.itemsize)
 
 
+def offsets(array: pa.Array, dtype: str) -> npt.NDArray[Any]:
+    """The offsets of a string or list array; one more than it has values."""
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return np.zeros(len(array) + 1, dtype=dtype)
+    return np.frombuffer(buffer, dtype=dtype, count=len(array) + 1, offset=array.offset * int(dtype[2]))
+
+
 def words_digest(words: list[Hashes], count: int, length: int) -> Hashes:
     """Digests of values of `length` bytes, given word by word."""
     total = np.full(count, int(L) * length & 0xFFFFFFFFFFFFFFFF, dtype=np.uint64)
     for position, word in enumerate(words):
-        total += mix(word.copy(), factor(position))
+        total += mix(word.copy(), factors(position + 1)[position])
     return total
 
 
-def fixed_bytes_digest(array: pa.Array, width: int) -> Hashes:
-    """Digests of values of `width` bytes each."""
-    count = len(array)
+def fixed_bytes_digest(array: pa.Array, width: int, start: int, stop: int) -> Hashes:
+    """Digests of some rows of an array whose values take `width` bytes each."""
+    count, first = stop - start, array.offset + start
     buffer = array.buffers()[1]
     if buffer is None or not count or not width:
         return words_digest([], count, width)  # no bytes, or all of them null
     if width % 8 == 0:
-        flat = np.frombuffer(buffer, dtype="<u8", count=count * width // 8, offset=array.offset * width)
+        flat = np.frombuffer(buffer, dtype="<u8", count=count * width // 8, offset=first * width)
         return words_digest([flat[position :: width // 8] for position in range(width // 8)], count, width)
-    data = np.frombuffer(buffer, dtype=np.uint8, count=count * width, offset=array.offset * width)
-    starts = np.arange(count, dtype=np.int64) * width
-    return _gathered(data, starts, np.full(count, width, dtype=np.int64))
+    data = np.zeros(count * width + _BLOCK, dtype=np.uint8)
+    data[: count * width] = np.frombuffer(buffer, dtype=np.uint8, count=count * width, offset=first * width)
+    return _gathered(data, np.arange(count, dtype=np.int64) * width, np.full(count, width, dtype=np.int64))
 
 
-def bytes_digest(array: pa.Array, offset_type: str) -> Hashes:
-    """Digests of strings or binary values with offsets of the given type."""
-    _, offsets_buffer, data_buffer = array.buffers()
-    count = len(array)
-    if not count:
-        return np.zeros(0, dtype=np.uint64)
-    width = int(offset_type[2])
-    offsets = np.frombuffer(offsets_buffer, dtype=offset_type, count=count + 1, offset=array.offset * width)
-    first, last = int(offsets[0]), int(offsets[-1])
-    starts = offsets[:-1].astype(np.int64)
-    lengths = offsets[1:] - starts
-    if array.null_count:
-        lengths *= validity(array)  # a null may cover bytes, even many: do not walk them
-    if first == last:
-        data = np.zeros(0, dtype=np.uint8)
-    else:
-        data = np.frombuffer(data_buffer, dtype=np.uint8, count=last - first, offset=first)
-    starts -= first
-    return _gathered(data, starts, lengths)
+def bytes_digester(array: pa.Array, offset_type: str) -> Callable[[int, int], Hashes]:
+    """Digests of rows of a string or binary array with offsets of the given type."""
+    every = offsets(array, offset_type)
+    buffer = array.buffers()[2]
+    data = np.zeros(0, dtype=np.uint8) if buffer is None else np.frombuffer(buffer, dtype=np.uint8)
+    valid = validity(array) if array.null_count else None
+
+    def digest(start: int, stop: int) -> Hashes:
+        starts = every[start:stop].astype(np.int64)
+        lengths = np.subtract(every[start + 1 : stop + 1], starts)
+        if valid is not None:
+            lengths *= valid[start:stop]  # a null may cover bytes, even many: do not walk them
+        first, last = int(every[start]), int(every[stop])
+        # A block is read whole wherever a string begins. Where the buffer does not reach that far, its end is copied.
+        if len(data) >= last + _BLOCK:
+            return _gathered(data, starts, lengths)
+        end = np.zeros(last - first + _BLOCK, dtype=np.uint8)
+        end[: last - first] = data[first:last]
+        starts -= first
+        return _gathered(end, starts, lengths)
+
+    return digest
 
 
 def _gathered(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Hashes:
-    """Digests of byte strings at `starts`: blocks of 32 bytes are gathered from all strings at once (numpy copies 32
-    bytes as fast as 8), then mixed word by word over all strings."""
-    total = lengths.astype(np.uint64)
-    np.multiply(total, L, out=total)
-    padded = np.zeros(len(data) + _BLOCK, dtype=np.uint8)  # a block may begin at any byte and must not end outside
-    padded[: len(data)] = data
-    blocks = np.ndarray((len(data) + 1,), dtype=f"V{_BLOCK}", buffer=padded, strides=(1,))
+    """Digests of byte strings at `starts` in `data`, which goes on for a block after the last. Blocks are gathered from
+    all strings at once (numpy copies 64 bytes as fast as 8), then mixed word by word over all strings."""
+    total = np.multiply(lengths.view(np.uint64), L)
     rows = None
-    if int(lengths.max()) > _LONG:
+    longest = int(lengths.max(initial=0))
+    if longest > _LONG:
         is_long = lengths > _LONG
         rows = np.flatnonzero(is_long)
-        total[rows] += _laid_out(padded.data, starts[rows], lengths[rows])
+        total[rows] += _laid_out(data.data, starts[rows], lengths[rows])
         rows = np.flatnonzero(~is_long)
         starts, lengths = starts[rows], lengths[rows]
-    for first in range(0, _LONG, _BLOCK):
-        if first:
-            active = np.flatnonzero(lengths > first)
-            if len(active) < len(lengths):
-                rows = active if rows is None else rows[active]
-                starts, lengths = starts[active], lengths[active]
-            starts = starts + _BLOCK
-        if not len(lengths):
-            break
-        added = _block_digest(blocks[starts].view("<u8"), lengths - first, first // 8)
+        longest = int(lengths.max(initial=0))
+    first = 0
+    while first < longest:
+        width = min(_BLOCK, (longest - first + 7) // 8 * 8)
+        blocks = np.ndarray((len(data) - width + 1,), dtype=f"V{width}", buffer=data, strides=(1,))
+        block = blocks[starts + first if first else starts].view("<u8")
+        added = _block_digest(block, width // 8, lengths - first if first else lengths, first // 8)
         if rows is None:
             total += added
         else:
             total[rows] += added
+        first += width
+        if first < longest:
+            active = np.flatnonzero(lengths > first)
+            rows = active if rows is None else rows[active]
+            starts, lengths = starts[active], lengths[active]
     return total
 
 
-def _block_digest(block: Hashes, left: npt.NDArray[np.int64], position: int) -> Hashes:
+def _block_digest(block: Hashes, words: int, left: npt.NDArray[np.int64], position: int) -> Hashes:
     """Sums over the words of each string's block, of which `left` bytes belong to the string."""
-    per_row = _BLOCK // 8
-    added = np.zeros(len(left), dtype=np.uint64)
-    shortest, longest = int(left.min()), int(left.max())
-    for index in range(min(per_row, (longest + 7) // 8)):
-        word = block[index::per_row]
-        if shortest < 8 * index + 8:
-            word = np.bitwise_and(word, _MASKS.take(left - 8 * index, mode="clip"))
-            added += mix(word, factor(position + index))
-        else:
-            added += mix(word.copy(), factor(position + index))
+    for index in range(max(0, int(left.min())) // 8, words):
+        word = block[index::words]
+        np.bitwise_and(word, _MASKS.take(left - 8 * index, mode="clip"), out=word)
+    fold(block)
+    by = factors(position + words)
+    added: Hashes = block[::words] * by[position]
+    scratch = _scratch(len(left))
+    for index in range(1, words):
+        added += np.multiply(block[index::words], by[position + index], out=scratch)
     return added
 
 
@@ -186,10 +211,10 @@ def _laid_out(data: memoryview, starts: npt.NDArray[np.int64], lengths: npt.NDAr
 
 def entry_sums(entries: Hashes, offsets: npt.NDArray[np.int64]) -> Hashes:
     """Per segment of `entries` (which is overwritten): the sum of mix(e[j], j)."""
-    factors = np.arange(len(entries), dtype=np.uint64)
-    factors -= np.repeat(offsets[:-1], np.diff(offsets)).astype(np.uint64)
-    factors *= np.uint64(2 * int(G) & 0xFFFFFFFFFFFFFFFF)
-    factors += K1
+    counts = np.diff(offsets)
+    places = np.arange(len(entries), dtype=np.int64)
+    places -= np.repeat(offsets[:-1], counts)
+    by = factors(int(counts.max(initial=1))).take(places)
     sums = np.zeros(len(entries) + 1, dtype=np.uint64)
-    np.cumsum(mix(entries, factors), out=sums[1:])
+    np.cumsum(mix(entries, by), out=sums[1:])
     return sums[offsets[1:]] - sums[offsets[:-1]]

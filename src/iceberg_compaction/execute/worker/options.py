@@ -59,6 +59,7 @@ def write_options(properties: Mapping[str, str], schema: Schema, columns: pa.Sch
         "use_dictionary": [path for path in named.values() if path not in off] if off else True,
         "write_statistics": [path for path in named.values() if path not in unseen] if unseen else True,
         "write_page_index": True,
+        "write_page_checksum": True,  # as Java's writer does; whoever reads a damaged page later is told
         "store_schema": False,  # the Parquet schema says all; Arrow's own copy would only pin our in-memory types
         "store_decimal_as_integer": True,  # as Iceberg's spec lays decimals out
     }

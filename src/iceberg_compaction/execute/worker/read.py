@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WHOLE_FILE = 16 * 2**20  # bytes; smaller files are read in one go
 _BATCH_BYTES = 32 * 2**20  # uncompressed bytes that one batch should hold
 _BATCH_ROWS = 1 << 20
-_CAUTIOUS_ROWS = 1 << 14  # rows per batch where a dictionary hides how large the values are
+_SAMPLE_ROWS = 1 << 10  # read first where a dictionary hides how large the values are
 _BUFFERED_GROUP = 64 * 2**20  # larger row groups are streamed through small buffers
 _FILES_AHEAD = 4
 _READERS = 8  # threads that wait for storage; decoding stays on one
@@ -42,12 +42,7 @@ class Footer:
     largest_group: int  # compressed
     schema: pa.Schema  # the file's own, with field ids
     dictionaries: frozenset[int]  # field ids of top-level text columns that are stored as dictionaries throughout
-    cautious: bool  # values may be far larger than raw_bytes suggests
-
-    @property
-    def batch_rows(self) -> int:
-        per_row = max(1, self.raw_bytes // max(1, self.rows))
-        return max(1, min(_BATCH_ROWS, _CAUTIOUS_ROWS if self.cautious else _BATCH_ROWS, _BATCH_BYTES // per_row))
+    hidden: tuple[str, ...]  # columns whose values may be far larger than raw_bytes suggests
 
 
 def read_footers(
@@ -66,7 +61,7 @@ def _read_footer(io: FileIO, path: str, expected: int, mapping: NameMapping | No
         if metadata.num_rows != expected:
             raise errors.ExecuteError(f"it has {metadata.num_rows} rows where the manifest says {expected}")
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-        texts, cautious = _dictionary_columns(schema, groups)
+        texts, hidden = _dictionary_columns(schema, groups)
         return Footer(
             path=path,
             rows=metadata.num_rows,
@@ -76,7 +71,7 @@ def _read_footer(io: FileIO, path: str, expected: int, mapping: NameMapping | No
             largest_group=max((_compressed(group) for group in groups), default=0),
             schema=schema,
             dictionaries=texts,
-            cautious=cautious,
+            hidden=hidden,
         )
 
 
@@ -122,21 +117,32 @@ def _with_ids(schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:
     return schemas.with_mapped_ids(plain, mapping.root)
 
 
-def _dictionary_columns(schema: pa.Schema, groups: list[Any]) -> tuple[frozenset[int], bool]:
-    """Top-level text columns that are small because of their dictionaries; and whether any other text is stored so."""
-    chosen, cautious = set(), False
+def _dictionary_columns(schema: pa.Schema, groups: list[Any]) -> tuple[frozenset[int], tuple[str, ...]]:
+    """Top-level text columns that are small because of their dictionaries; and paths of columns where a dictionary of
+    some size may stand for many more bytes than are stored."""
+    chosen, hidden = set(), []
     for index, leaf in enumerate(schemas.leaves(schema)):
-        chunks = [group.column(index) for group in groups]
-        if not any(chunk.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page for chunk in chunks):
+        chunks = [group.column(index) for group in groups if group.num_rows]
+        if not chunks or any(chunk.physical_type != "BYTE_ARRAY" for chunk in chunks):
             continue
-        small = all(
-            chunk.has_dictionary_page and chunk.total_uncompressed_size <= 4 * chunk.num_values for chunk in chunks
-        )
+        small = all(chunk.has_dictionary_page and _bytes_per_value(chunk) <= 4 for chunk in chunks)
         if small and len(leaf.path) == 1 and leaf.field_id and pa.types.is_string(leaf.type):
             chosen.add(leaf.field_id)
-        else:
-            cautious = cautious or any(chunk.total_uncompressed_size > 2**18 for chunk in chunks)
-    return frozenset(chosen), cautious
+        elif any(_is_hiding(chunk) for chunk in chunks):
+            hidden.append(chunks[0].path_in_schema)
+    return frozenset(chosen), tuple(hidden)
+
+
+def _bytes_per_value(chunk: Any) -> float:
+    return float(chunk.total_uncompressed_size / max(1, chunk.num_values))
+
+
+def _is_hiding(chunk: Any) -> bool:
+    if not chunk.has_dictionary_page or not chunk.dictionary_page_offset:
+        return False
+    dictionary = chunk.data_page_offset - chunk.dictionary_page_offset
+    indices = chunk.total_compressed_size - dictionary
+    return bool(dictionary > 2**12 and indices <= 3 * chunk.num_values)
 
 
 def read_batches(
@@ -186,19 +192,28 @@ def _read_file(source: Any, footer: Footer, dictionaries: frozenset[int]) -> Ite
         buffer_size=2**20 if streamed else 0,
         coerce_int96_timestamp_unit="us",
         arrow_extensions_enabled=False,
+        page_checksum_verification=True,
     )
-    if footer.raw_bytes <= _BATCH_BYTES and footer.rows <= footer.batch_rows:
+    rows = _batch_rows(file, footer)
+    if rows >= footer.rows:
         parts: Any = [file.read(use_threads=False).to_batches()]
     else:
         # Row group by row group, because buffers of a whole file at once would hold the whole file.
-        parts = (
-            file.iter_batches(footer.batch_rows, row_groups=[group], use_threads=False)
-            for group in range(file.num_row_groups)
-        )
+        parts = (file.iter_batches(rows, row_groups=[group], use_threads=False) for group in range(file.num_row_groups))
     for part in parts:
         for batch in part:
             if batch.num_rows:
                 yield _plain(batch, footer.schema)
+
+
+def _batch_rows(file: Any, footer: Footer) -> int:
+    per_row = footer.raw_bytes / max(1, footer.rows)
+    if footer.hidden:
+        group = next(group for group in range(file.num_row_groups) if file.metadata.row_group(group).num_rows)
+        options = {"row_groups": [group], "columns": list(footer.hidden), "use_threads": False}
+        sample = next(file.iter_batches(_SAMPLE_ROWS, **options))
+        per_row += 2 * sample.nbytes / sample.num_rows  # twice: the sample is small
+    return max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / max(1.0, per_row))))
 
 
 def _plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

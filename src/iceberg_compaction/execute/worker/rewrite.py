@@ -40,7 +40,7 @@ _UNSORTED = 0  # Iceberg's id of the empty sort order: rows keep the order in wh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Setting:
+class Setting:
     """What is known before the first row is read."""
 
     io: FileIO
@@ -55,10 +55,10 @@ class _Setting:
 def rewrite(task: task_model.RewriteTask, context: task_model.RewriteContext, attempt: str) -> task_model.TaskResult:
     """Write the task's rows anew. Nothing stays behind if this raises."""
     started = time.monotonic()
-    setting = _prepare(task, context)
+    setting = prepare(task, context)
     source = measure.Meter(setting.schema, context.verify, setting.constants)
     sink = measure.Meter(setting.schema, context.verify)
-    writer = write.RollingWriter(setting.io, _write_request(task, context, attempt, setting), sink)
+    writer = write.RollingWriter(setting.io, write_request(task, context, attempt, setting), sink)
     try:
         files = transfer(setting, source, writer)
         shown = _prove(task, context.verify, setting, files, (source.side, sink.side))
@@ -79,7 +79,7 @@ def rewrite(task: task_model.RewriteTask, context: task_model.RewriteContext, at
     )
 
 
-def _prepare(task: task_model.RewriteTask, context: task_model.RewriteContext) -> _Setting:
+def prepare(task: task_model.RewriteTask, context: task_model.RewriteContext) -> Setting:
     """Everything that can be refused is refused here, before anything is written."""
     io = catalog_io.open_io(context.io_properties, context.table_location)
     schema = Schema.model_validate_json(context.table_schema)
@@ -87,7 +87,7 @@ def _prepare(task: task_model.RewriteTask, context: task_model.RewriteContext) -
     footers = read.read_footers(io, task.file_paths, task.record_counts, _name_mapping(context))
     common = [footer.dictionaries for footer in footers if footer.rows]
     dictionaries = frozenset.intersection(*common) if common else frozenset()
-    setting = _Setting(
+    setting = Setting(
         io=io,
         schema=schema,
         spec=spec,
@@ -124,9 +124,10 @@ def _has(schema: Schema, field_id: int) -> bool:
     return schema.find_column_name(field_id) is not None
 
 
-def _write_request(
-    task: task_model.RewriteTask, context: task_model.RewriteContext, attempt: str, setting: _Setting
+def write_request(
+    task: task_model.RewriteTask, context: task_model.RewriteContext, attempt: str, setting: Setting
 ) -> write.WriteRequest:
+    """What the writer is asked for."""
     rows = sum(footer.rows for footer in setting.footers)
     partition_path = partitions.path(task.partition, setting.spec, setting.schema)
     return write.WriteRequest(
@@ -139,20 +140,20 @@ def _write_request(
     )
 
 
-def transfer(setting: _Setting, source: measure.Meter, writer: write.RollingWriter) -> list[write.WrittenFile]:
+def transfer(setting: Setting, source: measure.Meter, writer: write.RollingWriter) -> list[write.WrittenFile]:
     """All rows from the inputs into the writer."""
     for batch in carry(_measured(setting, source), setting):
         writer.write(batch)
     return writer.close()
 
 
-def _measured(setting: _Setting, source: measure.Meter) -> Iterator[tuple[read.Footer, pa.RecordBatch]]:
+def _measured(setting: Setting, source: measure.Meter) -> Iterator[tuple[read.Footer, pa.RecordBatch]]:
     for footer, batch in read.read_batches(setting.io, setting.footers, setting.dictionaries):
         source.add(batch)
         yield footer, batch
 
 
-def carry(raw: Iterator[tuple[read.Footer, pa.RecordBatch]], setting: _Setting) -> Iterator[pa.RecordBatch]:
+def carry(raw: Iterator[tuple[read.Footer, pa.RecordBatch]], setting: Setting) -> Iterator[pa.RecordBatch]:
     """The way from source to writer: every raw batch in the table's schema. The meters stand on either side of it."""
     known: project.Projection | None = None
     of_schema = None
@@ -168,7 +169,7 @@ def carry(raw: Iterator[tuple[read.Footer, pa.RecordBatch]], setting: _Setting) 
 def _prove(
     task: task_model.RewriteTask,
     level: policy.ProofLevel,
-    setting: _Setting,
+    setting: Setting,
     files: list[write.WrittenFile],
     sides: tuple[proof.Side, proof.Side],
 ) -> proof.Proof:
@@ -187,7 +188,7 @@ def _prove(
 
 
 def _staged(
-    task: task_model.RewriteTask, context: task_model.RewriteContext, setting: _Setting, file: write.WrittenFile
+    task: task_model.RewriteTask, context: task_model.RewriteContext, setting: Setting, file: write.WrittenFile
 ) -> task_model.StagedFile:
     modes = bounds.modes(setting.schema, context.properties)
     found = metrics.file_metrics(file.metadata, setting.schema, setting.columns, file.nans, modes)

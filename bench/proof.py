@@ -1,0 +1,167 @@
+"""What proof costs: the same rewrite without meters and at each level, in turns, by processor time.
+
+`python -m bench.proof [--quick]` prints a table, and as its last line one JSON object with the bars.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NestedField,
+    StringType,
+    TimestampType,
+)
+
+from iceberg_compaction.execute.worker import measure, rewrite, schemas, write
+from iceberg_compaction.model.policy import Policy, ProofLevel, resolve_sizes
+from iceberg_compaction.model.task import RewriteContext, RewriteTask
+
+REACH = 0.20  # of the rewrite, for level `checksum`
+COLUMNS = [
+    ("id", LongType()),
+    ("ts", TimestampType()),
+    ("day", DateType()),
+    ("amount", DecimalType(12, 2)),
+    ("price", DoubleType()),
+    ("score", FloatType()),
+    ("count", IntegerType()),
+    ("active", BooleanType()),
+    ("country", StringType()),
+    ("status", StringType()),
+    ("customer", StringType()),
+    ("url", StringType()),
+]
+SCHEMA = Schema(*[NestedField(i + 1, name, kind, required=False) for i, (name, kind) in enumerate(COLUMNS)])
+
+
+def make_table(rows: int, seed: int) -> pa.Table:
+    """Events as shops and sites write them: numbers, categories, names and links."""
+    random = np.random.default_rng(seed)
+    countries = np.array(["de", "fr", "us", "in", "br", "jp", "ng", "se"])
+    cents = pa.array(random.integers(1, 500_000, rows)).cast(pa.decimal128(21, 2)).cast(pa.decimal128(12, 2))
+    columns = [
+        np.arange(rows) + seed * rows,
+        pa.array(np.sort(random.integers(0, 86_400_000_000, rows)) + seed * 86_400_000_000, pa.timestamp("us")),
+        pa.array(np.full(rows, 20_000 + seed, dtype=np.int32)).cast(pa.date32()),
+        cents,
+        np.round(random.random(rows) * 100, 2),
+        random.random(rows).astype(np.float32),
+        pa.array(random.integers(0, 50, rows).astype(np.int32), mask=random.random(rows) < 0.05),
+        random.random(rows) < 0.5,
+        countries[random.integers(0, 8, rows)],
+        np.array(["new", "paid", "sent", "done"])[random.integers(0, 4, rows)],
+        [f"customer-{number}" for number in random.integers(0, 100_000, rows)],
+        [f"https://shop.example/item/{a}?ref={b}" for a, b in random.integers(0, 10**6, (rows, 2))],
+    ]
+    return pa.table(columns, names=[name for name, _ in COLUMNS]).cast(schemas.file_schema(SCHEMA))
+
+
+def make_inputs(root: Path, files: int, rows: int) -> RewriteTask:
+    """Input files, and the task over them."""
+    paths = [root / f"in-{seed}.parquet" for seed in range(files)]
+    for seed, path in enumerate(paths):
+        pq.write_table(make_table(rows, seed), path, compression="zstd", store_schema=False)
+    return RewriteTask(
+        id=0,
+        group_id=0,
+        spec_id=0,
+        partition="{}",
+        file_paths=tuple(map(str, paths)),
+        file_sizes=tuple(path.stat().st_size for path in paths),
+        record_counts=(rows,) * files,
+    )
+
+
+def make_context(root: Path, level: ProofLevel) -> RewriteContext:
+    """A run on a table in a local directory."""
+    return RewriteContext(
+        run_id="bench",
+        table="bench.proof",
+        table_location=str(root / "table"),
+        table_schema=SCHEMA.model_dump_json(),
+        partition_specs={0: UNPARTITIONED_PARTITION_SPEC.model_dump_json()},
+        properties={},
+        sizes=resolve_sizes(Policy(), {}),
+        verify=level,
+    )
+
+
+def run(task: RewriteTask, root: Path, level: ProofLevel | None) -> float:
+    """Processor seconds of one rewrite; its outputs are removed."""
+    context = make_context(root, level or ProofLevel.COUNTS)
+    started = time.process_time()
+    if level is None:
+        setting = rewrite.prepare(task, context)
+        meters = measure.Meter(SCHEMA, None), measure.Meter(SCHEMA, None)
+        writer = write.RollingWriter(setting.io, rewrite.write_request(task, context, "0", setting), meters[1])
+        paths = [file.path for file in rewrite.transfer(setting, meters[0], writer)]
+    else:
+        paths = [file.file_path for file in rewrite.rewrite(task, context, "0").staged]
+    seconds = time.process_time() - started
+    for path in paths:
+        Path(path).unlink()
+    return seconds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer and smaller files")
+    quick = parser.parse_args().quick
+    files, rows, rounds = (8, 40_000, 3) if quick else (30, 80_000, 5)
+    levels: list[ProofLevel | None] = [None, *ProofLevel]
+    seconds: dict[ProofLevel | None, list[float]] = {level: [] for level in levels}
+    with tempfile.TemporaryDirectory(prefix="bench-proof-") as name:
+        root = Path(name)
+        task = make_inputs(root, files, rows)
+        run(task, root, None)  # warm
+        for _ in range(rounds):
+            for level in levels:
+                seconds[level].append(run(task, root, level))
+    report(task, seconds)
+    return 0
+
+
+def report(task: RewriteTask, seconds: dict[ProofLevel | None, list[float]]) -> None:
+    """A table for people, then one line for machines."""
+    base = min(seconds[None])
+    print(f"{len(task.file_paths)} files, {task.bytes / 2**20:.0f} MiB, {sum(task.record_counts)} rows, 12 columns")
+    print(f"{'level':10} {'best s':>8} {'median s':>9} {'MiB/s':>7} {'cost':>7}")
+    for level, times in seconds.items():
+        label = "none" if level is None else level.value
+        speed, cost = task.bytes / 2**20 / min(times), min(times) / base - 1
+        print(f"{label:10} {min(times):8.2f} {statistics.median(times):9.2f} {speed:7.1f} {cost:7.1%}")
+    costs = {level: round(min(times) / base - 1, 4) for level, times in seconds.items() if level is not None}
+    bars = [
+        {
+            "name": "checksum cost / rewrite",
+            "value": costs[ProofLevel.CHECKSUM],
+            "reach": f"<= {REACH:.2f}",
+            "ok": costs[ProofLevel.CHECKSUM] <= REACH,
+        },
+        {"name": "counts cost / rewrite", "value": costs[ProofLevel.COUNTS], "reach": "told", "ok": True},
+        {"name": "deep cost / rewrite", "value": costs[ProofLevel.DEEP], "reach": "told", "ok": True},
+    ]
+    print(json.dumps({"bench": "proof", "bars": bars}))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,326 @@
+"""Output files: sizes, the table's writer settings, where they go, and that a failed task leaves nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import BinaryType, DoubleType, LongType, NestedField, StringType, StructType
+from tests.factories import tasks
+
+from iceberg_compaction import errors
+from iceberg_compaction.execute.worker import bounds, locations, read, rewrite, write
+from iceberg_compaction.model.policy import ProofLevel
+
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "word", StringType(), required=False),
+    NestedField(3, "noise", BinaryType(), required=False),
+    NestedField(4, "s", StructType(NestedField(5, "x", DoubleType(), required=False)), required=False),
+)
+
+
+def _table(rows: int, seed: int = 0, noise: int = 40) -> pa.Table:
+    random = np.random.default_rng(seed)
+    words = np.array(["alpha", "beta", "gamma"])[random.integers(0, 3, rows)]
+    blob = random.bytes(rows * noise)
+    return pa.table(
+        {
+            "id": np.arange(rows) + seed * rows,
+            "word": pa.array(words),
+            "noise": pa.array([blob[at * noise : (at + 1) * noise] for at in range(rows)], pa.binary()),
+            "s": pa.StructArray.from_arrays([pa.array(random.random(rows))], ["x"]),
+        }
+    )
+
+
+def _inputs(root: Path, files: int, rows: int, noise: int = 40, **options: Any) -> list[Path]:
+    columns = rewrite.schemas.file_schema(SCHEMA)
+    return [
+        tasks.write_input(
+            root / f"in-{seed}.parquet",
+            _table(rows, seed, noise).cast(columns),
+            SCHEMA,
+            **{"compression": "zstd", **options},
+        )
+        for seed in range(files)
+    ]
+
+
+def _rewrite(root: Path, paths: list[Path], attempt: str = "0", **options: Any) -> Any:
+    return rewrite.rewrite(tasks.make_task(paths), tasks.make_context(root, SCHEMA, **options), attempt)
+
+
+@pytest.mark.parametrize(
+    ("codec_in", "codec_out", "noise"),
+    [
+        ("zstd", "zstd", 40),
+        ("zstd", "zstd", 2),
+        ("none", "zstd", 2),
+        ("zstd", "uncompressed", 8),
+        ("gzip", "snappy", 40),
+    ],
+)
+def test_files_come_out_at_the_target_size(tmp_path: Path, codec_in: str, codec_out: str, noise: int) -> None:
+    paths = _inputs(tmp_path, files=20, rows=12_000, noise=noise, compression=codec_in)
+    whole = _rewrite(tmp_path, paths, "whole", properties={"write.parquet.compression-codec": codec_out})
+    assert len(whole.staged) == 1
+    target = whole.bytes_written // 5  # five files fit exactly, whatever the codec makes of the rows
+    result = _rewrite(tmp_path, paths, target=target, properties={"write.parquet.compression-codec": codec_out})
+    sizes = [file.file_size_in_bytes for file in result.staged]
+    assert len(sizes) in (5, 6)
+    assert all(abs(size - target) <= 0.1 * target for size in sizes[:-1]), (target, sizes)
+    assert 0.7 * target <= sizes[-1] <= 1.2 * target
+    assert sum(file.record_count for file in result.staged) == 240_000
+    ids = np.concatenate([pq.read_table(file.file_path, columns=["id"])["id"].to_numpy() for file in result.staged])
+    assert (ids == np.arange(240_000)).all()
+
+
+def test_a_tiny_rest_is_no_file_of_its_own(tmp_path: Path) -> None:
+    paths = _inputs(tmp_path, files=4, rows=5000)
+    total = sum(path.stat().st_size for path in paths)
+    for share in (0.34, 0.49, 0.52, 0.97, 1.02, 1.2):
+        result = _rewrite(tmp_path, paths, str(share), target=int(total * share))
+        sizes = [file.file_size_in_bytes for file in result.staged]
+        assert min(sizes) > 0.6 * total * share or len(sizes) == 1, (share, sizes)
+        assert max(sizes) < 1.8 * total * share, (share, sizes)
+
+
+def test_row_groups_follow_the_table(tmp_path: Path) -> None:
+    paths = _inputs(tmp_path, files=10, rows=10_000)
+    size = 400_000
+    result = _rewrite(tmp_path, paths, properties={"write.parquet.row-group-size-bytes": str(size)})
+    metadata = pq.read_metadata(result.staged[0].file_path)
+    groups = [
+        sum(metadata.row_group(group).column(column).total_compressed_size for column in range(metadata.num_columns))
+        for group in range(metadata.num_row_groups)
+    ]
+    assert len(groups) > 5
+    assert all(abs(group - size) <= 0.15 * size for group in groups[1:-1]), groups
+    assert max(groups) <= 1.15 * size
+    assert len(result.staged[0].split_offsets) == len(groups)
+
+
+def test_memory_is_bounded_by_arrow_bytes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that compress to nothing would otherwise pile up until a row group's worth of them is there."""
+    monkeypatch.setattr(write, "_BUFFER_BYTES", 200_000)
+    most = 0
+    whole = write.RollingWriter.write
+
+    def watched(self: write.RollingWriter, batch: pa.RecordBatch) -> None:
+        nonlocal most
+        whole(self, batch)
+        most = max(most, self._buffered_bytes)
+
+    monkeypatch.setattr(write.RollingWriter, "write", watched)
+    paths = _inputs(tmp_path, files=10, rows=5000, noise=0)
+    result = _rewrite(tmp_path, paths)
+    assert len(result.staged) == 1
+    assert pq.read_metadata(result.staged[0].file_path).num_row_groups > 2
+    assert most < 200_000
+
+
+def test_large_files_are_read_in_bounded_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "WHOLE_FILE", 1000)
+    monkeypatch.setattr(read, "_BATCH_BYTES", 100_000)
+    monkeypatch.setattr(read, "_BUFFERED_GROUP", 1000)
+    paths = _inputs(tmp_path, files=2, rows=10_000, row_group_size=4000)
+    sizes = []
+    whole = rewrite.carry
+
+    def watched(raw: Any, setting: Any) -> Any:
+        for batch in whole(raw, setting):
+            sizes.append(batch.nbytes)
+            yield batch
+
+    monkeypatch.setattr(rewrite, "carry", watched)
+    result = _rewrite(tmp_path, paths, verify=ProofLevel.DEEP)
+    assert result.proof.source.rows == 20_000
+    assert len(sizes) > 10
+    assert max(sizes) < 300_000
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "snappy", "lz4", "brotli", "uncompressed"])
+def test_codecs(tmp_path: Path, codec: str) -> None:
+    result = _rewrite(tmp_path, _inputs(tmp_path, 2, 100), properties={"write.parquet.compression-codec": codec})
+    chunk = pq.read_metadata(result.staged[0].file_path).row_group(0).column(0)
+    assert chunk.compression.lower().startswith(codec)
+
+
+def test_level_pages_dictionaries_and_filters(tmp_path: Path) -> None:
+    paths = _inputs(tmp_path, 2, 5000, noise=8)
+
+    def written(attempt: str, **properties: str) -> Any:
+        named = {f"write.parquet.{key.replace('_', '-')}": value for key, value in properties.items()}
+        return _rewrite(tmp_path, paths, attempt, properties=named).staged[0]
+
+    fast, slow = written("fast", compression_level="1"), written("slow", compression_level="19")
+    assert slow.file_size_in_bytes < fast.file_size_in_bytes
+    few, many = written("few"), written("many", page_size_bytes="1000", page_row_limit="100")
+    assert many.column_sizes[3] > few.column_sizes[3]
+    plain = written("plain", **{"dict-encoding-enabled.column.word": "false", "page-version": "v2"})
+    assert not pq.read_metadata(plain.file_path).row_group(0).column(1).has_dictionary_page
+    assert pq.read_metadata(few.file_path).row_group(0).column(1).has_dictionary_page
+    filtered = written("bloom", **{"bloom-filter-enabled.column.id": "true", "bloom-filter-enabled.column.s.x": "true"})
+    metadata = pq.read_metadata(filtered.file_path).row_group(0)
+    assert [metadata.column(index).bloom_filter_offset is not None for index in range(4)] == [True, False, False, True]
+    silent = written("silent", **{"stats-enabled.column.id": "false"})
+    assert 1 not in silent.lower_bounds
+    assert 1 not in silent.null_value_counts
+    assert 5 in silent.lower_bounds
+
+
+def test_bad_settings_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    paths = _inputs(tmp_path, 1, 10)
+    for properties in [
+        {"write.parquet.compression-codec": "lzo"},
+        {"write.parquet.page-size-bytes": "many"},
+        {"write.format.default": "orc"},
+        {"write.location-provider.impl": "org.acme.Provider"},
+        {"write.metadata.metrics.default": "some"},
+    ]:
+        with pytest.raises(errors.UnsupportedError):
+            _rewrite(tmp_path, paths, properties=properties)
+        assert tasks.files_below(tmp_path) == []
+
+
+def test_paths(tmp_path: Path) -> None:
+    paths = _inputs(tmp_path, 1, 10)
+    hashed = _rewrite(tmp_path, paths, "a", properties={"write.object-storage.enabled": "true"}).staged[0].file_path
+    parts = Path(hashed).relative_to(tmp_path / "table" / "data").parts
+    assert [len(part) for part in parts[:-1]] == [4, 4, 4, 8]
+    assert set("".join(parts[:-1])) <= {"0", "1"}
+    moved = _rewrite(tmp_path, paths, "b", properties={"write.data.path": f"{tmp_path}/elsewhere"}).staged[0].file_path
+    assert moved == f"{tmp_path}/elsewhere/00000-b-5b1e-00000.parquet"
+
+
+def test_metrics_modes(tmp_path: Path) -> None:
+    paths = _inputs(tmp_path, 1, 50, noise=40)
+    modes = {
+        "write.metadata.metrics.default": "counts",
+        "write.metadata.metrics.column.noise": "truncate(3)",
+        "write.metadata.metrics.column.word": "full",
+        "write.metadata.metrics.column.s.x": "none",
+    }
+    (file,) = _rewrite(tmp_path, paths, properties=modes).staged
+    assert set(file.value_counts) == {1, 2, 3}
+    assert set(file.column_sizes) == {1, 2, 3, 5}
+    assert set(file.lower_bounds) == {2, 3}
+    assert len(file.lower_bounds[3]) == 3
+    assert file.upper_bounds[2] == b"gamma"
+
+
+def test_wide_tables_keep_metrics_of_their_first_columns() -> None:
+    fields = [NestedField(index, f"c{index}", LongType(), required=False) for index in range(1, 121)]
+    wide = Schema(*fields[:50], NestedField(200, "s", StructType(*fields[50:60]), required=False), *fields[60:])
+    found = bounds.modes(wide, {})
+    assert [number for number, mode in found.items() if mode is bounds.NONE] == list(range(111, 121)) + list(
+        range(51, 61)
+    )
+    assert bounds.NONE not in bounds.modes(wide, {"write.metadata.metrics.default": "full"}).values()
+
+
+@pytest.mark.parametrize(
+    ("text", "length", "expected"),
+    [
+        ("abc", 3, "abc"),
+        ("abcd", 3, "abd"),
+        ("ab\ud7ffd", 3, "ab\ue000"),
+        ("a\U0010ffff\U0010ffffz", 3, "b"),
+        ("\U0010ffff\U0010ffff", 1, None),
+    ],
+)
+def test_upper_bounds_of_cut_text(text: str, length: int, expected: str | None) -> None:
+    assert bounds.raised_text(text, length) == expected
+
+
+def test_upper_bounds_of_cut_bytes() -> None:
+    assert bounds.raised_bytes(b"ab", 2) == b"ab"
+    assert bounds.raised_bytes(b"a\xff\xff", 2) == b"b"
+    assert bounds.raised_bytes(b"\xff\xff\xff", 2) is None
+
+
+def test_missing_and_damaged_inputs_are_named_before_anything_is_written(tmp_path: Path) -> None:
+    good, other = _inputs(tmp_path, 2, 100)
+    context = tasks.make_context(tmp_path, SCHEMA)
+    task = tasks.make_task([good, other])
+    damages: list[tuple[Any, str]] = [
+        (lambda: other.write_bytes(other.read_bytes()[:-5]), r"in-1\.parquet is not readable"),
+        (lambda: other.write_bytes(b""), r"in-1\.parquet is not readable"),
+        (lambda: pq.write_table(_table(99).cast(rewrite.schemas.file_schema(SCHEMA)), other), "99 rows where .* 100"),
+        (other.unlink, r"in-1\.parquet is missing"),
+    ]
+    for damage, words in damages:
+        damage()
+        with pytest.raises(errors.ExecuteError, match=words):
+            rewrite.rewrite(task, context, "0")
+        assert tasks.files_below(tmp_path) == []
+
+
+def test_an_input_that_breaks_off_midway_leaves_nothing(tmp_path: Path) -> None:
+    paths = _inputs(tmp_path, 6, 5000)
+    data = bytearray(paths[4].read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 200] = bytes(200)
+    paths[4].write_bytes(data)
+    with pytest.raises(errors.ExecuteError, match=r"in-4\.parquet"):
+        _rewrite(tmp_path, paths, target=300_000, properties={"write.parquet.row-group-size-bytes": "100000"})
+    assert tasks.files_below(tmp_path) == []
+
+
+def test_a_writer_that_fails_midway_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = _inputs(tmp_path, 6, 5000)
+    whole = write._OpenFile.write
+
+    def failing(self: Any, table: pa.Table) -> int:
+        if "-00002" in self.path:
+            raise OSError("No space left on device")
+        return whole(self, table)
+
+    monkeypatch.setattr(write._OpenFile, "write", failing)
+    with pytest.raises(errors.ExecuteError, match="No space left"):
+        _rewrite(tmp_path, paths, target=300_000)
+    assert tasks.files_below(tmp_path) == []
+
+
+def test_attempts_never_collide_and_an_existing_file_is_not_ours(tmp_path: Path) -> None:
+    paths = _inputs(tmp_path, 2, 100)
+    first, second = _rewrite(tmp_path, paths, "0"), _rewrite(tmp_path, paths, "1")
+    assert first.staged[0].file_path != second.staged[0].file_path
+    with pytest.raises(errors.ExecuteError, match="already exists"):
+        _rewrite(tmp_path, paths, "0")
+    assert [str(path) for path in tasks.files_below(tmp_path)] == [
+        first.staged[0].file_path,
+        second.staged[0].file_path,
+    ]
+
+
+def test_files_that_cannot_be_removed_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+
+    def refuse(self: Any, location: Any) -> None:
+        raise PermissionError("no")
+
+    monkeypatch.setattr(PyArrowFileIO, "delete", refuse)
+    monkeypatch.setattr(rewrite, "carry", lambda raw, setting: (batch.slice(1) for _, batch in raw))
+    paths = _inputs(tmp_path, 1, 100)
+    with pytest.raises(errors.ExecuteError, match="could not be removed"):
+        _rewrite(tmp_path, paths)
+
+
+def test_no_rows_make_no_files(tmp_path: Path) -> None:
+    result = _rewrite(tmp_path, _inputs(tmp_path, 2, 0), verify=ProofLevel.DEEP)
+    assert result.staged == ()
+    assert result.proof.failures == ()
+    assert tasks.files_below(tmp_path) == []
+
+
+def test_names_hold_task_attempt_run_and_count(tmp_path: Path) -> None:
+    context = tasks.make_context(tmp_path, SCHEMA)
+    task = tasks.make_task([], task_id=12)
+    found = locations.output_locations(task, context, "3-x", "")
+    assert found.path(4) == f"{tmp_path}/table/data/00012-3-x-5b1e-00004.parquet"

@@ -110,7 +110,7 @@ def write_manifest(writing: Writing, files: Sequence[StagedFile], layout: entrie
     avro = entries.avro_schema(layout)
     table = entries.added(files, layout, snapshot_id=writing.snapshot_id, sequence_number=sequence)
     sync = secrets.token_bytes(container.SYNC_SIZE)
-    header = container.header(_metadata(layout, avro, writing.codec), sync)
+    header = container.header(header_metadata(layout, avro, writing.codec), sync)
     path = writing.new_path()
     length = write_bytes(writing.io, path, [header, *encode.blocks(avro, table, writing.codec, sync)])
     return NewManifest(
@@ -191,7 +191,8 @@ def with_counts(io: FileIO, row: ManifestFile) -> ManifestFile:
     )
 
 
-def _metadata(layout: entries.Layout, avro: dict[str, object], codec: str) -> dict[str, bytes]:
+def header_metadata(layout: entries.Layout, avro: dict[str, object], codec: str) -> dict[str, bytes]:
+    """What the header of a manifest of data files says."""
     spec_fields = [field.model_dump(by_alias=True, mode="json") for field in layout.spec.fields]
     told = {
         "schema": layout.schema.model_dump_json(),

@@ -23,15 +23,15 @@ def build_tasks(plan: Plan) -> list[RewriteTask]:
     """The tasks of all groups: contiguous files of roughly equal bytes."""
     paths, sizes, records = (plan.files[name].to_pylist() for name in plan.files.column_names)
     tasks: list[RewriteTask] = []
-    for group in plan.groups:
-        end = group.first + group.files
-        cuts = [group.first + cut for cut in _cuts(sizes[group.first : end], plan.sizes.target)]
+    for group in plan.groups.columns.to_pylist():  # figures are enough: no sentence is made
+        first, end = group["first"], group["first"] + group["files"]
+        cuts = [first + cut for cut in _cuts(sizes[first:end], plan.sizes.target)]
         for start, stop in zip(cuts, [*cuts[1:], end], strict=True):
             task = RewriteTask(
                 id=len(tasks),
-                group_id=group.id,
-                spec_id=group.spec_id,
-                partition=group.partition,
+                group_id=group["id"],
+                spec_id=group["spec_id"],
+                partition=group["partition"],
                 file_paths=tuple(paths[start:stop]),
                 file_sizes=tuple(sizes[start:stop]),
                 record_counts=tuple(records[start:stop]),

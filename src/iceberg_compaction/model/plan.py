@@ -1,15 +1,17 @@
 """A plan as a value: which files become which, and why; pinned to a snapshot. `plan` prints it, `run` performs it, and
-it goes to JSON and back unchanged. Files are Arrow columns in group order, so a group is a slice of them."""
+it goes to JSON and back unchanged. Groups and files are Arrow columns, and a group is a slice of the files."""
 
 from __future__ import annotations
 
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BeforeValidator, PlainSerializer, model_validator
+from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, model_validator
 
+from iceberg_compaction.model.group import PLAN_GROUPS, FileGroup, Groups, Reason
 from iceberg_compaction.model.policy import Policy, Sizes
 from iceberg_compaction.model.table import Pin
 from iceberg_compaction.model.value import Value
@@ -17,7 +19,9 @@ from iceberg_compaction.model.value import Value
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-FORMAT = 1
+__all__ = ["FORMAT", "PLAN_FILES", "PLAN_GROUPS", "FileGroup", "Groups", "LeftOut", "LeftOutReason", "Plan", "Reason"]
+
+FORMAT = 2
 
 # The input files of all groups, in group order and within a group in reading order.
 PLAN_FILES = pa.schema(
@@ -33,18 +37,16 @@ def _to_table(value: Any) -> pa.Table:
     return value if isinstance(value, pa.Table) else pa.table(value, schema=PLAN_FILES)
 
 
+def _to_groups(value: Any, info: ValidationInfo) -> Any:
+    if isinstance(value, Groups) or "sizes" not in info.data:  # wrong sizes have been reported already
+        return value
+    return Groups.of(value, info.data["sizes"])
+
+
 PlanFiles = Annotated[
     pa.Table, BeforeValidator(_to_table), PlainSerializer(lambda table: table.to_pydict(), when_used="json")
 ]
-
-
-class Reason(str, Enum):
-    """Why a group is rewritten. Closed set."""
-
-    SMALL_FILES = "small-files"  # enough files below the minimum size
-    LARGE_FILES = "large-files"  # a file above the maximum size is split
-    NOT_OPTIMAL = "not-optimal"  # `full`: the partition would fit into fewer files
-    REWRITE_ALL = "rewrite-all"  # asked for, whatever the sizes
+PlanGroups = Annotated[Groups, BeforeValidator(_to_groups), PlainSerializer(Groups.dump)]
 
 
 class LeftOutReason(str, Enum):
@@ -54,24 +56,9 @@ class LeftOutReason(str, Enum):
     TOO_FEW_FILES = "too-few-files"  # fewer than min-input-files, and not more than one target's worth
     NO_GAIN = "no-gain"  # as many files would come out as go in
     NOT_SELECTED = "not-selected"  # `where` rules them out
-    OVER_BUDGET = "over-budget"  # max-files-to-rewrite was reached
+    OVER_BUDGET = "over-budget"  # max-files-to-rewrite or max-bytes-to-rewrite was reached
     NO_DATA = "no-data"  # the table has no files at all
     UNSUPPORTED = "unsupported"  # the table must not be rewritten
-
-
-class FileGroup(Value):
-    """Files of one partition and spec that are rewritten together."""
-
-    id: int
-    spec_id: int
-    partition: str  # canonical JSON of the partition tuple, see model.table.FILES
-    first: int  # the group's files are rows first … first+files of Plan.files
-    files: int
-    bytes: int
-    records: int
-    outputs: int  # expected output files
-    reason: Reason
-    sentence: str
 
 
 class LeftOut(Value):
@@ -93,39 +80,49 @@ class Plan(Value):
     pin: Pin | None
     policy: Policy
     sizes: Sizes
-    groups: tuple[FileGroup, ...]
+    groups: PlanGroups
     left_out: tuple[LeftOut, ...]
     files: PlanFiles
 
     @model_validator(mode="after")
     def _groups_tile_files(self) -> Self:
         """Groups are slices of `files`, one after the other; a plan that was edited or damaged is refused."""
-        first = 0
-        for group in self.groups:
-            if group.first != first:
-                raise ValueError(f"group {group.id} begins at file {group.first}, but {first} files come before it")
-            first += group.files
+        columns = self.groups.columns
+        files = columns["files"].to_numpy()
+        wrong = np.flatnonzero(columns["first"].to_numpy() != np.cumsum(files) - files)
+        if len(wrong):
+            raise ValueError(f"group {self.groups[wrong[0]].id} does not begin where the files before it end")
+        told = (self.input_files, self.input_bytes, self.input_records)
         sums = (self.files.num_rows, *(pc.sum(self.files[name]).as_py() or 0 for name in PLAN_FILES.names[1:]))
-        told = (first, self.input_bytes, sum(group.records for group in self.groups))
         if told != sums:
             raise ValueError(f"the groups hold {told} files, bytes and records, but the plan lists {sums}")
         return self
 
     @property
     def empty(self) -> bool:
-        return not self.groups
+        return not len(self.groups)
 
     @property
     def input_files(self) -> int:
-        return sum(group.files for group in self.groups)
+        return self.groups.total("files")
 
     @property
     def input_bytes(self) -> int:
-        return sum(group.bytes for group in self.groups)
+        return self.groups.total("bytes")
+
+    @property
+    def input_records(self) -> int:
+        return self.groups.total("records")
 
     @property
     def output_files(self) -> int:
-        return sum(group.outputs for group in self.groups)
+        return self.groups.total("outputs")
+
+    @property
+    def partitions(self) -> tuple[tuple[int, str], ...]:
+        """Spec id and canonical JSON of every partition that the plan touches, each once."""
+        columns = (self.groups.columns[name].to_pylist() for name in ("spec_id", "partition"))
+        return tuple(dict.fromkeys(zip(*columns, strict=True)))
 
     @property
     def sentence(self) -> str:

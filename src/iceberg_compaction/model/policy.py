@@ -72,6 +72,9 @@ class Policy(Value):
     max_files_to_rewrite: Annotated[
         int | None, Field(ge=1, description="stop adding groups after this many input files")
     ] = None
+    max_bytes_to_rewrite: Annotated[
+        ByteSize | None, Field(gt=0, description="stop adding groups after this many input bytes")
+    ] = None
     rewrite_all: Annotated[bool, Field(description="rewrite every file, whatever its size; has no fixed point")] = False
     rewrite_job_order: JobOrder = JobOrder.NONE
     where: Annotated[str | None, Field(description="only files that may hold rows matching this filter")] = None

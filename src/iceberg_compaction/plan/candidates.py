@@ -1,16 +1,17 @@
-"""The data files that planning looks at, as columns in reading order. An inventory comes in; out come the files that
-`where` selects, numbered by partition, so that every later step is arithmetic on arrays."""
+"""The data files that planning looks at, as columns. An inventory comes in; out come the files that `where` selects,
+in manifest order and numbered by partition, so that every later step is arithmetic on arrays."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction.model import table as table_model
+from iceberg_compaction.plan import ordering
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,57 +19,84 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policy import Sizes
     from iceberg_compaction.model.table import Inventory
 
+# Numbers for all pairs of spec and partition text may outnumber the files by this factor before they are made dense.
+_SPARSE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partitions:
+    """What partition numbers stand for; the arrays have one item per number. Not every number need have files."""
+
+    spec_ids: NDArray[np.int64]
+    codes: NDArray[np.int64]  # positions in `texts`
+    texts: pa.StringArray  # canonical partition texts, each once
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def texts_of(self, keys: NDArray[np.int64]) -> pa.StringArray:
+        return self.texts.take(pa.array(self.codes[keys]))
+
+    def sort(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Positions that sort partition numbers by spec id, then by text; equal ones stay in their order."""
+        codes, back = np.unique(self.codes[keys], return_inverse=True)
+        order = pc.array_sort_indices(self.texts.take(pa.array(codes))).to_numpy()
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        return np.lexsort((rank[back], self.spec_ids[keys]))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFiles:
-    """Data files by spec, partition, sequence number and manifest order. The four arrays run in parallel."""
+    """Data files; the arrays run in parallel."""
 
     rows: NDArray[np.int64]  # row numbers of Inventory.files
     bytes: NDArray[np.int64]
-    records: NDArray[np.int64]
-    keys: NDArray[np.int64]  # one number per (spec, partition), ascending; see `partition_of`
-    texts: pa.StringArray  # the distinct partition texts, sorted
-
-    def partition_of(self, key: int) -> tuple[int, str]:
-        """Spec id and canonical partition text of a key."""
-        spec_id, text = divmod(key, len(self.texts))
-        return spec_id, self.texts[text].as_py()
+    keys: NDArray[np.int64]  # partition numbers
+    partitions: Partitions
 
     def outside(self, sizes: Sizes) -> NDArray[np.bool_]:
         """Which files are smaller than the minimum or larger than the maximum size."""
         return (self.bytes < sizes.min) | (self.bytes > sizes.max)
 
-    def take(self, chosen: NDArray[Any]) -> DataFiles:
-        """The files of a mask, or of positions in their order."""
+    def take(self, chosen: NDArray[np.bool_]) -> DataFiles:
+        """The files of a mask."""
+        if chosen.all():
+            return self
         return DataFiles(
-            rows=self.rows[chosen],
-            bytes=self.bytes[chosen],
-            records=self.records[chosen],
-            keys=self.keys[chosen],
-            texts=self.texts,
+            rows=self.rows[chosen], bytes=self.bytes[chosen], keys=self.keys[chosen], partitions=self.partitions
         )
 
-    def in_reading_order(self, inventory: Inventory) -> DataFiles:
-        """Neighbours side by side: files of one partition by sequence number, then as the manifests list them."""
-        sequence = _numbers(inventory.files, "sequence_number")[self.rows]
-        return self.take(np.lexsort((sequence, self.keys)))
+
+class ReadingOrder:
+    """Neighbours side by side: the files of a partition by lower bound of the clustering column, then by sequence
+    number, then as the manifests list them. A rewrite keeps this order, so its outputs overlap as little as can be."""
+
+    def __init__(self, inventory: Inventory, files: DataFiles) -> None:
+        self._inventory = inventory
+        self._files = files
+
+    def sort(self, positions: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:
+        """`positions` of the files, sorted by their group numbers and each group in reading order."""
+        rows, columns = self._files.rows[positions], self._inventory.files
+        by = (
+            ordering.from_zero(groups),
+            ordering.nulls_last(columns["cluster_lower"], rows),
+            ordering.from_zero(_numbers(columns, "sequence_number")[rows]),
+        )
+        return positions[ordering.positions_by(by)]
 
 
 def data_files(inventory: Inventory) -> tuple[DataFiles, NDArray[np.int64]]:
     """The selected data files in manifest order, and the sizes of those that `where` rules out."""
     files = inventory.files
-    is_data = _numbers(files, "content") == table_model.DATA
-    selected = is_data
+    is_data = selected = _numbers(files, "content") == table_model.DATA
     if inventory.selected is not None:
         selected = is_data & pc.fill_null(inventory.selected, False).to_numpy(zero_copy_only=False)
     size = _numbers(files, "file_size_in_bytes")
-    rows = np.flatnonzero(selected)
-    codes, texts = _partitions(files)
-    keys = _numbers(files, "spec_id").astype(np.int64) * len(texts) + codes
-    chosen = DataFiles(
-        rows=rows, bytes=size[rows], records=_numbers(files, "record_count")[rows], keys=keys[rows], texts=texts
-    )
-    return chosen, size[is_data & ~selected]
+    keys, partitions = _partitions(files)
+    everything = DataFiles(rows=np.arange(len(size)), bytes=size, keys=keys, partitions=partitions)
+    return everything.take(selected), size[is_data & ~selected]
 
 
 def _numbers(files: pa.Table, name: str) -> NDArray[np.int64]:
@@ -76,15 +104,40 @@ def _numbers(files: pa.Table, name: str) -> NDArray[np.int64]:
     return numbers
 
 
-def _partitions(files: pa.Table) -> tuple[NDArray[np.int64], pa.StringArray]:
-    """Partition texts as numbers that sort as the texts do, and the sorted texts."""
-    if not files.num_rows:
+def _partitions(files: pa.Table) -> tuple[NDArray[np.int64], Partitions]:
+    """A number for the spec and partition of every file, and what the numbers mean."""
+    codes, texts = _codes(files["partition"])
+    if not len(codes):
+        return codes, Partitions(spec_ids=codes, codes=codes, texts=texts)
+    specs = _numbers(files, "spec_id")
+    least, most = int(specs.min()), int(specs.max())
+    numbers = codes if least == most else (specs - least).astype(np.int64) * len(texts) + codes
+    count = (most - least + 1) * len(texts)
+    if count <= _SPARSE * len(numbers):
+        pairs = np.arange(count)
+    else:
+        pairs, numbers = np.unique(numbers, return_inverse=True)
+    spec, code = np.divmod(pairs, len(texts))
+    return numbers, Partitions(spec_ids=least + spec, codes=code, texts=texts)
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.StringArray]:
+    """Partition texts as numbers, and the distinct texts. A dictionary that chunks share is looked at once."""
+    dictionaries: dict[tuple[int, ...], pa.Array] = {}
+    indices, used = [], []
+    for chunk in column.chunks:
+        dictionary = chunk.dictionary
+        same = (len(dictionary), dictionary.offset, *(b.address if b else 0 for b in dictionary.buffers()))
+        dictionaries.setdefault(same, dictionary)
+        indices.append(chunk.indices.to_numpy())
+        used.append(same)
+    if not indices:
         return np.zeros(0, np.int64), pa.array([], pa.string())
-    column = files["partition"].unify_dictionaries().combine_chunks()
-    # A dictionary may hold the same text twice; equal partitions must get equal numbers.
-    distinct = column.dictionary.dictionary_encode()
-    order = pc.array_sort_indices(distinct.dictionary).to_numpy().astype(np.int64)
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    codes = rank[distinct.indices.to_numpy()][column.indices.to_numpy()]
-    return codes, distinct.dictionary.take(pa.array(order))
+    # A dictionary may hold a text twice, and another chunk's may hold it too: equal partitions must get equal numbers.
+    distinct = pa.concat_arrays(list(dictionaries.values())).dictionary_encode()
+    if len(dictionaries) == 1 and len(distinct.dictionary) == len(distinct):
+        return np.concatenate(indices).astype(np.int64), distinct.dictionary
+    ends = np.cumsum([len(dictionary) for dictionary in dictionaries.values()])[:-1]
+    number_of = dict(zip(dictionaries, np.split(distinct.indices.to_numpy(), ends), strict=True))
+    numbered = [number_of[same][index] for same, index in zip(used, indices, strict=True)]
+    return np.concatenate(numbered).astype(np.int64), distinct.dictionary

@@ -30,11 +30,10 @@ def judge(bins: Bins, policy: Policy, sizes: Sizes) -> verdict.Verdict:
     # Where a partition has several bins, rewriting one changes which files fill the others. So there the verdict must
     # not depend on the company that wrongly sized files happen to be in: they count alone, as the writer would join
     # them, and the partition as a whole is always enough.
-    only = np.append(True, bins.keys[1:] != bins.keys[:-1]) & np.append(bins.keys[1:] != bins.keys[:-1], True)
     joined = (packing.file_counts(bins.below_bytes, sizes) < bins.below) | (bins.above > 0)
     masks = verdict.Masks(
         well_sized=(bins.above == 0) & (bins.below <= 1),
-        enough=verdict.enough(bins, policy, sizes) | ~only[: len(bins)],
-        gains=np.where(only[: len(bins)], verdict.gains(bins), joined),
+        enough=verdict.enough(bins, policy, sizes) | ~bins.alone,
+        gains=np.where(bins.alone, verdict.gains(bins), joined),
     )
     return verdict.judge(masks, bins, merged=Reason.NOT_OPTIMAL)

@@ -1,5 +1,6 @@
 """Packs files into groups as Iceberg does: in order, into one open bin at a time, within a capacity of bytes and files,
-never across partitions or specs. Files in reading order come in, bins as ranges of positions go out."""
+never across partitions or specs. Files come in, a bin number for each and the figures of the bins go out. A partition
+that fits into one bin is never sorted for this: its figures are sums."""
 
 from __future__ import annotations
 
@@ -9,66 +10,72 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iceberg_compaction.model import sizing
+from iceberg_compaction.model.policy import Strategy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iceberg_compaction.model.policy import Policy, Sizes
-    from iceberg_compaction.plan.candidates import DataFiles
+    from iceberg_compaction.plan.candidates import DataFiles, ReadingOrder
+
+_EXACT = 2**53  # integers up to here are exact as floats, which is what numpy sums by number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bins:
-    """Bins as slices of `files`, with the figures that decide about them. All arrays but `files` have one item each."""
+    """The figures that decide about bins, one item each. A bin may be empty."""
 
-    files: DataFiles  # bin after bin, each in reading order
-    first: NDArray[np.int64]
+    keys: NDArray[np.int64]  # partition numbers
     count: NDArray[np.int64]
     bytes: NDArray[np.int64]
-    records: NDArray[np.int64]
     below: NDArray[np.int64]  # files smaller than the minimum
-    below_bytes: NDArray[np.int64]
+    below_bytes: NDArray[np.int64]  # of these; only for bins that are not alone
     above: NDArray[np.int64]  # files larger than the maximum
     outputs: NDArray[np.int64]  # expected output files
-    keys: NDArray[np.int64]
+    alone: NDArray[np.bool_]  # the partition has no other bin
 
     def __len__(self) -> int:
-        return len(self.first)
+        return len(self.keys)
 
 
-def pack(files: DataFiles, policy: Policy, sizes: Sizes) -> Bins:
-    """Bins of `files`, which are in reading order."""
-    begins = _begins(files.keys)
-    counts = np.diff(np.append(begins, len(files.keys)))
-    totals = _sums(files.bytes, begins)
+def pack(files: DataFiles, order: ReadingOrder, policy: Policy, sizes: Sizes) -> tuple[NDArray[np.int64], Bins]:
+    """The bin number of every file, ascending within a partition, and the bins."""
+    keys = np.arange(len(files.partitions))
     most = policy.max_file_group_input_files or len(files.keys)
-    too_much = (totals > policy.max_file_group_size_bytes) | (counts > most)
+    bins = measure(files, files.keys, keys, sizes)
+    too_much = (bins.bytes > policy.max_file_group_size_bytes) | (bins.count > most)
     if not too_much.any():
-        return measure(files, begins, sizes)
-    order = np.arange(len(files.keys))
-    cuts = []
-    for begin, count in zip(begins[too_much].tolist(), counts[too_much].tolist(), strict=True):
-        within, starts = _next_fit(files, slice(begin, begin + count), (policy.max_file_group_size_bytes, most), sizes)
-        order[begin : begin + count] = begin + within
-        cuts.append(begin + starts)
-    return measure(files.take(order), np.unique(np.concatenate([begins, *cuts])), sizes)
+        return files.keys, bins
+    found = np.flatnonzero(too_much[files.keys])
+    positions = order.sort(found, files.keys[found])
+    numbers, new_keys = files.keys.copy(), [keys]
+    capacity = (policy.max_file_group_size_bytes, most)
+    used = len(keys)
+    for one in np.split(positions, np.flatnonzero(np.diff(files.keys[positions])) + 1):
+        within = _bins_of_partition(files.bytes[one], policy, sizes, capacity)
+        numbers[one] = used + within
+        new_keys.append(np.full(within.max() + 1, files.keys[one[0]]))
+        used += len(new_keys[-1])
+    return numbers, measure(files, numbers, np.concatenate(new_keys), sizes)
 
 
-def measure(files: DataFiles, first: NDArray[np.int64], sizes: Sizes) -> Bins:
-    """The figures of the bins that begin at `first` and together hold all `files`."""
-    total = _sums(files.bytes, first)
-    below = (files.bytes < sizes.min).astype(np.int64)
+def measure(files: DataFiles, numbers: NDArray[np.int64], keys: NDArray[np.int64], sizes: Sizes) -> Bins:
+    """The figures of the bins of `files`, whose bins are `numbers`; bin `i` belongs to partition `keys[i]`."""
+    total, count = _sums(numbers, files.bytes, len(keys)), np.bincount(numbers, minlength=len(keys))
+    alone = np.bincount(keys[count > 0], minlength=len(files.partitions))[keys] <= 1
+    below, below_bytes = files.bytes < sizes.min, np.zeros(len(keys), np.int64)
+    if not alone.all():
+        beside = below & ~alone[numbers]
+        below_bytes = _sums(numbers[beside], files.bytes[beside], len(keys))
     return Bins(
-        files=files,
-        first=first,
-        count=np.diff(np.append(first, len(files.keys))),
+        keys=keys,
+        count=count,
         bytes=total,
-        records=_sums(files.records, first),
-        below=_sums(below, first),
-        below_bytes=_sums(files.bytes * below, first),
-        above=_sums((files.bytes > sizes.max).astype(np.int64), first),
+        below=_counts(numbers, below, count),
+        below_bytes=below_bytes,
+        above=_counts(numbers, files.bytes > sizes.max, count),
         outputs=output_counts(total, sizes),
-        keys=files.keys[first],
+        alone=alone,
     )
 
 
@@ -90,34 +97,54 @@ def file_counts(total: NDArray[np.int64], sizes: Sizes) -> NDArray[np.int64]:
     return aimed
 
 
-def _next_fit(
-    files: DataFiles, partition: slice, capacity: tuple[int, int], sizes: Sizes
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The order of one partition's files, bin after bin, and where each bin starts in it.
+def _bins_of_partition(
+    size: NDArray[np.int64], policy: Policy, sizes: Sizes, capacity: tuple[int, int]
+) -> NDArray[np.int64]:
+    """The bins, from 0, of one partition's files, whose sizes are given in reading order.
 
-    Files of a wrong size are packed before the well-sized ones. So they share as few bins as possible, `full` leaves
-    the other bins alone, and what a rewrite puts elsewhere in the order does not make new pairs of them (fixed point).
+    `full` packs files of a wrong size before the well-sized ones. So they share as few bins as possible, the other bins
+    are left alone, and what a rewrite puts elsewhere in the order does not make new pairs of them (fixed point). Their
+    last bin is filled up with well-sized files that come after its first file: so all that is rewritten is in reading
+    order from bin to bin, and no output covers more keys than it must.
     """
-    size = files.bytes[partition]
-    well_sized = (size >= sizes.min) & (size <= sizes.max)
-    order = np.argsort(well_sized, kind="stable")
-    reach = np.cumsum(size[order])
+    wrong = (size < sizes.min) | (size > sizes.max)
+    if policy.strategy is not Strategy.FULL or policy.rewrite_all or not wrong.any():
+        return _next_fit(size, capacity)
+    packed = _next_fit(size[wrong], capacity)
+    last = np.flatnonzero(wrong)[np.searchsorted(packed, packed[-1])]
+    before = ~wrong & (np.arange(len(size)) < last)
+    first = np.concatenate([np.flatnonzero(wrong), np.flatnonzero(~wrong & ~before)])
+    bins = np.empty(len(size), np.int64)
+    bins[first] = _next_fit(size[first], capacity)
+    bins[before] = bins[first].max() + 1 + _next_fit(size[before], capacity)
+    return bins
+
+
+def _next_fit(size: NDArray[np.int64], capacity: tuple[int, int]) -> NDArray[np.int64]:
+    """The bins, from 0, of files that are packed in their order."""
+    reach = np.cumsum(size)
     most_bytes, most_files = capacity
     starts, start, used = [], 0, 0
-    while start < len(order):
+    while start < len(size):
         starts.append(start)
         end = int(np.searchsorted(reach, used + most_bytes, side="right"))
         start = min(max(end, start + 1), start + most_files)  # a file larger than the capacity gets its own bin
-        used = int(reach[min(start, len(order)) - 1])
-    first = np.array(starts, np.int64)
-    numbers = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(order))))
-    return order[np.lexsort((order, numbers))], first
+        used = int(reach[min(start, len(size)) - 1])
+    bins: NDArray[np.int64] = np.repeat(np.arange(len(starts)), np.diff([*starts, len(size)]))
+    return bins
 
 
-def _begins(keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.zeros(0, np.int64)
+def _counts(numbers: NDArray[np.int64], mask: NDArray[np.bool_], every: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often each number occurs where the mask holds; `every` is how often it occurs at all."""
+    if np.count_nonzero(mask) * 2 > len(mask):  # the others are fewer and quicker to count
+        return every - np.bincount(numbers[~mask], minlength=len(every))
+    return np.bincount(numbers[mask], minlength=len(every))
 
 
-def _sums(values: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.int64]:
-    sums: NDArray[np.int64] = np.add.reduceat(values, first) if len(first) else np.zeros(0, np.int64)
+def _sums(numbers: NDArray[np.int64], values: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """The sum of the values of each number."""
+    if values.sum(dtype=np.float64) < _EXACT:
+        return np.bincount(numbers, weights=values, minlength=count).astype(np.int64)
+    sums = np.zeros(count, np.int64)
+    np.add.at(sums, numbers, values)
     return sums

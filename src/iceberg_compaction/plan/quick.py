@@ -1,10 +1,11 @@
-"""Whether a plan would have anything to do, without making it. Health asks this of every table."""
+"""Whether a plan would have anything to do, without making it: no file is sorted unless its partition is too large for
+one group. Health asks this of every table."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.plan import build
+from iceberg_compaction.plan import build, decide
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.policy import Policy
@@ -15,4 +16,9 @@ def needs_work(inventory: Inventory, policy: Policy) -> bool:
     """Whether `build` would make a plan that is not empty. Never for a table that must not be rewritten."""
     if inventory.unsupported:
         return False
-    return not build.build(inventory, policy, plan_id="", now_ms=0).empty
+    decided = decide.decide(inventory, policy, decide.resolve_sizes(inventory, policy))
+    kept = decided.verdict.kept
+    if policy.max_files_to_rewrite is None and policy.max_bytes_to_rewrite is None:
+        return bool(kept.any())
+    # A budget smaller than the first group may leave nothing to gain.
+    return bool(kept.any()) and not build.build(inventory, policy, plan_id="", now_ms=0).empty

@@ -1,51 +1,75 @@
-"""Which of the groups worth rewriting are rewritten, and in which order: rewrite-job-order sorts them, then
-max-files-to-rewrite cuts. Bins and a verdict come in; the chosen bins in plan order go out, and what was cut off."""
+"""Which of the bins worth rewriting become groups, and in which order: rewrite-job-order sorts them, then the budgets
+cut. A decision comes in; the groups and their files in plan order go out. Only files of chosen groups are sorted."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from typing_extensions import assert_never
 
+from iceberg_compaction.model import sizing
 from iceberg_compaction.model.policy import JobOrder
-from iceberg_compaction.plan import packing, verdict
+from iceberg_compaction.plan import packing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model.plan import Reason
     from iceberg_compaction.model.policy import Policy, Sizes
+    from iceberg_compaction.plan.decide import Decision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The groups of a plan in the order of work, and the files that the budget cut off."""
+    """The groups of a plan. All arrays but `positions` have one item for each."""
 
-    bins: packing.Bins
-    reasons: list[Reason]
-    over_budget: NDArray[np.int64]  # positions in the files of the packed bins
+    positions: NDArray[np.int64]  # of the candidates: group after group, each in reading order
+    bins: NDArray[np.int64]  # the bin that the group is, or a beginning of
+    first: NDArray[np.int64]
+    count: NDArray[np.int64]
+    bytes: NDArray[np.int64]
+    below: NDArray[np.int64]
+    above: NDArray[np.int64]
+    outputs: NDArray[np.int64]
+    over_budget: tuple[int, int]  # files and bytes that the budgets cut off
 
 
-def select(bins: packing.Bins, decided: verdict.Verdict, policy: Policy, sizes: Sizes) -> Selection:
-    """The rewritten bins, sorted and cut. The group in which the budget ends is shortened, as Iceberg does, so that a
-    budget smaller than the first group still makes progress; it is dropped if nothing would be gained that way."""
-    reason_of: NDArray[np.object_] = np.full(len(bins), None, object)
-    for reason, mask in decided.rewritten.items():
-        reason_of[mask] = reason
-    kept = np.flatnonzero(reason_of.astype(bool))
+def select(decided: Decision, policy: Policy, sizes: Sizes) -> Selection:
+    """The groups, sorted and cut. The group in which a budget ends is shortened, as Iceberg does, so that a budget
+    smaller than the first group still makes progress; it is dropped if nothing would be gained that way."""
+    bins = decided.bins
+    kept = np.flatnonzero(decided.verdict.kept)
+    kept = kept[decided.files.partitions.sort(bins.keys[kept])]
     kept = kept[_order(bins.bytes[kept], bins.count[kept], policy.rewrite_job_order)]
-    counts, all_counts = _within(bins.count[kept], policy.max_files_to_rewrite), bins.count[kept]
-    positions = _ranges(bins.first[kept], counts)
-    chosen = packing.measure(bins.files.take(positions), _starts(counts), sizes)
-    shortened = len(counts) and counts[-1] < all_counts[len(counts) - 1]
-    if shortened and not policy.rewrite_all and not verdict.gains(chosen)[-1]:
-        counts = counts[:-1]
-        positions = _ranges(bins.first[kept], counts)
-        chosen = packing.measure(bins.files.take(positions), _starts(counts), sizes)
-    cut = np.setdiff1d(_ranges(bins.first[kept], all_counts), positions, assume_unique=True)
-    return Selection(bins=chosen, reasons=reason_of[kept[: len(chosen)]].tolist(), over_budget=cut)
+    whole = _whole(bins.bytes[kept], bins.count[kept], policy)
+    reached = kept[: whole + 1]
+    positions = _positions(decided, reached)
+    first = np.cumsum(bins.count[reached]) - bins.count[reached]
+    if len(reached) > whole:
+        start = int(first[-1])
+        length = _shortened(decided.files.bytes, positions, start, policy, sizes)
+        positions = positions[: start + length]
+        reached, first = (reached, first) if length else (reached[:-1], first[:-1])
+    size = decided.files.bytes[positions]
+    count, total = np.diff(np.append(first, len(positions))), sums(size, first)
+    return Selection(
+        positions=positions,
+        bins=reached,
+        first=first,
+        count=count,
+        bytes=total,
+        below=sums(size < sizes.min, first),
+        above=sums(size > sizes.max, first),
+        outputs=packing.output_counts(total, sizes),
+        over_budget=(int(bins.count[kept].sum() - len(positions)), int(bins.bytes[kept].sum() - total.sum())),
+    )
+
+
+def sums(values: NDArray[np.int64] | NDArray[np.bool_], first: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The sums of slices that begin at `first` and together hold all values."""
+    found: NDArray[np.int64] = np.add.reduceat(values, first, dtype=np.int64) if len(first) else np.zeros(0, np.int64)
+    return found
 
 
 def _order(size: NDArray[np.int64], count: NDArray[np.int64], order: JobOrder) -> NDArray[np.int64]:
@@ -66,21 +90,36 @@ def _order(size: NDArray[np.int64], count: NDArray[np.int64], order: JobOrder) -
     return np.argsort(by, kind="stable")
 
 
-def _within(counts: NDArray[np.int64], most: int | None) -> NDArray[np.int64]:
-    """File counts of the groups that a budget of `most` files reaches; the last one may be shortened."""
-    if most is None:
-        return counts
-    left = most - (np.cumsum(counts) - counts)
-    reached: NDArray[np.int64] = np.minimum(counts, left)[left > 0]
-    return reached
+def _whole(size: NDArray[np.int64], count: NDArray[np.int64], policy: Policy) -> int:
+    """How many groups the budgets hold as a whole."""
+    fits = np.ones(len(size), np.bool_)
+    if policy.max_files_to_rewrite is not None:
+        fits &= np.cumsum(count) <= policy.max_files_to_rewrite
+    if policy.max_bytes_to_rewrite is not None:
+        fits &= np.cumsum(size) <= policy.max_bytes_to_rewrite
+    return len(fits) if fits.all() else int(np.argmin(fits))
 
 
-def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    starts: NDArray[np.int64] = np.cumsum(counts) - counts
-    return starts
+def _positions(decided: Decision, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The files of bins, bin after bin in the order given, each in reading order."""
+    rank = np.full(len(decided.bins), -1)
+    rank[chosen] = np.arange(len(chosen))
+    ranks = rank[decided.numbers]
+    found = np.flatnonzero(ranks >= 0)
+    return decided.order.sort(found, ranks[found])
 
 
-def _ranges(first: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The numbers first, first+1, ... of every range, one range after the other."""
-    ranges: NDArray[Any] = np.repeat(first[: len(counts)] - _starts(counts), counts) + np.arange(counts.sum())
-    return ranges
+def _shortened(
+    sizes_of_files: NDArray[np.int64], positions: NDArray[np.int64], start: int, policy: Policy, sizes: Sizes
+) -> int:
+    """How many files the budgets leave of the last group, which begins at `start`; 0 if so many would gain nothing."""
+    size = sizes_of_files[positions[start:]]
+    length = len(size)
+    if policy.max_files_to_rewrite is not None:
+        length = min(length, policy.max_files_to_rewrite - start)
+    if policy.max_bytes_to_rewrite is not None:
+        left = policy.max_bytes_to_rewrite - int(sizes_of_files[positions[:start]].sum())
+        length = min(length, int(np.searchsorted(np.cumsum(size), left, side="right")))
+    size = size[:length]
+    gains = sizing.output_count(int(size.sum()), sizes) < length or bool((size > sizes.max).any())
+    return length if gains or policy.rewrite_all else 0

@@ -19,10 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Which bins are rewritten and why, and why the others are not. Every bin is in exactly one mask."""
+    """Which bins are rewritten and why, and why the others are not. Every bin with files is in exactly one mask."""
 
     rewritten: dict[Reason, NDArray[np.bool_]]
     left_out: dict[LeftOutReason, NDArray[np.bool_]]
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        """The bins that are rewritten, for whatever reason."""
+        kept: NDArray[np.bool_] = np.logical_or.reduce(list(self.rewritten.values()))
+        return kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +55,7 @@ def gains(bins: Bins) -> NDArray[np.bool_]:
 
 def judge(masks: Masks, bins: Bins, *, merged: Reason) -> Verdict:
     """The verdict of a strategy that calls the merging of files `merged`."""
-    open_bins = ~masks.well_sized
+    open_bins = ~masks.well_sized & (bins.count > 0)
     kept = open_bins & masks.enough & masks.gains
     splits = kept & (bins.above > 0) & (bins.below < 2)
     return Verdict(
@@ -64,4 +70,4 @@ def judge(masks: Masks, bins: Bins, *, merged: Reason) -> Verdict:
 
 def everything(bins: Bins) -> Verdict:
     """`rewrite-all`: no filter of any kind, as in Iceberg."""
-    return Verdict(rewritten={Reason.REWRITE_ALL: np.ones(len(bins), np.bool_)}, left_out={})
+    return Verdict(rewritten={Reason.REWRITE_ALL: bins.count > 0}, left_out={})

@@ -62,7 +62,7 @@ def prove(plan: Plan, tasks: Sequence[RewriteTask], results: Sequence[TaskResult
             raise errors.ProofError(f"Task {result.task_id} on {plan.table}: {result.proof.sentence}")
     proof = reduce(add, (result.proof for result in results))
     staged = sum(file.record_count for result in results for file in result.staged)
-    planned = sum(group.records for group in plan.groups)
+    planned = plan.input_records
     if not proof.source.rows == planned == staged:
         raise errors.ProofError(
             f"The plan for {plan.table} names {planned} rows, {proof.source.rows} were read and {staged} staged."
@@ -75,7 +75,7 @@ def _commit(table: Table, plan: Plan, staged: Sequence[StagedFile], proof: Proof
     request = replace.ReplaceRequest(
         pin=plan.pin,
         removed=plan.files,
-        partitions=tuple(dict.fromkeys((group.spec_id, group.partition) for group in plan.groups)),
+        partitions=plan.partitions,
         added=tuple(staged),
         snapshot_properties=snapshot_properties(plan, proof, run),
     )

@@ -1,0 +1,133 @@
+"""The groups of a plan: columns inside, a sequence of `FileGroup` outside. A large plan has a hundred thousand of them,
+so objects and sentences are made when somebody looks, and whoever needs figures of all groups takes the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, overload
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import TypeAdapter
+from typing_extensions import assert_never
+
+from iceberg_compaction.model import partition, size
+from iceberg_compaction.model.value import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from iceberg_compaction.model.policy import Sizes
+
+
+class Reason(str, Enum):
+    """Why a group is rewritten. Closed set."""
+
+    SMALL_FILES = "small-files"  # enough files below the minimum size
+    LARGE_FILES = "large-files"  # a file above the maximum size is split
+    NOT_OPTIMAL = "not-optimal"  # `full`: the partition would fit into fewer files
+    REWRITE_ALL = "rewrite-all"  # asked for, whatever the sizes
+
+
+class FileGroup(Value):
+    """Files of one partition and spec that are rewritten together."""
+
+    id: int
+    spec_id: int
+    partition: str  # canonical JSON of the partition tuple, see model.table.FILES
+    first: int  # the group's files are rows first … first+files of Plan.files
+    files: int
+    bytes: int
+    records: int
+    small_files: int  # below the minimum size
+    large_files: int  # above the maximum size
+    outputs: int  # expected output files
+    reason: Reason
+    sentence: str  # the above in words
+
+
+# One row per group: the fields of FileGroup but for the sentence, which follows from the others.
+PLAN_GROUPS = pa.schema(
+    [
+        pa.field(name, pa.string() if name in ("partition", "reason") else pa.int64(), nullable=False)
+        for name in FileGroup.model_fields
+        if name != "sentence"
+    ]
+)
+
+
+class Groups(Sequence[FileGroup]):
+    """The groups of one plan, in the order of work."""
+
+    def __init__(self, columns: pa.Table, sizes: Sizes) -> None:
+        self.columns = columns  # PLAN_GROUPS
+        self._low, self._high = size.format_size(sizes.min), size.format_size(sizes.max)
+
+    @classmethod
+    def of(cls, groups: Iterable[Any], sizes: Sizes) -> Groups:
+        """From FileGroups or what they are made of; sentences are made anew."""
+        checked = TypeAdapter(list[FileGroup]).validate_python(list(groups))
+        columns = {name: [getattr(group, name) for group in checked] for name in PLAN_GROUPS.names}
+        return cls(pa.table(columns, schema=PLAN_GROUPS), sizes)
+
+    def total(self, name: str) -> int:
+        """The sum of a column."""
+        return int(pc.sum(self.columns[name]).as_py() or 0)
+
+    def dump(self) -> list[dict[str, Any]]:
+        """As plain values, with sentences."""
+        return [row | {"sentence": self._sentence(row)} for row in self.columns.to_pylist()]
+
+    def __len__(self) -> int:
+        return int(self.columns.num_rows)
+
+    @overload
+    def __getitem__(self, index: int) -> FileGroup: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[FileGroup, ...]: ...
+    def __getitem__(self, index: int | slice) -> FileGroup | tuple[FileGroup, ...]:
+        numbers = range(len(self))[index]
+        if isinstance(numbers, int):
+            return next(self._made(self.columns.slice(numbers, 1)))
+        return tuple(self._made(self.columns.take(pa.array(numbers, pa.int64()))))
+
+    def __iter__(self) -> Iterator[FileGroup]:
+        return self._made(self.columns)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Groups) and bool(self.columns.equals(other.columns))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} groups>"
+
+    def _made(self, columns: pa.Table) -> Iterator[FileGroup]:
+        for row in columns.to_pylist():
+            yield FileGroup(**row, sentence=self._sentence(row))
+
+    def _sentence(self, row: dict[str, Any]) -> str:
+        """What becomes of which files, with figures; no full stop, because sentences are also joined."""
+        count = row["files"]
+        mean = size.format_size(row["bytes"] / max(1, count))
+        what = f"1 file of {mean}" if count == 1 else f"{count} files of {mean} on average"
+        return f"{partition.text(row['partition'])}: {what}{self._rest(row)}".removeprefix(": ")
+
+    def _rest(self, row: dict[str, Any]) -> str:
+        count, below, above, outputs = row["files"], row["small_files"], row["large_files"], row["outputs"]
+        become = "becomes" if count == 1 else "become"
+        reason = Reason(row["reason"])
+        match reason:
+            case Reason.REWRITE_ALL:
+                return f", rewritten as asked, {become} {outputs}"
+            case Reason.LARGE_FILES:
+                which = "above" if above == count else f"{above} of them above"
+                return f", {which} {self._high}, {become} {outputs}"
+            case Reason.SMALL_FILES | Reason.NOT_OPTIMAL:
+                if below == count:
+                    return f", all below {self._low}, fit into {outputs}"
+                large = f" and {above} above {self._high}" if above else ""
+                return f", {below} of them below {self._low}{large}, {become} {outputs}"
+            case _:
+                assert_never(reason)

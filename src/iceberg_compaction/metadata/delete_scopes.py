@@ -75,6 +75,8 @@ def divide(files: pa.Table, unpartitioned_specs: frozenset[int]) -> Scopes:
     """The scopes of a table. `files` are the live files of one snapshot, each data file once."""
     content = files["content"].to_numpy()
     data, deletes = np.flatnonzero(content == table_model.DATA), np.flatnonzero(content != table_model.DATA)
+    if not len(deletes):
+        return _without_deletes(data)
     sequence, ranks = np.unique(files["sequence_number"].to_numpy(), return_inverse=True)
     partitions = _partition_numbers(files)
     paths, references = _references(files, deletes)
@@ -88,7 +90,7 @@ def divide(files: pa.Table, unpartitioned_specs: frozenset[int]) -> Scopes:
     def scope(chosen: NDArray[np.bool_], known_by: tuple[Ints, Ints], **traits: bool) -> Scope:
         size, own, places = _places(known_by[0][chosen], known_by[1])
         rows = deletes[chosen]
-        shelf = delete_shelf.stack(rows, own, ranks[rows], size=size, steps=max(1, len(sequence)))
+        shelf = delete_shelf.stack(rows, own, ranks[rows], size=size, steps=len(sequence))
         return Scope(deletes=shelf, places=places, **traits)
 
     by_partition = partitions[deletes], partitions[data]
@@ -110,13 +112,31 @@ def divide(files: pa.Table, unpartitioned_specs: frozenset[int]) -> Scopes:
     return found
 
 
+def _without_deletes(data: Ints) -> Scopes:
+    """Most tables: nothing to sort."""
+    none = np.empty(0, np.int64)
+    nowhere = np.full(len(data), -1, np.int64)
+    shelf = delete_shelf.stack(none, none, none, size=0, steps=1)
+    scope = Scope(deletes=shelf, places=nowhere, same_commit=True)
+    return Scopes(
+        data_rows=data,
+        data_ranks=np.zeros(len(data), np.int64),
+        delete_rows=none,
+        partition_equality=scope,
+        global_equality=scope,
+        partition_position=scope,
+        file_position=scope,
+        vectors=scope,
+    )
+
+
 def _partition_numbers(files: pa.Table) -> Ints:
     """A number for each pair of spec and partition tuple: equal pairs are equal numbers."""
     column = files["partition"].unify_dictionaries().combine_chunks()
     distinct = column.dictionary.dictionary_encode()  # whatever made it, no text counts twice
     codes: Ints = distinct.indices.to_numpy().astype(np.int64)[column.indices.to_numpy()]
     specs: Ints = files["spec_id"].to_numpy().astype(np.int64)
-    return specs * max(1, len(distinct.dictionary)) + codes
+    return specs * len(distinct.dictionary) + codes
 
 
 def _references(files: pa.Table, deletes: Ints) -> tuple[Ints, Ints]:

@@ -143,8 +143,6 @@ def _references(files: pa.Table, deletes: Ints) -> tuple[Ints, Ints]:
     """Numbers of the paths that delete files refer to: each file's own path, and each delete's reference; or -1."""
     referenced = files["referenced_data_file"].take(deletes).combine_chunks().dictionary_encode()
     numbers = referenced.indices.cast(pa.int64()).fill_null(-1).to_numpy()
-    # Equality deletes refer to no file, whatever their entry says.
-    numbers = np.where(files["content"].take(deletes).to_numpy() == table_model.POSITION_DELETES, numbers, -1)
     if not len(referenced.dictionary):
         return np.full(files.num_rows, -1, np.int64), numbers
     paths = pc.index_in(files["file_path"], value_set=referenced.dictionary)

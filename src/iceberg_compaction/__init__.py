@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from iceberg_compaction.errors import CompactionError
     from iceberg_compaction.interfaces.library import Compactor
+    from iceberg_compaction.model.health import TableHealth
     from iceberg_compaction.model.outcome import Event, Kind, Outcome, Stage
     from iceberg_compaction.model.plan import FileGroup, LeftOut, Plan
     from iceberg_compaction.model.policy import Policy, ProofLevel, Strategy
     from iceberg_compaction.model.proof import Proof
-    from iceberg_compaction.model.table import TableHealth
     from iceberg_compaction.settings import CatalogSettings
     from iceberg_compaction.version import __version__
 
@@ -37,7 +37,7 @@ _HOMES = {
     "ProofLevel": "model.policy",
     "Stage": "model.outcome",
     "Strategy": "model.policy",
-    "TableHealth": "model.table",
+    "TableHealth": "model.health",
     "__version__": "version",
 }
 

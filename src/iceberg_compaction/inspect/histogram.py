@@ -1,32 +1,58 @@
-"""File sizes against the target, as bars. Sizes come in, buckets that add up to all files go out."""
+"""File sizes against the target, as bars. The sizes in force come in, the bars' edges go out; then files and bytes of
+each bar come in, and buckets that add up to all files go out."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from iceberg_compaction.model.table import SizeBucket
+import numpy as np
+
+from iceberg_compaction.model.health import SizeBucket
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iceberg_compaction.model.policy import Sizes
 
+    Ints = NDArray[np.int64]
+
 _SHARES = (0.01, 0.10, 0.25)  # of the target; bars below the minimum size
 
 
-def histogram(size: NDArray[Any], sizes: Sizes) -> tuple[SizeBucket, ...]:
-    """Bars from tiny to too large; the one from min to max is called `near target`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edges:
+    """Where the bars begin, from tiny to too large."""
+
+    sizes: Sizes
+    lows: tuple[int, ...]
+
+    @property
+    def near(self) -> int:
+        """The bar from min to max; all before it are small, the one after it is large."""
+        return self.lows.index(self.sizes.min)
+
+    def bar_of(self, size: Ints) -> NDArray[np.int8]:
+        """The number of each file's bar. Comparing a few times is faster than searching."""
+        bar = np.zeros(len(size), np.int8)
+        for low in self.lows[1:]:
+            bar += (size >= low).view(np.int8)
+        return bar
+
+
+def edges(sizes: Sizes) -> Edges:
+    """The bars for a target."""
     ends = [end for end in (int(sizes.target * share) for share in _SHARES) if 0 < end < sizes.min]
-    edges = sorted({0, *ends, sizes.min, sizes.max + 1})  # a minimum of 0 is allowed, and then there is no bar below
-    bars = []
-    for low, high in zip(edges, [*edges[1:], None], strict=True):
-        inside = size >= low if high is None else (size >= low) & (size < high)
-        bars.append(
-            SizeBucket(
-                label=_label(low, high, sizes), upto=high, files=int(inside.sum()), bytes=int(size[inside].sum())
-            )
-        )
-    return tuple(bars)
+    # A minimum of 0 is allowed, and then there is no bar below.
+    return Edges(sizes=sizes, lows=tuple(sorted({0, *ends, sizes.min, sizes.max + 1})))
+
+
+def histogram(bars: Edges, files: Ints, size: Ints) -> tuple[SizeBucket, ...]:
+    """Bars with what is in each; the one from min to max is called `near target`."""
+    return tuple(
+        SizeBucket(label=_label(low, high, bars.sizes), upto=high, files=int(count), bytes=int(total))
+        for low, high, count, total in zip(bars.lows, [*bars.lows[1:], None], files, size, strict=True)
+    )
 
 
 def _label(low: int, high: int | None, sizes: Sizes) -> str:

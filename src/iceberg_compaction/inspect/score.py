@@ -1,14 +1,17 @@
 """A table's health as one number from 0 to 100, by a formula that a person can check by hand; docs/health.md states it.
-Counts come in, the score goes out."""
+Counts come in, the parts and their sum go out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-FILES, DELETES, MANIFESTS = 60, 25, 15  # points of each part; together 100
+from iceberg_compaction.model.health import ScorePart
+
+SIZES, DELETES, MANIFESTS, SNAPSHOTS, SPEC = 50, 25, 10, 5, 10  # points of each part; together 100
 HEALTHY = 80  # a table that needs no run has at least this, one that needs a run has less
 FILES_PER_MANIFEST = 100
 FEW_MANIFESTS = 10
+MANY_SNAPSHOTS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +24,10 @@ class Figures:
     lone_small_files: int  # partitions with a small file: one each may stay small, as the rest of a division
     large_files: int
     manifests: int
+    snapshots: int = 0
+    records: int = 0
+    deleted_rows: int = 0  # by position deletes and deletion vectors
+    stale_spec_files: int = 0  # data files that are not of the current partition spec
 
     @property
     def wrong_files(self) -> int:
@@ -33,14 +40,41 @@ class Figures:
         return max(FEW_MANIFESTS, (self.data_files + self.delete_files) // FILES_PER_MANIFEST)
 
 
-def score(figures: Figures, *, sick: bool, supported: bool) -> int:
-    """The sum of the parts, kept on the side of `HEALTHY` where the table belongs."""
-    files = max(1, figures.data_files)
-    points = (
-        FILES * (1 - figures.wrong_files / files)
-        + DELETES * (1 - min(1.0, figures.delete_files / files))
-        + MANIFESTS * min(1.0, figures.fair_manifests / max(1, figures.manifests))
+def parts(figures: Figures) -> tuple[ScorePart, ...]:
+    """What each aspect of the table earns, and by which division."""
+    files = figures.data_files
+    by_files = _ratio(figures.delete_files, files)
+    by_rows = _ratio(figures.deleted_rows, figures.records)
+    deleted, of = (figures.delete_files, files) if by_files >= by_rows else (figures.deleted_rows, figures.records)
+    what = "delete files / data files" if by_files >= by_rows else "deleted rows / rows"
+    return (
+        _lost("file sizes", SIZES, figures.wrong_files, files, "files of a wrong size / data files"),
+        _lost("deletes", DELETES, deleted, of, what),
+        _kept("manifests", MANIFESTS, figures.fair_manifests, figures.manifests, "fair manifests / manifests"),
+        _kept("snapshots", SNAPSHOTS, MANY_SNAPSHOTS, figures.snapshots, "snapshots that are plenty / snapshots"),
+        _lost("partition spec", SPEC, figures.stale_spec_files, files, "files of older specs / data files"),
     )
-    if sick:
-        return min(HEALTHY - 1, int(points))
-    return max(HEALTHY, int(points)) if supported else int(points)
+
+
+def score(found: tuple[ScorePart, ...], *, sick: bool, supported: bool) -> tuple[int, str | None]:
+    """The sum of the parts, kept on the side of `HEALTHY` where the table belongs; and why, if that changed it."""
+    points = int(sum(part.points for part in found) + 1e-9)  # 7.1 + 2.9 is 10, whatever doubles say
+    if sick and points >= HEALTHY:
+        return HEALTHY - 1, f"the parts make {points}, but a table that needs a run has at most {HEALTHY - 1}"
+    if not sick and supported and points < HEALTHY:
+        return HEALTHY, f"the parts make {points}, but a table for which a run can do nothing has at least {HEALTHY}"
+    return points, None
+
+
+def _ratio(part: int, whole: int) -> float:
+    return min(1.0, part / whole) if whole else float(part > 0)
+
+
+def _lost(name: str, most: int, wrong: int, whole: int, what: str) -> ScorePart:
+    points = round(most * (1 - _ratio(wrong, whole)), 2)
+    return ScorePart(name=name, points=points, most=most, why=f"{most} x (1 - {wrong:,} / {whole:,}), {what}")
+
+
+def _kept(name: str, most: int, fair: int, found: int, what: str) -> ScorePart:
+    points = round(most * min(1.0, fair / max(1, found)), 2)
+    return ScorePart(name=name, points=points, most=most, why=f"{most} x {fair:,} / {found:,}, at most {most}, {what}")

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from iceberg_compaction.execute.engine import Engine
+    from iceberg_compaction.model.health import TableHealth
     from iceberg_compaction.model.outcome import Event, Outcome
     from iceberg_compaction.model.plan import Plan
-    from iceberg_compaction.model.table import TableHealth
     from iceberg_compaction.workflow.run import Run
 
 

@@ -64,51 +64,8 @@ class Inventory:
     properties: dict[str, str] = field(default_factory=dict)
     selected: pa.BooleanArray | None = None  # rows of `files` that a `where` may match; None: all
     manifests: int = 0
+    manifest_sizes: tuple[int, ...] = ()  # bytes of each
+    clustering_column: str | None = None  # whose bounds `cluster_lower` and `cluster_upper` are
     snapshots: int = 0
     refs: int = 0
     unsupported: tuple[str, ...] = ()  # why the table must not be rewritten; empty: it may
-
-
-class PartitionHealth(Value):
-    """One partition's share of the picture."""
-
-    spec_id: int
-    partition: str
-    files: int
-    bytes: int
-    small_files: int
-    large_files: int
-
-
-class SizeBucket(Value):
-    """One bar of the size histogram: files below `upto` bytes and not in an earlier bar (None: no upper end)."""
-
-    label: str
-    upto: int | None
-    files: int
-    bytes: int
-
-
-class TableHealth(Value):
-    """What a table looks like and whether it is sick, from metadata alone."""
-
-    table: str
-    snapshot_id: int | None
-    data_files: int
-    delete_files: int
-    records: int
-    bytes: int
-    mean_file_bytes: int
-    target_file_bytes: int
-    small_files: int  # below 0.75 x target
-    small_ratio: float
-    large_files: int  # above 1.8 x target
-    partitions: int
-    manifests: int
-    snapshots: int
-    histogram: tuple[SizeBucket, ...]
-    worst_partitions: tuple[PartitionHealth, ...]  # most small files first
-    score: int  # 0 (sick) to 100 (healthy)
-    sick: bool  # a default `small-files` run would find something to do
-    advice: tuple[str, ...]
-    unsupported: tuple[str, ...] = ()

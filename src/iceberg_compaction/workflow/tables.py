@@ -6,12 +6,16 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, TypeAlias
 
+import pyarrow.compute as pc
+
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import tables
-from iceberg_compaction.inspect import health
+from iceberg_compaction.inspect import checkup, deletes, health
+from iceberg_compaction.metadata import delete_index, delete_scopes, history
 from iceberg_compaction.metadata import inventory as inventories
 from iceberg_compaction.model import outcome
-from iceberg_compaction.plan import build
+from iceberg_compaction.model.table import DATA
+from iceberg_compaction.plan import build, decide, quick
 from iceberg_compaction.workflow import apply
 
 if TYPE_CHECKING:
@@ -19,11 +23,13 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
 
     from iceberg_compaction.execute.engine import Engine
+    from iceberg_compaction.model.health import TableHealth
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.policy import Policy
-    from iceberg_compaction.model.table import TableHealth
+    from iceberg_compaction.model.table import Inventory
     from iceberg_compaction.workflow.run import Run
 
 # Called only when there is something to rewrite, so that a healthy table never starts an engine.
@@ -40,11 +46,32 @@ _TABLE_ERRORS: tuple[tuple[type[errors.CompactionError], outcome.Kind], ...] = (
 )
 
 
-def diagnose(catalog: Catalog, name: str, policy: Policy, *, branch: str = "main") -> TableHealth:
-    """How healthy a table is, from metadata alone. Tables that cannot be rewritten yet still have a health."""
-    inventory = inventories.take_inventory(tables.load_table(catalog, name), name=name, branch=branch)
-    make = build.empty_plan if inventory.unsupported else build.build
-    return health.assess(inventory, make(inventory, policy, plan_id="", now_ms=0))
+def diagnose(
+    catalog: Catalog, name: str, policy: Policy, *, branch: str = "main", worst: int = checkup.WORST
+) -> TableHealth:
+    """How healthy a table is, from metadata alone. Tables that cannot be rewritten yet still have a health. `worst`:
+    how many of its partitions to name."""
+    table = tables.load_table(catalog, name)
+    inventory = inventories.take_inventory(table, name=name, branch=branch)
+    asked = checkup.Checkup(
+        policy=policy,
+        sizes=decide.resolve_sizes(inventory, policy),
+        sick=quick.needs_work(inventory, policy),
+        applied=_applied_deletes(table, inventory),
+        history=history.read_history(table, branch=branch),
+        worst=worst,
+    )
+    return health.assess(inventory, asked)
+
+
+def _applied_deletes(table: Table, inventory: Inventory) -> deletes.Applied | None:
+    """What the delete index knows, if there is anything to know."""
+    if not pc.any(pc.not_equal(inventory.files["content"], DATA)).as_py():
+        return None
+    index = delete_index.build(inventory.files, unpartitioned_specs=delete_scopes.unpartitioned(table.specs()))
+    counts = index.counts_per_data_file()
+    met = sum(counts[kind].to_numpy() for kind in ("position", "equality", "dv"))
+    return deletes.Applied(per_data_file=met, dangling=len(index.dangling()))
 
 
 def plan_table(catalog: Catalog, name: str, policy: Policy, run: Run) -> Plan:

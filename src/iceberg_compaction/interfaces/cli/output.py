@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.record import RunRecord
-    from iceberg_compaction.model.table import TableHealth
     from iceberg_compaction.model.value import Value
+    from iceberg_compaction.workflow.fleet import Diagnosis
 
 
 class Output(Protocol):
     """One method for each kind of result. `single`: the user named exactly one table."""
 
-    def health(self, found: Sequence[TableHealth], *, single: bool) -> None: ...
+    def health(self, found: Sequence[Diagnosis], *, single: bool) -> None: ...
     def plans(self, found: Sequence[Plan], *, single: bool) -> None: ...
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def history(self, found: Sequence[RunRecord]) -> None: ...
@@ -38,7 +38,7 @@ def output(chosen: Format) -> Output:
 class JsonOutput:
     """One JSON document: an object for one table, a list for several."""
 
-    def health(self, found: Sequence[TableHealth], *, single: bool) -> None:
+    def health(self, found: Sequence[Diagnosis], *, single: bool) -> None:
         self._write(found, single)
 
     def plans(self, found: Sequence[Plan], *, single: bool) -> None:
@@ -58,10 +58,13 @@ class JsonOutput:
 class TableOutput:
     """Tables and sentences for people."""
 
-    def health(self, found: Sequence[TableHealth], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli import tables
+    def health(self, found: Sequence[Diagnosis], *, single: bool) -> None:
+        from iceberg_compaction.interfaces.cli import health
+        from iceberg_compaction.model.health import TableHealth
 
-        self._show(tables.health_overview(found), *(tables.health_details(found[0]) if single and found else ()))
+        self._show(*health.overview(found))
+        if single and found and isinstance(found[0], TableHealth):
+            self._show(*health.details(found[0]))
 
     def plans(self, found: Sequence[Plan], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli import tables

@@ -20,10 +20,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.record import RunRecord
-    from iceberg_compaction.model.table import TableHealth
 
 _MOST_GROUPS = 20
-_BAR_WIDTH = 40
 _COLOURS = {
     Kind.COMPACTED: "green",
     Kind.HEALTHY: "green",
@@ -42,49 +40,6 @@ def grid(*columns: str, title: str | None = None) -> Table:
             name.lstrip(">"), justify="right" if name.startswith(">") else "left", no_wrap=name != "What happened"
         )
     return table
-
-
-def state_of(health: TableHealth) -> str:
-    """A table's state in one coloured word."""
-    if health.unsupported:
-        return "[yellow]unsupported[/]"
-    return "[red]sick[/]" if health.sick else "[green]healthy[/]"
-
-
-def health_overview(found: Sequence[TableHealth]) -> RenderableType:
-    """One line for each table, the sickest first."""
-    table = grid("Table", "State", ">Score", ">Files", ">Size", ">Mean", ">Target", ">Small", ">Deletes", ">Partitions")
-    for health in sorted(found, key=lambda one: (one.score, one.table)):
-        table.add_row(
-            escape(health.table),
-            state_of(health),
-            str(health.score),
-            f"{health.data_files:,}",
-            format_size(health.bytes),
-            format_size(health.mean_file_bytes),
-            format_size(health.target_file_bytes),
-            f"{health.small_files:,} ({health.small_ratio:.0%})",
-            f"{health.delete_files:,}",
-            f"{health.partitions:,}",
-        )
-    return table
-
-
-def health_details(health: TableHealth) -> Iterator[RenderableType]:
-    """The size histogram, the worst partitions and the advice of one table."""
-    bars = grid("File size", ">Files", "", title="How large the files are")
-    most = max((bucket.files for bucket in health.histogram), default=0)
-    for bucket in health.histogram:
-        bars.add_row(escape(bucket.label), f"{bucket.files:,}", "█" * round(_BAR_WIDTH * bucket.files / max(most, 1)))
-    if most:
-        yield bars
-    if health.partitions > 1 and health.worst_partitions:
-        worst = grid("Partition", ">Files", ">Small", ">Size", title="Partitions with the most small files")
-        for part in health.worst_partitions:
-            worst.add_row(escape(part.partition), f"{part.files:,}", f"{part.small_files:,}", format_size(part.bytes))
-        yield worst
-    for sentence in (*health.unsupported, *health.advice):
-        yield f"- {escape(sentence)}"
 
 
 def plan_story(plan: Plan) -> Iterator[RenderableType]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction.catalog import connect, sample_lake
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.interfaces.cli import compact, output, request, tables
+from iceberg_compaction.interfaces.cli import compact, health, output, request, tables
 from iceberg_compaction.interfaces.cli.options import Format
 from iceberg_compaction.model.policy import Policy
 from iceberg_compaction.model.size import format_size
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
+    from iceberg_compaction.model.health import TableHealth
     from iceberg_compaction.model.outcome import Outcome
-    from iceberg_compaction.model.table import TableHealth
     from iceberg_compaction.workflow.tables import EngineFactory
 
 
@@ -41,7 +41,7 @@ def guide(folder: Path, engines: EngineFactory, console: ConsoleOptions) -> list
     names = _build(catalog, say)
     before = _look(catalog, names)
     say.rule("2. How healthy they are (iceberg-compact doctor)")
-    say.print(tables.health_overview([look.health for look in before]))
+    say.print(*health.overview([look.health for look in before]))
 
     say.rule("3. Compaction (iceberg-compact run)")
     targets = request.Targets(names=names, single=False)

@@ -1,0 +1,79 @@
+"""Which writer makes the small files, and what would help at the writer. Writers come in, sentences go out. What a
+table property can do is in `prevention`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iceberg_compaction.model.size import format_size
+
+if TYPE_CHECKING:
+    from iceberg_compaction.model.health import TableHealth, Writer
+    from iceberg_compaction.model.policy import Sizes
+
+MOST = 3
+SMALL_SHARE = 0.5  # of a writer's files, from which on it counts as a cause where live files cannot be told apart
+SLOW_SECONDS = 600  # a writer that commits less often than this is not too hasty
+SCATTERED = 2.0  # files for each partition that a commit touches, from which on rows are spread over too many tasks
+
+_KNOBS = {
+    "flink": "a checkpoint interval of 10 minutes (execution.checkpointing.interval)",
+    "spark": "a trigger of 10 minutes (trigger(processingTime='10 minutes')), or fewer, larger batches,",
+    "kafka-connect": "a commit interval of 10 minutes (iceberg.control.commit.interval-ms=600000)",
+    "trino": "one INSERT for every 10 minutes of rows",
+}
+_ANY_KNOB = "collecting rows for 10 minutes before each commit"
+
+
+def guilty(found: TableHealth) -> list[Writer]:
+    """Writers that added small files, the worst first. Rewrites are not writers: they pass on what they were given."""
+    return [
+        writer
+        for writer in found.writers
+        if writer.operation != "replace"
+        and (writer.live_small_files or (writer.live_small_files is None and writer.small_share >= SMALL_SHARE))
+    ]
+
+
+def files_per_partition(writer: Writer) -> float:
+    """Files that one commit adds to each partition that it touches."""
+    return writer.files_per_commit / max(1.0, writer.partitions_per_commit or 1.0)
+
+
+def causes(found: TableHealth, sizes: Sizes) -> tuple[str, ...]:
+    """Who, how much, how often and what to do, for up to MOST writers; none where small files are no trouble."""
+    if found.small_files <= found.partitions:
+        return ()
+    return tuple(f"{_deed(writer, found)} {_remedy(writer, sizes)}" for writer in guilty(found)[:MOST])
+
+
+def _deed(writer: Writer, found: TableHealth) -> str:
+    if writer.live_small_files is None:
+        wrote = f"added {writer.added_files:,} files"
+    else:
+        wrote = f"wrote {writer.live_small_files:,} of the {found.small_files:,} small files"
+    often = f"a commit every {span(writer.median_interval_seconds)}" if writer.median_interval_seconds else "one commit"
+    return (
+        f"{writer.name[0].upper()}{writer.name[1:]} {wrote}: {often}, {writer.files_per_commit:.1f} files "
+        f"for each, {format_size(writer.mean_file_bytes)} on average."
+    )
+
+
+def _remedy(writer: Writer, sizes: Sizes) -> str:
+    interval = writer.median_interval_seconds
+    if interval and interval < SLOW_SECONDS:
+        fewer = SLOW_SECONDS / interval
+        knob = _KNOBS.get(writer.engine, _ANY_KNOB)
+        return f"{knob[0].upper()}{knob[1:]} would make about {fewer:,.0f} times fewer files."
+    if files_per_partition(writer) > SCATTERED:
+        return "Its rows are spread over too many tasks: let it shuffle them by partition before it writes."
+    share = writer.mean_file_bytes / sizes.target
+    return f"Each commit holds only {share:.1%} of a full file, so compaction at regular times is the remedy."
+
+
+def span(seconds: float) -> str:
+    """A time span in the unit a person would choose."""
+    for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"

@@ -1,0 +1,136 @@
+"""Who wrote the table: commits grouped by engine, application and operation, with their cadence and the files they
+added. Snapshot history and the live files come in. A live file names the commit that added it by its sequence number,
+so small files are counted by writer exactly, as long as that commit's snapshot is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iceberg_compaction.model.health import Writer
+from iceberg_compaction.model.history import UNKNOWN
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from iceberg_compaction.inspect.census import Census
+    from iceberg_compaction.model.policy import Sizes
+
+    Ints = NDArray[np.int64]
+
+FEW_COMMITS = 3  # an application with fewer is short-lived, and taken together with others of its engine
+_WIDEST = 1 << 24  # sequence numbers further apart than this are counted by sorting
+_KINDS = {"flink": "job", "spark": "application"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commits:
+    """Snapshots as arrays, and the writer of each as a number."""
+
+    columns: dict[str, Ints]  # null counts as 0
+    partitions_known: NDArray[np.bool_]
+    keys: list[tuple[str, str | None, str]]  # engine, app, operation of each writer
+    apps: list[int]
+    writer: Ints
+
+    def name(self, number: int) -> str:
+        """A writer in words."""
+        engine, app, operation = self.keys[number]
+        shown = "unknown engine" if engine == UNKNOWN else engine
+        if app is not None:
+            shown = f"{shown} {_KINDS.get(engine, 'app')} {app}"
+        elif self.apps[number] > 1:
+            shown = f"{shown}, {self.apps[number]} {_KINDS.get(engine, 'app')}s"
+        return f"{shown} ({operation})"
+
+
+def group(snapshots: pa.Table) -> Commits:
+    """Number the writers in order of appearance."""
+    given = list(zip(*(snapshots[name].to_pylist() for name in ("engine", "app", "operation")), strict=True))
+    commits = Counter(given)
+    numbers: dict[tuple[str, str | None, str], int] = {}
+    members: dict[int, set[str | None]] = {}
+    writer = np.zeros(len(given), np.int64)
+    for place, (engine, app, operation) in enumerate(given):
+        kept = app if commits[(engine, app, operation)] >= FEW_COMMITS else None
+        number = numbers.setdefault((engine, kept, operation), len(numbers))
+        members.setdefault(number, set()).add(app)
+        writer[place] = number
+    names = [field.name for field in snapshots.schema if field.type == "int64"]
+    return Commits(
+        columns={name: snapshots[name].fill_null(0).to_numpy() for name in names},
+        partitions_known=snapshots["changed_partitions"].is_valid().to_numpy(),
+        keys=list(numbers),
+        apps=[len(members[number]) for number in range(len(numbers))],
+        writer=writer,
+    )
+
+
+def writers(commits: Commits, census: Census, sizes: Sizes) -> tuple[Writer, ...]:
+    """Every writer that added files, most live small files first."""
+    live, small = _live(commits, census, sizes)
+    found = []
+    for number in range(len(commits.keys)):
+        mine = commits.writer == number
+        if commits.columns["added_files"][mine].any():
+            found.append(_writer(commits, number, sizes, live, small))
+    return tuple(sorted(found, key=lambda one: (-(one.live_small_files or 0), -one.added_files, one.name)))
+
+
+def _writer(commits: Commits, number: int, sizes: Sizes, live: Ints | None, small: Ints | None) -> Writer:
+    mine = commits.writer == number
+    of = {name: column[mine] for name, column in commits.columns.items()}
+    engine, app, operation = commits.keys[number]
+    files, every = of["added_files"], of["added_files"] + of["added_delete_files"]
+    in_small = files[(of["added_bytes"] < sizes.min * every) & (every > 0)]
+    at, count, touched = np.sort(of["timestamp_ms"]), len(files), commits.partitions_known[mine]
+    return Writer(
+        name=commits.name(number),
+        engine=engine,
+        app=app,
+        apps=commits.apps[number],
+        operation=operation,
+        commits=count,
+        first_ms=int(at[0]),
+        last_ms=int(at[-1]),
+        median_interval_seconds=round(float(np.median(np.diff(at))) / 1000, 3) if count > 1 else None,
+        files_per_commit=round(float(files.mean()), 2),
+        partitions_per_commit=round(float(of["changed_partitions"][touched].mean()), 2) if touched.any() else None,
+        added_files=int(files.sum()),
+        added_records=int(of["added_records"].sum()),
+        added_bytes=int(of["added_bytes"].sum()),
+        mean_file_bytes=int(of["added_bytes"].sum()) // max(1, int(every.sum())),
+        small_share=round(int(in_small.sum()) / max(1, int(files.sum())), 4),
+        live_files=None if live is None else int(live[mine].sum()),
+        live_small_files=None if small is None else int(small[mine].sum()),
+    )
+
+
+def _live(commits: Commits, census: Census, sizes: Sizes) -> tuple[Ints, Ints] | tuple[None, None]:
+    """Live data files, and the small ones, that each snapshot added; unknown in format version 1, whose files all have
+    sequence number 0."""
+    asked = commits.columns["sequence_number"]
+    if not len(census.sizes) or not asked.any():
+        return None, None
+    numbers, small = census.data("file_sequence_number"), census.sizes < sizes.min
+    first, last = int(numbers.min()), int(numbers.max())
+    if last - first > _WIDEST:
+        return _count(numbers, asked), _count(numbers[small], asked)
+    # Even places count large files, odd ones small files: one pass for both.
+    cells = numbers - first
+    cells *= 2
+    cells += small
+    found = np.bincount(cells, minlength=2 * (last - first + 1)).reshape(-1, 2)
+    inside = (asked >= first) & (asked <= last)
+    by_commit = np.where(inside[:, None], found[np.where(inside, asked - first, 0)], 0)
+    return by_commit.sum(axis=1), by_commit[:, 1]
+
+
+def _count(numbers: Ints, asked: Ints) -> Ints:
+    """How often each asked number occurs, however far apart they are."""
+    ordered = np.sort(numbers)
+    return np.searchsorted(ordered, asked, side="right") - np.searchsorted(ordered, asked, side="left")

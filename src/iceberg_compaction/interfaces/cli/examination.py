@@ -1,0 +1,95 @@
+"""Looking at tables under a person's eyes: one bar for all of them on standard error, and the report as a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction import errors
+from iceberg_compaction.interfaces.cli import logs
+from iceberg_compaction.interfaces.html import page
+from iceberg_compaction.model.health import BrokenTable
+from iceberg_compaction.model.policy import Policy
+from iceberg_compaction.workflow import fleet
+from iceberg_compaction.workflow import tables as work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from iceberg_compaction.interfaces.cli.doctor import DoctorOptions
+    from iceberg_compaction.interfaces.cli.options import ConsoleOptions
+    from iceberg_compaction.interfaces.cli.request import Targets
+    from iceberg_compaction.model.health import TableHealth
+    from iceberg_compaction.workflow.fleet import Diagnosis
+
+_LINE_EVERY_SECONDS = 5.0
+
+
+def examine(catalog: Any, targets: Targets, asked: DoctorOptions, console: ConsoleOptions) -> list[Diagnosis]:
+    """The health of all targets. What is wrong with the only one named is the command's error."""
+
+    def diagnose(name: str) -> TableHealth:
+        return work.diagnose(catalog, name, Policy(), branch=asked.branch, worst=asked.partitions)
+
+    if targets.single:
+        return [diagnose(targets.names[0])]
+    with _progress(console, len(targets.names)) as on_done:
+        found = fleet.diagnose_all(catalog, targets.names, diagnose, parallel=asked.parallel, on_done=on_done)
+    cleaned = [_without_secrets(one) for one in found]
+    if broken := sum(isinstance(one, BrokenTable) for one in cleaned):
+        sys.stderr.write(f"error: {broken} of {len(found)} tables could not be read; the result says why.\n")
+    return cleaned
+
+
+def write_report(path: Path, found: Sequence[Diagnosis], *, catalog: str) -> None:
+    """The report as one HTML file."""
+    now = datetime.now(timezone.utc)
+    try:
+        path.write_text(page.page(found, catalog=catalog, now=now), encoding="utf-8")
+    except OSError as error:
+        raise errors.ConfigError(f"The report cannot be written to {path}: {error.strerror}.") from error
+
+
+def _without_secrets(one: Diagnosis) -> Diagnosis:
+    return one.model_copy(update={"error": logs.clean(one.error)}) if isinstance(one, BrokenTable) else one
+
+
+@contextmanager
+def _progress(console: ConsoleOptions, total: int) -> Iterator[Callable[[Diagnosis], None]]:
+    if console.quiet or not console.progress:
+        yield lambda one: None
+    elif sys.stderr.isatty():
+        with _bar(total) as on_done:
+            yield on_done
+    else:
+        yield _lines(total)
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[Callable[[Diagnosis], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("looking at tables"), BarColumn(bar_width=40), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda one: bar.update(task, advance=1, description=one.table)
+
+
+def _lines(total: int) -> Callable[[Diagnosis], None]:
+    """A line now and then, for the logs of a scheduler."""
+    done, said = 0, time.monotonic()
+
+    def on_done(one: Diagnosis) -> None:
+        nonlocal done, said
+        done += 1
+        if time.monotonic() - said >= _LINE_EVERY_SECONDS or (done == total and total > 1):
+            said = time.monotonic()
+            sys.stderr.write(f"looked at {done} of {total} tables\n")
+            sys.stderr.flush()
+
+    return on_done

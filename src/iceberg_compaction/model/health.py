@@ -1,0 +1,179 @@
+"""A table's health in words and figures: what `doctor` prints, reports and services hand on. docs/health.md says how
+each figure is made."""
+
+from __future__ import annotations
+
+from iceberg_compaction.model.value import Value
+
+
+class SizeBucket(Value):
+    """One bar of the size histogram: files below `upto` bytes and not in an earlier bar (None: no upper end)."""
+
+    label: str
+    upto: int | None
+    files: int
+    bytes: int
+
+
+class PartitionHealth(Value):
+    """One partition's share of the picture."""
+
+    spec_id: int
+    partition: str
+    files: int
+    bytes: int
+    records: int
+    small_files: int
+    large_files: int
+    delete_files: int
+    deleted_row_ratio: float  # as in DeleteHealth
+    clustering_depth: float | None = None  # as in Clustering
+
+
+class DeleteHealth(Value):
+    """What readers have to apply. A position delete or a deletion vector's entry takes one row away; an equality
+    delete's key may match none, one or many, so the two are never added up."""
+
+    position_files: int = 0
+    position_rows: int = 0
+    equality_files: int = 0
+    equality_rows: int = 0
+    vectors: int = 0
+    vector_rows: int = 0
+    bytes: int = 0
+    file_ratio: float = 0.0  # delete files and vectors / data files
+    fragment_ratio: float = 0.0  # (equality + position delete files) / data files
+    deleted_row_ratio: float = 0.0  # rows of position deletes and vectors / rows of data files, at most 1
+    equality_row_ratio: float = 0.0  # keys of equality deletes / rows of data files
+    per_data_file_mean: float | None = None  # delete files that apply to a data file; None: not computed
+    per_data_file_max: int | None = None
+    dangling_files: int | None = None  # delete files that apply to nothing any more
+
+    @property
+    def files(self) -> int:
+        """All delete files, a deletion vector counted as one."""
+        return self.position_files + self.equality_files + self.vectors
+
+
+class Clustering(Value):
+    """How many files of a partition hold a value of the clustering column, on average; 1.0 is perfectly clustered."""
+
+    column: str | None
+    depth: float
+    files: int  # with known bounds
+    sampled_files: int  # that the depth was computed from
+
+
+class SpecShare(Value):
+    """The data files that were written under one partition spec."""
+
+    spec_id: int
+    files: int
+    bytes: int
+    current: bool
+
+
+class ScorePart(Value):
+    """One summand of the score, and the division that gave it."""
+
+    name: str
+    points: float
+    most: int
+    why: str
+
+
+class Writer(Value):
+    """Commits of one kind by one application, from the snapshots that are still kept."""
+
+    name: str  # for people: `flink job 5f1c (append)`
+    engine: str
+    app: str | None  # its application or job id; None: it gives none, or several short-lived ones are taken together
+    apps: int
+    operation: str
+    commits: int
+    first_ms: int
+    last_ms: int
+    median_interval_seconds: float | None  # between two commits
+    files_per_commit: float
+    partitions_per_commit: float | None
+    added_files: int
+    added_records: int
+    added_bytes: int
+    mean_file_bytes: int
+    small_share: float  # of its added files, those from commits whose mean file is small
+    live_files: int | None = None  # data files of the table that it wrote; None: the table does not say
+    live_small_files: int | None = None
+
+
+class PropertyFix(Value):
+    """A table property that would prevent some of the trouble."""
+
+    name: str
+    old: str | None  # None: not set
+    new: str
+    why: str
+
+
+class GrowthDay(Value):
+    """What the commits of one day (UTC) did, and how large the table was after the last of them."""
+
+    day: str
+    commits: int
+    added_files: int
+    removed_files: int
+    added_bytes: int
+    removed_bytes: int
+    added_records: int
+    removed_records: int
+    total_files: int | None
+    total_bytes: int | None
+    total_records: int | None
+    added_files_by_writer: dict[str, int]
+
+
+class TableHealth(Value):
+    """What a table looks like and whether it is sick, from metadata alone."""
+
+    table: str
+    snapshot_id: int | None
+    format_version: int | None = None
+    data_files: int
+    delete_files: int
+    records: int
+    bytes: int
+    mean_file_bytes: int
+    target_file_bytes: int
+    small_files: int  # below 0.75 x target
+    small_ratio: float
+    large_files: int  # above 1.8 x target
+    partitions: int
+    manifests: int
+    manifest_bytes: int = 0
+    small_manifests: int = 0  # below half of commit.manifest.target-size-bytes
+    snapshots: int
+    refs: int = 0
+    metadata_files: int = 0  # metadata.json files that the table keeps track of
+    metadata_bytes: int | None = None  # the current metadata.json and manifests together
+    histogram: tuple[SizeBucket, ...]
+    deletes: DeleteHealth = DeleteHealth()
+    clustering: Clustering | None = None  # None: no file has bounds of a clustering column
+    specs: tuple[SpecShare, ...] = ()
+    stale_spec_ratio: float = 0.0  # data files that are not of the current spec / data files
+    worst_partitions: tuple[PartitionHealth, ...]  # most small and delete files first
+    score: int  # 0 (sick) to 100 (healthy)
+    score_parts: tuple[ScorePart, ...] = ()
+    score_note: str | None = None  # why the score is not the sum of its parts
+    sick: bool  # a default `small-files` run would find something to do
+    advice: tuple[str, ...]
+    writers: tuple[Writer, ...] = ()  # most live small files first
+    causes: tuple[str, ...] = ()  # which writer makes the small files, and what would help
+    fixes: tuple[PropertyFix, ...] = ()
+    growth: tuple[GrowthDay, ...] = ()
+    unsupported: tuple[str, ...] = ()
+
+
+class BrokenTable(Value):
+    """A table whose health could not be read, among others that could."""
+
+    table: str
+    error: str

@@ -1,0 +1,66 @@
+"""Many tables at once: their health side by side in threads, and properties set on those that a person agreed to. One
+broken table does not stop the rest; it is an answer of its own."""
+
+from __future__ import annotations
+
+import logging
+from concurrent import futures
+from typing import TYPE_CHECKING, TypeAlias
+
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import properties, threads
+from iceberg_compaction.inspect import prevention
+from iceberg_compaction.model.health import BrokenTable, TableHealth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyiceberg.catalog import Catalog
+
+Diagnosis: TypeAlias = TableHealth | BrokenTable
+
+PARALLEL = 4  # tables; each fetches its manifests in threads of its own
+_log = logging.getLogger(__name__)
+
+
+def diagnose_all(
+    catalog: Catalog,
+    names: Sequence[str],
+    diagnose: Callable[[str], TableHealth],
+    *,
+    parallel: int = PARALLEL,
+    on_done: Callable[[Diagnosis], None] = lambda found: None,
+) -> list[Diagnosis]:
+    """The health of every table, in the order of `names`. `on_done` is called in this thread, as tables are done."""
+    found: dict[str, Diagnosis] = {}
+    workers = parallel if threads.may_share(catalog) else 1
+    with futures.ThreadPoolExecutor(max_workers=max(1, min(workers, len(names))), thread_name_prefix="doctor") as pool:
+        waiting = [pool.submit(_diagnose, name, diagnose) for name in names]
+        try:
+            for future in futures.as_completed(waiting):
+                one = future.result()
+                found[one.table] = one
+                on_done(one)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for tables that nobody wants
+            raise
+    return [found[name] for name in names]
+
+
+def set_properties(catalog: Catalog, health: TableHealth) -> None:
+    """Set what the table's health proposes, if nobody has changed those properties since it was taken."""
+    changes = {fix.name: fix.new for fix in health.fixes if fix.name in prevention.SAFE}
+    if changes:
+        seen = {fix.name: fix.old for fix in health.fixes}
+        properties.set_properties(catalog, health.table, changes, seen=seen)
+
+
+def _diagnose(name: str, diagnose: Callable[[str], TableHealth]) -> Diagnosis:
+    try:
+        return diagnose(name)
+    except errors.CompactionError as error:
+        _log.debug("where it happened", exc_info=error)
+        return BrokenTable(table=name, error=str(error))
+    except Exception as error:  # noqa: BLE001 a defect met in one table must not hide the health of all others
+        _log.debug("where it happened", exc_info=error)
+        return BrokenTable(table=name, error=f"Unexpected {type(error).__name__}: {error} (this is a defect).")

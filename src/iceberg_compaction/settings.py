@@ -1,21 +1,24 @@
-"""Which catalog to use, as one typed value. Flags and environment come in, each field documented; only the outsides
-call the loader. Precedence: flag, then environment, then PyIceberg's own configuration, which `catalog.connect` reads
-for a catalog that is given by name alone."""
+"""Which catalog to use, and where to keep what was read, as typed values. Flags and environment come in, each field
+documented; only the outsides call the catalog's loader. Precedence: flag, then environment, then PyIceberg's own
+configuration, which `catalog.connect` reads for a catalog that is given by name alone."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from iceberg_compaction import errors
+from iceberg_compaction.model import size
 from iceberg_compaction.model.value import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 DEFAULT_NAME = "default"
+CACHE_BYTES = 2 << 30  # room for about seven million files
 
 # Secrets have variables of their own so that they need not stand in a command line, which every user of a machine sees.
 _SECRET_VARIABLES = {"CATALOG_CREDENTIAL": "credential", "CATALOG_TOKEN": "token"}
@@ -36,6 +39,13 @@ class CatalogSettings(Value):
     properties: Annotated[dict[str, str], Field(repr=False, description="further PyIceberg catalog properties")] = {}
     spark_catalog: Annotated[str | None, Field(description="take spark.sql.catalog.NAME.* instead")] = None
     spark_conf: Annotated[dict[str, str], Field(repr=False, description="laid over spark-defaults.conf")] = {}
+
+
+class CacheSettings(Value):
+    """Where parsed manifests are kept between runs."""
+
+    directory: Annotated[str | None, Field(description="a folder of the user's own; None: nothing is kept")] = None
+    capacity: Annotated[int, Field(ge=0, description="bytes; the least recently used entries make room")] = CACHE_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +78,22 @@ def load_catalog_settings(flags: CatalogFlags, environ: Mapping[str, str]) -> Ca
         spark_catalog=flags.spark_catalog,
         spark_conf=parse_pairs(flags.conf, option="--conf"),
     )
+
+
+def load_cache_settings(environ: Mapping[str, str]) -> CacheSettings:
+    """`ICEBERG_COMPACTION_CACHE` names the folder, and `off` keeps nothing; else it is in the user's cache folder.
+    `ICEBERG_COMPACTION_CACHE_SIZE` is how much it may hold, such as 512MB."""
+    capacity = CACHE_BYTES
+    if given := environ.get("ICEBERG_COMPACTION_CACHE_SIZE"):
+        try:
+            capacity = size.parse_size(given)
+        except errors.ConfigError as error:
+            raise errors.ConfigError(f"ICEBERG_COMPACTION_CACHE_SIZE: {error}") from error
+    chosen = environ.get("ICEBERG_COMPACTION_CACHE")
+    if not chosen:
+        root = environ.get("XDG_CACHE_HOME") or (environ.get("HOME") and os.path.join(environ["HOME"], ".cache"))
+        chosen = os.path.join(root, "iceberg-compaction") if root else "off"
+    return CacheSettings(directory=None if chosen.lower() == "off" else chosen, capacity=capacity)
 
 
 def parse_pairs(pairs: Iterable[str], *, option: str) -> dict[str, str]:

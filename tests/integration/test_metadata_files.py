@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyiceberg.manifest import FileFormat, ManifestFile, write_manifest_list
+from pyiceberg import conversions
+from pyiceberg.manifest import DataFile, FileFormat, ManifestFile, write_manifest_list
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
@@ -22,7 +23,7 @@ from tests.factories import lake as lakes
 from tests.factories import manifests
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata import files, metrics, partitions
+from iceberg_compaction.metadata import fetch, files, metrics, partitions
 from iceberg_compaction.model import table as table_model
 
 if TYPE_CHECKING:
@@ -110,10 +111,27 @@ def as_pyiceberg_reads(table: Table) -> list[dict[str, Any]]:
             "file_sequence_number": entry.file_sequence_number,
             "sort_order_id": entry.data_file.sort_order_id,
             "encrypted": entry.data_file.key_metadata is not None,
+            "cluster_lower": _day(entry.data_file.lower_bounds),
+            "cluster_upper": _day(entry.data_file.upper_bounds),
+            "equality_ids": entry.data_file.equality_ids,
+            "referenced_data_file": _one_path(entry.data_file),
+            "content_offset": None,
+            "content_size_in_bytes": None,
+            "first_row_id": None,
         }
         for manifest in snapshot.manifests(table.io)
         for entry in manifest.fetch_manifest_entry(table.io)
     ]
+
+
+def _day(bounds: dict[int, bytes] | None) -> int | None:
+    """SCHEMA has one date, so this is what files are clustered by."""
+    return conversions.from_bytes(DateType(), bounds[3]) if bounds and 3 in bounds else None
+
+
+def _one_path(file: DataFile) -> str | None:
+    lower, upper = ((bounds or {}).get(manifests.FILE_PATH_ID) for bounds in (file.lower_bounds, file.upper_bounds))
+    return lower.decode() if lower is not None and lower == upper else None
 
 
 def read(table: Table, **options: Any) -> pa.Table:
@@ -288,7 +306,7 @@ def change_manifest_list(table: Table, field: int, value: int) -> None:
     """The same manifest list but for one field of its manifest."""
     snapshot = table.current_snapshot()
     assert snapshot is not None
-    (row,) = files.list_manifests(table.io, snapshot)
+    (row,) = fetch.list_manifests(table.io, snapshot)
     changed = ManifestFile(*row._data)
     changed[field] = value
     local(snapshot.manifest_list).unlink()

@@ -15,7 +15,7 @@ from tests.factories import lake as lakes
 from tests.factories import manifests
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata import files, inventory, support
+from iceberg_compaction.metadata import fetch, inventory, support
 from iceberg_compaction.model import table as table_model
 
 if TYPE_CHECKING:
@@ -272,4 +272,4 @@ def test_storage_that_refuses_is_not_called_damage(local_lake: lakes.Lake, tmp_p
         (FileNotFoundError(2, "gone"), errors.MetadataError),
     ):
         with pytest.raises(expected, match=r"Manifest x\.avro"):
-            files.read_bytes(Refusing(error), "x.avro", where="Manifest x.avro")
+            fetch.read_bytes(Refusing(error), "x.avro", where="Manifest x.avro")

@@ -17,7 +17,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, Asser
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.commit import retry, stage, sweep, validate
-from iceberg_compaction.metadata import manifests
+from iceberg_compaction.metadata import fetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -128,7 +128,7 @@ class _Commit:
     def _stage(self) -> stage.StagedSnapshot:
         metadata, request = self.table.metadata, self.staging.request
         head = validate.check_history(metadata, request.pin)
-        rows = manifests.read_list(self.staging.io, head)
+        rows = fetch.list_manifests(self.staging.io, head)
         validate.check_deletes(self.staging.io, metadata, rows, request)
         staged = self.staging.stage(metadata, head, rows, self.clock())
         self._tried[staged.snapshot.manifest_list] = staged

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata import entries, manifests, partitions
+from iceberg_compaction.metadata import entries, fetch, manifests, partitions
 from iceberg_compaction.metadata.avro import decode
 from iceberg_compaction.model import table as table_model
 
@@ -108,7 +108,7 @@ def check_deletes(io: FileIO, metadata: TableMetadata, rows: Iterable[ManifestFi
 def _new_position_deletes(io: FileIO, metadata: TableMetadata, row: ManifestFile, start: int) -> list[dict[str, Any]]:
     """The live position delete files and deletion vectors of a manifest that are newer than `start`."""
     where = f"Manifest {row.manifest_path}"
-    table = decode.read_table(manifests.read_bytes(io, row.manifest_path), _DELETES, where=where)
+    table = decode.read_table(fetch.read_bytes(io, row.manifest_path, where=where), _DELETES, where=where)
     found = pc.and_(
         pc.and_(
             pc.not_equal(table["status"], entries.DELETED),

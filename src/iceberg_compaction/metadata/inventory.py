@@ -4,14 +4,16 @@ files, settings and counts go out. Only metadata is read."""
 from __future__ import annotations
 
 import difflib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyiceberg.table import refs
 
 from iceberg_compaction import errors
+from iceberg_compaction.metadata import cache as caches
+from iceberg_compaction.metadata import fetch, support
 from iceberg_compaction.metadata import files as live
 from iceberg_compaction.metadata import filter as file_filter
-from iceberg_compaction.metadata import support
 from iceberg_compaction.model import table as table_model
 
 if TYPE_CHECKING:
@@ -21,12 +23,23 @@ if TYPE_CHECKING:
 
 
 def take_inventory(
-    table: Table, *, name: str, branch: str = refs.MAIN_BRANCH, where: str | None = None
+    table: Table,
+    *,
+    name: str,
+    branch: str = refs.MAIN_BRANCH,
+    where: str | None = None,
+    cache: caches.Cache | None = None,
 ) -> table_model.Inventory:
-    """The branch's head as an inventory. `where` marks, in `selected`, the files that may hold matching rows."""
+    """The branch's head as an inventory. `where` marks, in `selected`, the files that may hold matching rows. `cache`
+    is where parsed manifests are kept; by default the user's settings say."""
     condition = None if where is None else file_filter.parse(where, table.schema())
     snapshot = _head(table, name, branch)
-    files, manifests = _read(table, snapshot, () if condition is None else condition.field_ids)
+    question = _Question(
+        field_ids=() if condition is None else condition.field_ids,
+        branch=branch,
+        cache=caches.from_environment() if cache is None else cache,
+    )
+    files, manifests = _read(table, snapshot, question)
     selected = None if condition is None else condition.select(files, table.specs())
     files = files.select(table_model.FILES.names)
     return table_model.Inventory(
@@ -42,18 +55,35 @@ def take_inventory(
     )
 
 
-def _read(table: Table, snapshot: Snapshot | None, field_ids: tuple[int, ...]) -> tuple[pa.Table, int]:
-    """The live files, with the metrics of these fields, and how many manifests list them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What is asked about a snapshot's files, and where an answer may be kept."""
+
+    field_ids: tuple[int, ...]  # whose metrics are wanted
+    branch: str
+    cache: caches.Cache
+
+
+def _read(table: Table, snapshot: Snapshot | None, question: _Question) -> tuple[pa.Table, int]:
+    """The live files, and how many manifests list them."""
     if snapshot is None:
-        return live.no_files(metrics=field_ids), 0
+        return live.no_files(metrics=question.field_ids), 0
     try:
-        manifests = live.list_manifests(table.io, snapshot)
-        return live.live_files(table, snapshot, metrics=field_ids, manifests=manifests), len(manifests)
+        manifests = fetch.list_manifests(table.io, snapshot)
+        files = live.live_files(
+            table,
+            snapshot,
+            metrics=question.field_ids,
+            manifests=manifests,
+            cache=question.cache,
+            branch=question.branch,
+        )
+        return files, len(manifests)
     except errors.MetadataError:
         if support.ENCRYPTION_KEY not in table.properties:
             raise
         # Manifests of an encrypted table are encrypted, too; that the table is not supported says it better.
-        return live.no_files(metrics=field_ids), 0
+        return live.no_files(metrics=question.field_ids), 0
 
 
 def _head(table: Table, name: str, branch: str) -> Snapshot | None:

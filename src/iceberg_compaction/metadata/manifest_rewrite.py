@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata import entries, manifests
+from iceberg_compaction.metadata import entries, fetch, manifests
 from iceberg_compaction.metadata.avro import container, decode, encode
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class _Change:
 def rewrite_manifest(writing: manifests.Writing, source: ManifestFile, removed: Removed) -> RewrittenManifest | None:
     """Write `source` anew without the removed files; None: it holds none of them."""
     where = f"Manifest {source.manifest_path}"
-    parsed = container.parse(manifests.read_bytes(writing.io, source.manifest_path), where=where)
+    parsed = container.parse(fetch.read_bytes(writing.io, source.manifest_path, where=where), where=where)
     slim = decode.read(parsed, _SLIM, where=where)
     _check_count(source, slim.num_rows)
     live = _mask(pc.not_equal(slim["status"], entries.DELETED))

@@ -13,7 +13,7 @@ from pyiceberg import manifest as pyiceberg_manifest
 from pyiceberg.manifest import ManifestFile
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata import entries
+from iceberg_compaction.metadata import entries, fetch
 from iceberg_compaction.metadata.avro import container, decode, encode
 
 if TYPE_CHECKING:
@@ -135,16 +135,6 @@ def has_live_files(row: ManifestFile) -> bool:
     return row.has_added_files() or row.has_existing_files()
 
 
-def read_list(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
-    """The rows of a snapshot's manifest list."""
-    try:
-        return snapshot.manifests(io)
-    except FileNotFoundError as error:
-        raise errors.MetadataError(f"Manifest list {snapshot.manifest_list} is missing.") from error
-    except (OSError, ValueError, EOFError) as error:
-        raise errors.MetadataError(f"Manifest list {snapshot.manifest_list} could not be read: {error}.") from error
-
-
 def _counts_of(row: ManifestFile) -> tuple[int | None, ...]:
     files = (row.added_files_count, row.existing_files_count, row.deleted_files_count)
     return (*files, row.added_rows_count, row.existing_rows_count, row.deleted_rows_count)
@@ -171,7 +161,8 @@ def with_counts(io: FileIO, row: ManifestFile) -> ManifestFile:
     if all(count is not None for count in _counts_of(row)):
         return row
     select = {"status": ("status",), "record_count": ("data_file", "record_count")}
-    table = decode.read_table(read_bytes(io, row.manifest_path), select, where=f"Manifest {row.manifest_path}")
+    where = f"Manifest {row.manifest_path}"
+    table = decode.read_table(fetch.read_bytes(io, row.manifest_path, where=where), select, where=where)
     counts = {}
     for status, name in ((entries.ADDED, "added"), (entries.EXISTING, "existing"), (entries.DELETED, "deleted")):
         chosen = table.filter(pc.equal(table["status"], status))
@@ -205,17 +196,6 @@ def header_metadata(layout: entries.Layout, avro: dict[str, object], codec: str)
         container.CODEC: codec,
     }
     return {key: value.encode() for key, value in told.items()}
-
-
-def read_bytes(io: FileIO, path: str) -> bytes:
-    """A manifest in full."""
-    try:
-        with io.new_input(path).open() as stream:
-            return stream.read()
-    except FileNotFoundError as error:
-        raise errors.MetadataError(f"Manifest {path} is missing: the table's metadata is damaged.") from error
-    except OSError as error:
-        raise errors.MetadataError(f"Manifest {path} could not be read: {error}.") from error
 
 
 def write_bytes(io: FileIO, path: str, parts: Sequence[bytes]) -> int:

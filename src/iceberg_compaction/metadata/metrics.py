@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg import types
 
 if TYPE_CHECKING:
@@ -46,25 +45,30 @@ def with_metrics(files: pa.Table, entries: pa.Table, field_ids: Sequence[int]) -
         for metric in COLUMNS:
             kind = pa.int64() if metric in COUNTS else pa.binary()
             found = entries[metric] if metric in entries.column_names else None
-            values = pa.nulls(files.num_rows, kind) if found is None else _pick(found, field_id).cast(kind)
+            values = pa.nulls(files.num_rows, kind) if found is None else pick(found, field_id).cast(kind)
             files = files.append_column(column(metric, field_id), values)
     return files
 
 
-def _pick(maps: pa.ChunkedArray, field_id: int) -> pa.Array:
+def pick(maps: pa.ChunkedArray, field_id: int) -> pa.Array:
     """Of each row's list of key-value pairs the value of one key."""
     lists = maps.combine_chunks()
-    pairs, rows = lists.flatten(), pc.list_parent_indices(lists).to_numpy()
+    pairs = lists.values
     hits = np.flatnonzero(pairs.field("key").to_numpy() == field_id)
+    ends = lists.offsets.to_numpy()
+    hits = hits[(hits >= ends[0]) & (hits < ends[-1])]  # beyond lie pairs of rows that a slice left out
     positions = np.full(len(lists), -1, np.int64)
-    positions[rows[hits]] = hits
-    return pairs.field("value").take(pa.array(positions, mask=positions < 0))
+    positions[np.searchsorted(ends, hits, side="right") - 1] = hits
+    null = positions < 0
+    if lists.null_count:
+        null |= lists.is_null().to_numpy(zero_copy_only=False)
+    return pairs.field("value").take(pa.array(positions, mask=null))
 
 
-def comparable(bounds: pa.ChunkedArray, kind: types.IcebergType) -> pa.Array | None:
+def comparable(bounds: pa.ChunkedArray | pa.Array, kind: types.IcebergType) -> pa.Array | None:
     """Bounds as values whose order is the type's own: numbers (times as numbers, too), bytes for text and binary. Null
     where a bound is absent, of a length that the type does not have, or NaN. None: the type's bounds are not used."""
-    array = bounds.combine_chunks()
+    array = bounds.combine_chunks() if isinstance(bounds, pa.ChunkedArray) else bounds
     if isinstance(kind, _BYTES):
         return array
     if isinstance(kind, types.DecimalType):
@@ -79,7 +83,7 @@ def _numbers(array: pa.Array, widths: dict[int, str]) -> pa.Array:
     floating = any("f" in dtype for dtype in widths.values())
     values = np.zeros(len(array), np.float64 if floating else np.int64)
     known = np.zeros(len(array), np.bool_)
-    starts, sizes, data = _layout(array)
+    starts, sizes, data = layout(array)
     for width, dtype in widths.items():
         rows = np.flatnonzero(sizes == width)
         values[rows] = data[starts[rows, None] + np.arange(width)].view(dtype)[:, 0]
@@ -91,7 +95,7 @@ def _numbers(array: pa.Array, widths: dict[int, str]) -> pa.Array:
 
 def _decimals(array: pa.Array, scale: int) -> pa.Array:
     """Big-endian two's complement of any length, sign-extended to Arrow's 16 little-endian bytes."""
-    starts, sizes, data = _layout(array)
+    starts, sizes, data = layout(array)
     wide = np.zeros((len(array), _DECIMAL_BYTES), np.uint8)
     known = (sizes > 0) & (sizes <= _DECIMAL_BYTES)
     for size in np.unique(sizes[known]):
@@ -104,7 +108,7 @@ def _decimals(array: pa.Array, scale: int) -> pa.Array:
     return pa.Array.from_buffers(pa.decimal128(38, scale), len(array), [validity, buffer])
 
 
-def _layout(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+def layout(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
     """Where each value starts, its size (-1: null), and the bytes of all."""
     if not len(array):
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(1, np.uint8)

@@ -14,6 +14,7 @@ from urllib import parse
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg import typedef, types
 from pyiceberg.utils import datetime as iceberg_datetime
 
@@ -89,7 +90,7 @@ def encode(
     names = [field.name for field in spec.fields]
     codes, texts = _tuples([_texts(child, kind) for child, kind in zip(children, kinds, strict=True)], names, rows)
     # Two codes may share a text (NaN has many bit patterns), so the texts are made distinct once more.
-    distinct = pa.array(texts, pa.string()).dictionary_encode()
+    distinct = texts.dictionary_encode()
     return pa.DictionaryArray.from_arrays(distinct.indices.take(pa.array(codes)), distinct.dictionary)
 
 
@@ -133,7 +134,7 @@ def form_of(kind: types.IcebergType) -> _Form:
 
 def _tuples(
     columns: list[tuple[NDArray[np.int64], list[str]]], names: list[str], rows: int
-) -> tuple[NDArray[np.int64], list[str]]:
+) -> tuple[NDArray[np.int64], pa.StringArray]:
     """A number per row that equals another row's where all its codes do, and the text of each number."""
     codes = np.zeros(rows, np.int64)
     for column_codes, texts in columns:
@@ -141,8 +142,12 @@ def _tuples(
         codes = dense.indices.to_numpy().astype(np.int64)
     first = np.zeros(int(codes.max()) + 1 if rows else 0, np.int64)
     first[codes[::-1]] = np.arange(rows)[::-1]
-    parts = [[texts[code] for code in column_codes[first]] for column_codes, texts in columns]
-    return codes, [_compose(names, [part[i] for part in parts]) for i in range(len(first))]
+    pieces: list[Any] = []
+    for name, (column_codes, texts) in zip(names, columns, strict=True):
+        pieces += [f"{',' if pieces else '{'}{_dumps(name)}:", pa.array(texts, pa.string()).take(column_codes[first])]
+    if not pieces:
+        return codes, pa.array([UNPARTITIONED] * len(first), pa.string())
+    return codes, pc.binary_join_element_wise(*pieces, "}", "")
 
 
 def _texts(values: pa.Array, kind: types.IcebergType) -> tuple[NDArray[np.int64], list[str]]:

@@ -88,8 +88,8 @@ def _file_reasons(files: pa.Table) -> list[str]:
     is_data = pc.equal(files["content"], table_model.DATA)
     if deletes := files.num_rows - (pc.sum(is_data).as_py() or 0):
         reasons.append(f"The table has {deletes} live delete {_files(deletes)}; deletes are not applied yet.")
-    formats = files.filter(is_data)["file_format"].cast(pa.string())
-    for count in sorted(formats.value_counts().to_pylist(), key=lambda count: str(count["values"])):
+    counts = files["file_format"].filter(is_data).value_counts().to_pylist()
+    for count in sorted(counts, key=lambda count: str(count["values"])):
         if count["values"] != "PARQUET":
             number = count["counts"]
             reasons.append(f"{number} live data {_files(number)} in format {count['values']}, not Parquet.")

@@ -8,6 +8,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata.avro import container
@@ -58,19 +59,21 @@ def _query(parsed: container.Container, select: Mapping[str, Path] | None) -> pa
             file.write(memoryview(parsed.data)[int(parsed.starts[0]) :])
         file.flush()
         frame = context.read_avro(file.name)
+        known = {name: path for name, path in (select or {}).items() if _has(schema, path)}
         if select is not None:
-            known = {name: path for name, path in select.items() if _has(schema, path)}
-            frame = frame.select(*(_column(path).alias(name) for name, path in known.items()))
+            tops = sorted({path[0] for path in known.values()})
+            frame = frame.select(*(datafusion.column(f'"{top}"') for top in tops))
         batches = frame.collect()
-        return pa.Table.from_batches(batches, batches[0].schema if batches else frame.schema())
+        table = pa.Table.from_batches(batches, batches[0].schema if batches else frame.schema())
+    if select is None:
+        return table
+    # DataFusion decodes a record in full either way, and would copy the fields that it is asked for.
+    return pa.table({name: _column(table[path[0]], path[1:]) for name, path in known.items()})
 
 
-def _column(path: Path) -> Any:
-    import datafusion
-
-    column = datafusion.column(f'"{path[0]}"')
-    for name in path[1:]:
-        column = column[name]
+def _column(column: pa.ChunkedArray, path: Path) -> pa.ChunkedArray:
+    for name in path:
+        column = pc.struct_field(column, name)
     return column
 
 

@@ -1,0 +1,173 @@
+"""Arrow tables kept on local disk between runs: named tables come in, memory-mapped ones go out. Nothing depends on an
+entry being there. Entries are written whole and then renamed, so that several processes share a folder; one that is
+not as it was written is removed and counts as absent; the least recently used go when the folder is full."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from iceberg_compaction import settings
+from iceberg_compaction.model import cache as cache_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_log = logging.getLogger(__name__)
+
+_SUFFIX, _UNFINISHED = ".arrow", ".tmp"
+_MAGIC = b"iccache1"
+_TRAILER = len(_MAGIC) + 8  # a checksum, then the magic bytes
+_ABANDONED_S = 3600  # an unfinished file older than this was left by a process that died
+
+
+class Cache:
+    """A folder of entries. Without a folder it keeps nothing."""
+
+    def __init__(self, directory: Path | None, capacity: int = settings.CACHE_BYTES) -> None:
+        self.directory = directory
+        self.capacity = capacity
+
+    def load(self, name: str) -> pa.Table | None:
+        """The entry's table, mapped into memory rather than read; None: there is none."""
+        if self.directory is None:
+            return None
+        path = self._path(self.directory, name)
+        try:
+            table = _open(path)
+            os.utime(path)  # used now, which is what counts when room is made
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, pa.ArrowException) as error:
+            _log.warning("The cache entry %s is not readable and is made anew: %s", path, error)
+            self.remove([name])
+            return None
+        return table
+
+    def store(self, name: str, table: pa.Table) -> bool:
+        """Keep a table under a name; False: it could not be kept."""
+        if self.directory is None:
+            return False
+        unfinished = self.directory / f"{name}-{os.getpid()}-{secrets.token_hex(4)}{_UNFINISHED}"
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            kept = _write(unfinished, table) <= self.capacity
+            if kept:
+                unfinished.replace(self._path(self.directory, name))
+                self._make_room(name)
+        except OSError as error:
+            _log.warning("Nothing can be cached in %s: %s", self.directory, error)
+            kept = False
+        if not kept:
+            _remove(unfinished)
+        return kept
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Forget entries."""
+        if self.directory is not None:
+            for name in names:
+                _remove(self._path(self.directory, name))
+
+    def clear(self) -> cache_model.CacheFigures:
+        """Forget everything; what was there is returned."""
+        figures = self.figures()
+        for entry in self._entries(_SUFFIX, _UNFINISHED):
+            _remove(Path(entry.path))
+        return figures
+
+    def figures(self) -> cache_model.CacheFigures:
+        """What the folder holds."""
+        entries = self._entries(_SUFFIX)
+        return cache_model.CacheFigures(
+            path=None if self.directory is None else str(self.directory),
+            entries=len(entries),
+            bytes=sum(size for _, size in map(_age_and_size, entries)),
+            capacity=self.capacity,
+        )
+
+    def _make_room(self, newest: str) -> None:
+        now = time.time()
+        for entry in self._entries(_UNFINISHED):
+            if _age_and_size(entry)[0] < now - _ABANDONED_S:
+                _remove(Path(entry.path))
+        found = sorted((*_age_and_size(entry), entry.path) for entry in self._entries(_SUFFIX))
+        total = sum(size for _, size, _ in found)
+        for _, size, path in found:
+            if total <= self.capacity:
+                return
+            if Path(path).stem != newest:
+                _remove(Path(path))
+                total -= size
+
+    def _entries(self, *suffixes: str) -> list[os.DirEntry[str]]:
+        if self.directory is None:
+            return []
+        try:
+            with os.scandir(self.directory) as entries:
+                return [entry for entry in entries if entry.name.endswith(suffixes)]
+        except OSError:
+            return []
+
+    @staticmethod
+    def _path(directory: Path, name: str) -> Path:
+        return directory / f"{name}{_SUFFIX}"
+
+
+def from_environment(environ: Mapping[str, str] = os.environ) -> Cache:
+    """The cache that the user's settings name."""
+    chosen = settings.load_cache_settings(environ)
+    return Cache(None if chosen.directory is None else Path(chosen.directory), chosen.capacity)
+
+
+def _write(path: Path, table: pa.Table) -> int:
+    """Uncompressed, so that it can be mapped; its size. Only the user may read it, as paths and partitions tell."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    with pa.memory_map(str(path)) as written:
+        checksum = _checksum(written.read_buffer())
+    with path.open("ab") as end:
+        end.write(checksum + _MAGIC)
+        return end.tell()
+
+
+def _open(path: Path) -> pa.Table:
+    with pa.memory_map(str(path)) as file:
+        content = file.read_buffer()
+    size = content.size - _TRAILER
+    if size < 0 or content.slice(size + 8).to_pybytes() != _MAGIC:
+        raise ValueError("it is cut short or of another kind")
+    body = content.slice(0, size)
+    if _checksum(body) != content.slice(size, 8).to_pybytes():
+        raise ValueError("its bytes are not those that were written")
+    return pa.ipc.open_file(body).read_all()
+
+
+def _checksum(content: pa.Buffer) -> bytes:
+    """The sum of its words: what a cut, a hole or a flipped bit leaves behind has another, and a gigabyte takes a tenth
+    of a second."""
+    words = np.frombuffer(content, np.uint64, content.size // 8)
+    rest = int.from_bytes(content.slice(words.nbytes).to_pybytes(), "little")
+    total: int = (int(np.add.reduce(words)) + rest + content.size) % 2**64
+    return total.to_bytes(8, "little")
+
+
+def _age_and_size(entry: os.DirEntry[str]) -> tuple[float, int]:
+    try:
+        found = entry.stat()
+    except OSError:
+        return 0.0, 0  # another process has removed it
+    return found.st_mtime, found.st_size
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()

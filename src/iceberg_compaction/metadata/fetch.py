@@ -1,0 +1,51 @@
+"""Metadata files out of storage, through the table's FileIO: manifest lists as rows, manifests as bytes. What is
+missing or damaged is a MetadataError that names the file; a store that refuses or is silent is another error."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from pyiceberg import manifest as iceberg_manifest
+
+from iceberg_compaction import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table.snapshots import Snapshot
+
+
+def list_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
+    """The rows of the snapshot's manifest list. Read anew each time: PyIceberg's own cache would keep them for as long
+    as the process lives."""
+    where = f"Manifest list {snapshot.manifest_list} of snapshot {snapshot.snapshot_id}"
+    if not snapshot.manifest_list:
+        raise errors.MetadataError(f"Snapshot {snapshot.snapshot_id} has no manifest list.")
+    try:
+        with _storage_errors(where):
+            return list(iceberg_manifest.read_manifest_list(io.new_input(snapshot.manifest_list)))
+    except errors.CompactionError:
+        raise
+    except Exception as error:
+        raise errors.MetadataError(f"{where} could not be read: it is damaged or not a manifest list.") from error
+
+
+def read_bytes(io: FileIO, location: str, *, where: str) -> bytes:
+    """A whole metadata file. `where` names it in errors."""
+    with _storage_errors(where), io.new_input(location).open() as stream:
+        return bytes(stream.read())
+
+
+@contextlib.contextmanager
+def _storage_errors(where: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise errors.MetadataError(f"{where} is missing.") from error
+    except PermissionError as error:
+        raise errors.UnauthorizedError(f"{where} may not be read with the credentials given.") from error
+    except OSError as error:
+        raise errors.UnreachableError(f"{where} could not be read from storage: {type(error).__name__}.") from error

@@ -1,0 +1,205 @@
+"""One manifest as rows: its Avro bytes and its row of the manifest list come in, its live files in schema
+model.table.FILES go out, with sequence numbers and spec ids inherited for whole columns. A manifest that is not what
+the list promises is a MetadataError that names it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.manifest import ManifestContent
+
+from iceberg_compaction import errors
+from iceberg_compaction.metadata import clustering, partitions, paths
+from iceberg_compaction.metadata import metrics as file_metrics
+from iceberg_compaction.metadata.avro import decode
+from iceberg_compaction.model import table as table_model
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.types import NestedField
+
+DIGEST = "path_digest"  # a column beside FILES, see metadata.paths
+FILE_PATH_ID = 2147483546  # reserved: the path column of position delete files
+
+_EXISTING, _ADDED, _DELETED = 0, 1, 2
+_DATA_FILE = (
+    "file_path",
+    "content",
+    "file_format",
+    "partition",
+    "record_count",
+    "file_size_in_bytes",
+    "sort_order_id",
+    "key_metadata",
+    "equality_ids",
+    "referenced_data_file",
+    "content_offset",
+    "content_size_in_bytes",
+    "first_row_id",
+)
+_COLUMNS: dict[str, Sequence[str]] = {
+    **{name: ("data_file", name) for name in _DATA_FILE},
+    **{name: (name,) for name in ("status", "sequence_number", "file_sequence_number")},
+}
+_BOUNDS = {name: ("data_file", name) for name in file_metrics.BOUNDS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """All that decides what a manifest's rows look like, besides the manifest."""
+
+    table_uuid: str
+    schema: Schema
+    specs: dict[int, PartitionSpec]
+    cluster: NestedField | None  # whose bounds become cluster_lower and cluster_upper
+    metrics: tuple[int, ...]  # fields whose metrics follow the columns of FILES
+
+    @property
+    def row_schema(self) -> pa.Schema:
+        """Of the rows that `parse` gives."""
+        empty = file_metrics.with_metrics(table_model.FILES.empty_table(), pa.table({}), self.metrics)
+        return empty.schema.append(pa.field(DIGEST, pa.uint64(), nullable=False))
+
+    def facts(self, manifest: ManifestFile) -> str:
+        """A text that is equal for two manifests only if their rows are: what they are kept under."""
+        spec = self.specs.get(manifest.partition_spec_id)
+        shape = spec and [(field.name, str(field.field_type)) for field in spec.partition_type(self.schema).fields]
+        cluster = self.cluster and (self.cluster.field_id, str(self.cluster.field_type))
+        own = [manifest.manifest_path, manifest.manifest_length, manifest.sequence_number, int(manifest.content)]
+        counts = [manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count]
+        return json.dumps([self.table_uuid, *own, *counts, manifest.partition_spec_id, shape, cluster, self.metrics])
+
+
+def reading(table: Table, metrics: Sequence[int]) -> Reading:
+    """How the table's manifests are read today."""
+    return Reading(
+        table_uuid=str(table.metadata.table_uuid),
+        schema=table.schema(),
+        specs=table.specs(),
+        cluster=clustering.column(table),
+        metrics=tuple(metrics),
+    )
+
+
+def parse(data: bytes, manifest: ManifestFile, how: Reading) -> pa.Table:
+    """The live files of a manifest, in `how.row_schema`."""
+    where = f"Manifest {manifest.manifest_path}"
+    entries = decode.read_table(data, {**_COLUMNS, **_wanted_metrics(manifest, how)}, where=where)
+    _check_completeness(entries, manifest, len(data), where)
+    live = pc.not_equal(entries["status"], _DELETED)
+    if not pc.all(live).as_py():
+        entries = entries.filter(live)
+    columns = _columns(entries, manifest, how)
+    files = pa.table({field.name: _cast(columns[field.name], field, where) for field in table_model.FILES})
+    files = file_metrics.with_metrics(files.cast(table_model.FILES), entries, how.metrics)
+    texts = files["file_path"].combine_chunks()
+    return files.append_column(how.row_schema.field(DIGEST), pa.array(paths.digests(texts)))
+
+
+def _wanted_metrics(manifest: ManifestFile, how: Reading) -> dict[str, Sequence[str]]:
+    if how.metrics:
+        return dict(file_metrics.COLUMNS)
+    return dict(_BOUNDS) if how.cluster is not None or manifest.content == ManifestContent.DELETES else {}
+
+
+def _columns(entries: pa.Table, manifest: ManifestFile, how: Reading) -> dict[str, pa.ChunkedArray | pa.Array]:
+    where, rows = f"Manifest {manifest.manifest_path}", entries.num_rows
+    spec = how.specs[manifest.partition_spec_id]
+    content = _content(entries, manifest, where)
+    columns = {field.name: _or_nulls(entries, field.name, field.type) for field in table_model.FILES}
+    columns |= {
+        "content": content,
+        "file_format": _format(entries["file_format"]),
+        "spec_id": pa.repeat(pa.scalar(spec.spec_id, pa.int32()), rows),
+        "partition": partitions.encode(_optional(entries, "partition"), spec, how.schema, rows, where=where),
+        "sequence_number": _inherit(entries, "sequence_number", manifest),
+        "file_sequence_number": _inherit(entries, "file_sequence_number", manifest),
+        "encrypted": _or_nulls(entries, "key_metadata", pa.binary()).is_valid(),
+    }
+    if manifest.content == ManifestContent.DELETES:
+        columns["referenced_data_file"] = _referenced(entries, columns["referenced_data_file"], content)
+    elif how.cluster is not None:
+        for bound, name in zip(file_metrics.BOUNDS, ("cluster_lower", "cluster_upper"), strict=True):
+            if bound in entries.column_names:
+                picked = file_metrics.pick(entries[bound], how.cluster.field_id)
+                columns[name] = clustering.keys(picked, how.cluster.field_type)
+    return columns
+
+
+def _check_completeness(entries: pa.Table, manifest: ManifestFile, size: int, where: str) -> None:
+    counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+    if None not in counts:
+        promised = sum(count or 0 for count in counts)
+        if entries.num_rows != promised:
+            raise errors.MetadataError(
+                f"{where} holds {entries.num_rows} entries, but the manifest list promises {promised}."
+            )
+    elif size < manifest.manifest_length:  # old v1 manifest lists have no counts
+        raise errors.MetadataError(
+            f"{where} has {size} bytes, but the manifest list promises {manifest.manifest_length}."
+        )
+    missing = {"status", "file_path", "file_format", "record_count", "file_size_in_bytes"} - set(entries.column_names)
+    if missing:
+        raise errors.MetadataError(f"{where} is not an Iceberg manifest: it has no {', '.join(sorted(missing))}.")
+    status = entries["status"].to_numpy()
+    if len(status) and (status.min() < _EXISTING or status.max() > _DELETED):
+        raise errors.MetadataError(f"{where} has an entry of unknown status.")
+
+
+def _content(entries: pa.Table, manifest: ManifestFile, where: str) -> pa.ChunkedArray:
+    content = _or_nulls(entries, "content", pa.int32())
+    content = pc.fill_null(content, table_model.DATA)  # v1 knows data files only
+    deletes = pc.not_equal(content, table_model.DATA)
+    if pc.any(pc.xor(deletes, manifest.content == ManifestContent.DELETES)).as_py():
+        raise errors.MetadataError(f"{where} mixes data files and delete files.")
+    return content
+
+
+def _format(names: pa.ChunkedArray) -> pa.DictionaryArray:
+    encoded = names.combine_chunks().dictionary_encode()
+    # Engines write the name in either case; a dictionary must not hold a value twice.
+    upper = pc.utf8_upper(encoded.dictionary).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(upper.indices.take(encoded.indices), upper.dictionary)
+
+
+def _inherit(entries: pa.Table, name: str, manifest: ManifestFile) -> pa.ChunkedArray:
+    """Sequence numbers: null means the manifest's own for an added file, and 0 where all is from format version 1."""
+    own = _or_nulls(entries, name, pa.int64())
+    number = pa.scalar(manifest.sequence_number, pa.int64())
+    if manifest.sequence_number == 0:
+        return pc.fill_null(own, number)
+    return pc.if_else(pc.and_(own.is_null(), pc.equal(entries["status"], _ADDED)), number, own)
+
+
+def _referenced(entries: pa.Table, stated: pa.ChunkedArray, content: pa.ChunkedArray) -> pa.Array:
+    """The one data file that position deletes are for: as stated, else the path that is both bounds (R21)."""
+    if not set(_BOUNDS) <= set(entries.column_names):
+        return stated
+    lower, upper = (file_metrics.pick(entries[bound], FILE_PATH_ID) for bound in file_metrics.BOUNDS)
+    one = pc.and_(pc.equal(lower, upper), pc.equal(content, table_model.POSITION_DELETES).combine_chunks())
+    found = pc.if_else(pc.fill_null(one, False), lower, pa.scalar(None, lower.type))
+    return pc.coalesce(stated.cast(pa.string()).combine_chunks(), found.cast(pa.string()))
+
+
+def _optional(entries: pa.Table, name: str) -> pa.ChunkedArray | None:
+    return entries[name] if name in entries.column_names else None
+
+
+def _or_nulls(entries: pa.Table, name: str, kind: pa.DataType) -> pa.ChunkedArray:
+    found = _optional(entries, name)
+    return pa.chunked_array([pa.nulls(entries.num_rows, kind)]) if found is None else found
+
+
+def _cast(column: pa.ChunkedArray | pa.Array, field: pa.Field, where: str) -> pa.ChunkedArray | pa.Array:
+    if not field.nullable and column.null_count:
+        raise errors.MetadataError(f"{where} has a live entry without {field.name}.")
+    return column.cast(field.type)

@@ -1,0 +1,106 @@
+"""The parsed manifests of one branch of a table, kept in the cache. Most are in one entry, the pack: the rows of all
+manifests that the branch once had, in the order of its manifest list, so that they can be used as they lie. Manifests
+that came later have entries of their own, until there is enough of them to pack anew."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from iceberg_compaction.metadata.cache import Cache
+
+    Span: TypeAlias = tuple[int, int]  # first row and number of rows
+
+FORMAT = 1  # of what is kept; a new one never meets entries of an old one
+LOOSE = 16  # entries beside the pack
+STALE = 4  # one row of so many may be outside the pack, or in it for nothing
+
+_SPANS = b"manifests"
+
+
+def key(*facts: str) -> str:
+    """The name under which something with these facts is kept."""
+    return hashlib.blake2b(json.dumps([FORMAT, *facts]).encode(), digest_size=20).hexdigest()
+
+
+class Shelf:
+    """What is kept of one branch. `name` is its own, `schema` that of all rows."""
+
+    def __init__(self, cache: Cache, name: str, schema: pa.Schema) -> None:
+        self._cache, self._name, self._schema = cache, name, schema
+        self._rows, self._spans = self._load(name)
+
+    def find(self, keys: Sequence[str]) -> dict[str, Span | pa.Table]:
+        """Of the manifests with these keys, those that are kept: a span of the pack, or rows of their own."""
+        found: dict[str, Span | pa.Table] = {}
+        for wanted in keys:
+            if wanted in self._spans:
+                found[wanted] = self._spans[wanted]
+            else:
+                rows, spans = self._load(wanted)
+                if wanted in spans:
+                    found[wanted] = rows
+        return found
+
+    def has_all(self, places: Mapping[str, Span | pa.Table]) -> bool:
+        """Whether all of these lie in the pack."""
+        return all(isinstance(place, tuple) for place in places.values())
+
+    def pieces(self, places: Mapping[str, Span | pa.Table]) -> list[pa.Table]:
+        """The rows of all manifests, in order; neighbours in the pack stay in one piece."""
+        pieces: list[pa.Table] = []
+        open_span: Span | None = None
+        for place in places.values():
+            if not isinstance(place, tuple):
+                open_span = None
+                pieces.append(place)
+            elif open_span and sum(open_span) == place[0]:
+                open_span = (open_span[0], open_span[1] + place[1])
+                pieces[-1] = self._rows.slice(*open_span)
+            else:
+                open_span = place
+                pieces.append(self._rows.slice(*place))
+        return pieces
+
+    def keep(self, places: Mapping[str, Span | pa.Table], new: Sequence[str], files: pa.Table) -> pa.Table:
+        """Keep what was read, and give it back in the form that is best worked with. `places` has all manifests of the
+        branch in order, `files` their rows, and `new` are the keys of those that are not kept yet."""
+        loose = {wanted: place for wanted, place in places.items() if not isinstance(place, tuple)}
+        outside = sum(place.num_rows for place in loose.values())
+        dead = self._rows.num_rows - (files.num_rows - outside)
+        if len(loose) <= LOOSE and STALE * (outside + dead) < files.num_rows:
+            for wanted in new:
+                self._store(wanted, loose[wanted], {wanted: loose[wanted].num_rows})
+            return files
+        if loose or dead:
+            files = files.combine_chunks()
+            sizes = {
+                wanted: place[1] if isinstance(place, tuple) else place.num_rows for wanted, place in places.items()
+            }
+            if self._store(self._name, files, sizes):
+                self._cache.remove(wanted for wanted in loose if wanted not in new)
+        return files
+
+    def _store(self, name: str, rows: pa.Table, sizes: Mapping[str, int]) -> bool:
+        described = {_SPANS: json.dumps(list(sizes.items())).encode()}
+        return self._cache.store(name, rows.replace_schema_metadata(described))
+
+    def _load(self, name: str) -> tuple[pa.Table, dict[str, Span]]:
+        rows = self._cache.load(name)
+        if rows is None:
+            return self._schema.empty_table(), {}
+        described = json.loads((rows.schema.metadata or {}).get(_SPANS, b"[]"))
+        spans, start = {}, 0
+        for wanted, size in described:
+            spans[wanted], start = (start, size), start + size
+        rows = rows.replace_schema_metadata(None)
+        if start != rows.num_rows or rows.schema != self._schema:
+            self._cache.remove([name])
+            return self._schema.empty_table(), {}
+        return rows, spans

@@ -81,11 +81,13 @@ def _layout(found: TableHealth, checkup: Checkup) -> Iterator[str]:
         )
     clustering = found.clustering
     # Many small files overlap anyway; compaction comes first.
-    if clustering is not None and clustering.depth >= CROWDED and not checkup.sick:
-        column = clustering.column or "the clustering column"
+    if clustering is None or clustering.column is None or checkup.sick or found.small_ratio >= 0.5:
+        return
+    if clustering.depth >= CROWDED:
         yield (
-            f"A value of {column} lies in the range of {clustering.depth:.1f} files of its partition on average; if "
-            f"queries filter on it, sort by it: ALTER TABLE {found.table} WRITE ORDERED BY {column}, then rewrite."
+            f"A value of {clustering.column} lies in the range of {clustering.depth:.1f} files of its partition on "
+            f"average; if queries filter on it, sort by it: ALTER TABLE {found.table} WRITE ORDERED BY "
+            f"{clustering.column}, then rewrite."
         )
 
 

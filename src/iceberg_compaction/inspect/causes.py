@@ -62,7 +62,7 @@ def _deed(writer: Writer, found: TableHealth) -> str:
 def _remedy(writer: Writer, sizes: Sizes) -> str:
     interval = writer.median_interval_seconds
     if interval and interval < SLOW_SECONDS:
-        fewer = SLOW_SECONDS / interval
+        fewer = min(SLOW_SECONDS / interval, writer.commits)
         knob = _KNOBS.get(writer.engine, _ANY_KNOB)
         return f"{knob[0].upper()}{knob[1:]} would make about {fewer:,.0f} times fewer files."
     if files_per_partition(writer) > SCATTERED:

@@ -27,7 +27,7 @@ def facts(health: TableHealth) -> Iterator[tuple[str, str]]:
     """What is around the data files, as pairs of name and figures."""
     manifests = f"{health.manifests:,}, {format_size(health.manifest_bytes)}, {health.small_manifests:,} of them small"
     yield "manifests", manifests
-    yield "snapshots", f"{health.snapshots:,}, {health.refs:,} branches and tags"
+    yield "snapshots", f"{health.snapshots:,}; {_count(health.refs, 'branch or tag', 'branches and tags')}"
     if health.metadata_files:
         size = "" if health.metadata_bytes is None else f"; the current one and manifests {_size(health)}"
         yield "metadata files", f"{health.metadata_files:,} kept track of{size}"
@@ -68,6 +68,8 @@ def growth_line(days: Sequence[GrowthDay]) -> str:
     added = f"{sum(day.added_files for day in days):,} files added in {sum(day.commits for day in days):,} commits"
     if not known:
         return added
+    if len(days) == 1:
+        return f"{known[-1]:,} data files at the end of {days[0].day}; {added}"
     return f"{sparkline(known)}  {known[0]:,} -> {known[-1]:,} data files on {len(days):,} days with commits; {added}"
 
 
@@ -76,6 +78,10 @@ def sparkline(values: Sequence[int]) -> str:
     shown = values[-_WIDEST:]
     most = max(max(shown), 1)
     return "".join(_LEVELS[min(len(_LEVELS) - 1, value * len(_LEVELS) // (most + 1))] for value in shown)
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
 
 
 def _size(health: TableHealth) -> str:

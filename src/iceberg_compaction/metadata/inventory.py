@@ -11,7 +11,7 @@ from pyiceberg.table import refs
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import cache as caches
-from iceberg_compaction.metadata import fetch, support
+from iceberg_compaction.metadata import clustering, fetch, support
 from iceberg_compaction.metadata import files as live
 from iceberg_compaction.metadata import filter as file_filter
 from iceberg_compaction.model import table as table_model
@@ -39,7 +39,7 @@ def take_inventory(
         branch=branch,
         cache=caches.from_environment() if cache is None else cache,
     )
-    files, manifests = _read(table, snapshot, question)
+    files, manifest_sizes = _read(table, snapshot, question)
     selected = None if condition is None else condition.select(files, table.specs())
     files = files.select(table_model.FILES.names)
     return table_model.Inventory(
@@ -48,7 +48,9 @@ def take_inventory(
         files=files,
         properties=dict(table.properties),
         selected=selected,
-        manifests=manifests,
+        manifests=len(manifest_sizes),
+        manifest_sizes=manifest_sizes,
+        clustering_column=_clustering_column(table),
         snapshots=len(table.metadata.snapshots),
         refs=len(table.metadata.refs),
         unsupported=support.unsupported(table, files),
@@ -64,10 +66,10 @@ class _Question:
     cache: caches.Cache
 
 
-def _read(table: Table, snapshot: Snapshot | None, question: _Question) -> tuple[pa.Table, int]:
-    """The live files, and how many manifests list them."""
+def _read(table: Table, snapshot: Snapshot | None, question: _Question) -> tuple[pa.Table, tuple[int, ...]]:
+    """The live files, and the sizes of the manifests that list them."""
     if snapshot is None:
-        return live.no_files(metrics=question.field_ids), 0
+        return live.no_files(metrics=question.field_ids), ()
     try:
         manifests = fetch.list_manifests(table.io, snapshot)
         files = live.live_files(
@@ -78,12 +80,17 @@ def _read(table: Table, snapshot: Snapshot | None, question: _Question) -> tuple
             cache=question.cache,
             branch=question.branch,
         )
-        return files, len(manifests)
+        return files, tuple(manifest.manifest_length for manifest in manifests)
     except errors.MetadataError:
         if support.ENCRYPTION_KEY not in table.properties:
             raise
         # Manifests of an encrypted table are encrypted, too; that the table is not supported says it better.
-        return live.no_files(metrics=question.field_ids), 0
+        return live.no_files(metrics=question.field_ids), ()
+
+
+def _clustering_column(table: Table) -> str | None:
+    field = clustering.column(table)
+    return None if field is None else table.schema().find_column_name(field.field_id)
 
 
 def _head(table: Table, name: str, branch: str) -> Snapshot | None:

@@ -55,6 +55,7 @@ def details(health: TableHealth) -> Iterator[RenderableType]:
     yield from _sizes(health)
     yield from _partitions(health)
     about = grid("", "", title="Around the files")
+    about.show_header = False
     for name, fact in words.facts(health):
         about.add_row(escape(name), escape(fact))
     yield about

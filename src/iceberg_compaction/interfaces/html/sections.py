@@ -79,15 +79,21 @@ def _part(part: ScorePart) -> str:
 
 
 def _what_to_do(health: TableHealth) -> str:
-    said = [escape(sentence) for sentence in (*health.advice, *health.causes)]
+    said = [escape(sentence) for sentence in health.advice]
     for fix in health.fixes:
         old = "not set" if fix.old is None else fix.old
         said.append(
             f"Set <code>{escape(fix.name)}</code>: <code>{escape(old)}</code> &rarr; "
             f"<code>{escape(fix.new)}</code>. {escape(fix.why)}"
         )
-    listed = "".join(f"<li>{sentence}</li>" for sentence in said)
-    return f"<h3>What to do</h3><ul>{listed}</ul>" if said else ""
+    causes = [escape(sentence) for sentence in health.causes]
+    return _listed("What to do", said) + _listed("Who makes the small files", causes)
+
+
+def _listed(title: str, sentences: Sequence[str]) -> str:
+    """Sentences are HTML already."""
+    items = "".join(f"<li>{sentence}</li>" for sentence in sentences)
+    return f"<h3>{title}</h3><ul>{items}</ul>" if items else ""
 
 
 def _writers(health: TableHealth) -> str:

@@ -13,11 +13,11 @@ body { margin: 0; background: var(--ground); color: var(--ink); font: 15px/1.5 s
 main { max-width: 1120px; margin: 0 auto; padding: 32px 20px 64px; }
 h1 { font-size: 26px; margin: 0; } h2 { font-size: 19px; margin: 0; overflow-wrap: anywhere; }
 h3 { font-size: 12px; text-transform: uppercase; letter-spacing: .06em; color: var(--soft); margin: 22px 0 8px; }
-p { margin: 6px 0; } .soft { color: var(--soft); } a { color: inherit; }
+p { margin: 6px 0; } .soft { color: var(--soft); font-size: 14px; } a { color: inherit; }
 code { font-size: 13px; overflow-wrap: anywhere; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); gap: 12px; margin: 22px 0; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(125px, 1fr)); gap: 12px; margin: 22px 0; }
 .tile, section { background: var(--card); border: 1px solid var(--line); border-radius: 12px; }
-.tile { padding: 12px 16px; } .tile b { display: block; font-size: 22px; }
+.tile { padding: 12px 16px; } .tile b { display: block; font-size: 20px; white-space: nowrap; }
 .tile span { color: var(--soft); font-size: 13px; }
 section { padding: 20px 24px 24px; margin: 18px 0; }
 .head { display: flex; gap: 12px; align-items: center; flex-wrap: wrap; } .head .score { margin-left: auto; }
@@ -30,7 +30,7 @@ section { padding: 20px 24px 24px; margin: 18px 0; }
 th { text-align: left; color: var(--soft); font-weight: 500; font-size: 13px; } td, th { padding: 5px 12px 5px 0;
   border-bottom: 1px solid var(--line); vertical-align: top; } td.n, th.n { text-align: right; white-space: nowrap;
   font-variant-numeric: tabular-nums; } tr:last-child td { border-bottom: 0; }
-.part { display: grid; grid-template-columns: 110px 1fr 74px; gap: 10px; align-items: center; margin: 6px 0 0; }
+.part { display: grid; grid-template-columns: 110px 1fr 96px; gap: 10px; align-items: center; margin: 6px 0 0; }
 .part .why { grid-column: 2 / 4; color: var(--soft); font-size: 12px; margin-top: -4px; }
 .meter { height: 8px; border-radius: 4px; background: var(--pale); overflow: hidden; } .meter i { display: block;
   height: 100%; border-radius: 4px; background: var(--good); } .meter i.low { background: var(--bad); }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.interop
 
 Applied = dict[str, set[tuple[str, "int | None"]]]
-PARTITIONS = ("a", "b", "c")
+PARTITIONS = ("a", "b")
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"  # how Java writes a null in a partition path
 
 
@@ -123,7 +123,7 @@ class Writer:
 
     def step(self) -> None:
         rows = [self.data() for _ in range(self.random.randint(0 if self.written else 1, 3))]
-        deletes = [self.delete() for _ in range(self.random.randint(0, 3))]
+        deletes = [self.delete() for _ in range(self.random.randint(0, 5))]
         if rows or deletes:
             java_deletes.commit(self.table, rows=rows, deletes=deletes)
 

@@ -73,7 +73,9 @@ def test_a_policy_refuses_nonsense(wrong: dict[str, object]) -> None:
 
 
 def test_the_library_tells_wrong_options_in_a_sentence() -> None:
-    with pytest.raises(errors.ConfigError, match=r"Unknown option min-files \(did you mean min-input-files\?\); the options are"):
+    with pytest.raises(
+        errors.ConfigError, match=r"Unknown option min-files \(did you mean min-input-files\?\); the options are"
+    ):
         library.make_policy("small-files", None, {"min_files": 3})
     with pytest.raises(errors.ConfigError, match=r"Wrong value for target-file-size-bytes: .*'big' is not a size"):
         library.make_policy("small-files", "big", {})

@@ -33,7 +33,8 @@ from iceberg_compaction.execute.worker import mixing, schemas
 Hashes = mixing.Hashes
 Chunk = Callable[[int, int], Hashes]  # rows from, to (exclusive)
 Hasher = Callable[[pa.Array], Chunk]
-CHUNK = 8192  # rows hashed at a time, so that every pass stays within the processor's cache
+CHUNK = 16384  # rows hashed at a time, so that every pass stays within the processor's cache
+_SMALL = 32  # values of a dictionary that is small
 _SHORT_DECIMAL = 18  # digits that fit into 8 bytes
 _ENTRIES = 1 << 16  # list entries hashed at a time
 
@@ -82,15 +83,24 @@ def all_hashes(function: Hasher, array: pa.Array) -> Hashes:
 
 
 def _dictionary_hasher(of_values: Hasher) -> Hasher:
-    """Hash each dictionary once. The last one is kept alive, so its address cannot come to mean another."""
-    known: list[Any] = [None, None, None]
+    """Hash each dictionary once: the small ones are known by their values, of the large ones the last by its address;
+    it is kept alive, so that its address cannot come to mean another."""
+    small: dict[tuple[Any, ...], Hashes] = {}
+    last: list[Any] = [None, None, None]
+
+    def table_of(values: pa.Array) -> Hashes:
+        if len(values) <= _SMALL and pa.types.is_string(values.type):
+            key = tuple(values.to_pylist())
+            if key not in small:
+                small[key] = all_hashes(of_values, values) if key else np.zeros(1, dtype=np.uint64)
+            return small[key]
+        address = tuple((b.address, b.size) for b in values.buffers() if b is not None), values.offset, len(values)
+        if last[0] != address:
+            last[:] = address, values, all_hashes(of_values, values) if len(values) else np.zeros(1, dtype=np.uint64)
+        return last[2]  # type: ignore[no-any-return]
 
     def bind(array: pa.DictionaryArray) -> Chunk:
-        values = array.dictionary
-        address = tuple((b.address, b.size) for b in values.buffers() if b is not None), values.offset, len(values)
-        if known[0] != address:
-            known[:] = address, values, all_hashes(of_values, values)
-        table: Hashes = known[2] if len(values) else np.zeros(1, dtype=np.uint64)
+        table = table_of(array.dictionary)
         indices = mixing.fixed(array.indices)
         valid = mixing.validity(array.indices) if array.indices.null_count else None
 
@@ -143,6 +153,9 @@ def _number_digester(arrow_type: pa.DataType) -> Hasher:
 def _number_reader(stored: str, wide: str, factor: int) -> Hasher:
     def bind(array: pa.Array) -> Chunk:
         values = mixing.fixed(array, stored)
+        if stored[2:] == "8" and factor == 1:
+            words = values.view(np.uint64)
+            return lambda start, stop: words[start:stop]
 
         def digest(start: int, stop: int) -> Hashes:
             x = values[start:stop].astype(wide, copy=False)

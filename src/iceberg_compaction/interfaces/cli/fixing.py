@@ -29,7 +29,7 @@ def fix(catalog: Any, found: Sequence[Diagnosis], *, yes: bool) -> bool:
         for one in health.fixes:
             old = "not set" if one.old is None else one.old
             _say(f"{health.table}: {one.name}: {old} -> {one.new}\n    {one.why}")
-    if not yes and not sys.stdin.isatty():
+    if not yes and not _somebody_is_there():
         raise errors.ConfigError("Nobody can be asked here, so nothing was set; give --yes to set these properties.")
     if not yes and not typer.confirm("Set these properties?", err=True):
         _say("Nothing was set.")
@@ -45,6 +45,10 @@ def _set(catalog: Any, health: TableHealth) -> bool:
         return False
     _say(f"{health.table}: {len(health.fixes)} set.")
     return True
+
+
+def _somebody_is_there() -> bool:
+    return sys.stdin.isatty()
 
 
 def _say(text: str) -> None:

@@ -30,9 +30,10 @@ def files(
     specs: Sequence[int] | int = 0,
     sequence: Sequence[int] | None = None,
     content: Sequence[int] | int = table_model.DATA,
+    bounds: Sequence[tuple[int, int] | None] | None = None,
     prefix: str = "f",
 ) -> pa.Table:
-    """Rows of model.table.FILES; single values stand for all rows."""
+    """Rows of model.table.FILES; single values stand for all rows. `bounds` are those of the clustering column."""
     count = len(sizes)
 
     def each(value: Any) -> list[Any]:
@@ -50,6 +51,8 @@ def files(
         "file_sequence_number": list(range(1, count + 1)),
         "sort_order_id": [None] * count,
         "encrypted": [False] * count,
+        "cluster_lower": [bound and bound[0] for bound in bounds or [None] * count],
+        "cluster_upper": [bound and bound[1] for bound in bounds or [None] * count],
     }
     unknown = {field.name: pa.nulls(count, field.type) for field in table_model.FILES if field.name not in columns}
     return pa.table({**columns, **unknown}, schema=table_model.FILES)

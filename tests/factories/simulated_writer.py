@@ -33,40 +33,63 @@ class Data:
     asks_again: bool = True  # whether the writer asks for the roll size as a file grows, or only when it begins
 
 
-def write(task: RewriteTask, sizes: Sizes, data: Data) -> list[int]:
-    """The sizes of a task's output files."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A file that a task writes."""
+
+    size: int
+    inputs: tuple[str, ...]  # paths of the files that its rows come from
+
+
+def write(task: RewriteTask, sizes: Sizes, data: Data) -> list[Output]:
+    """A task's output files."""
     dice = random.Random(data.seed * 1_000_003 + task.id)
-    done: list[int] = []
+    done: list[Output] = []
+    inputs: dict[str, None] = {}
     consumed = written = current = 0.0
     roll = sizing.roll_size(task.bytes, sizes)
-    for size in task.file_sizes:
+    for path, size in zip(task.file_paths, task.file_sizes, strict=True):
         factor = data.ratio * (1 + dice.uniform(-data.noise, data.noise))
         pieces = max(1, size * PIECES // sizes.target)
         for _ in range(pieces):
             if current >= roll:
-                done.append(int(current))
-                current = 0.0
+                done.append(Output(size=int(current), inputs=tuple(inputs)))
+                current, inputs = 0.0, {}
+            inputs[path] = None
             consumed += size / pieces
             written += size / pieces * factor
             current += size / pieces * factor
             if data.asks_again or current == size / pieces * factor:
                 to_come = (task.bytes - consumed) * written / consumed
                 roll = sizing.roll_size(int(current + to_come), sizes)
-    return [*done, max(1, int(current))]
+    return [*done, Output(size=max(1, int(current)), inputs=tuple(inputs))]
 
 
 def perform(plan: Plan, inventory: Inventory, data: Data) -> Inventory:
     """The inventory after the plan's commit."""
     kept = inventory.files.filter(pc.invert(pc.is_in(inventory.files["file_path"], plan.files["file_path"])))
     added = []
+    known = bounds(inventory)
     for task in rewrite_tasks.build_tasks(plan):
         outputs = write(task, plan.sizes, data)
         rows = inventories.files(
-            outputs,
+            [output.size for output in outputs],
             partitions=task.partition,
             specs=task.spec_id,
             sequence=[inventories.PIN.sequence_number] * len(outputs),
+            bounds=[_around([known[path] for path in output.inputs]) for output in outputs],
             prefix=f"out-{task.id}",
         )
         added.append(rows)
     return replace(inventory, files=pa.concat_tables([kept, *added]))
+
+
+def bounds(inventory: Inventory) -> dict[str, tuple[int, int] | None]:
+    """Bounds of the clustering column by path."""
+    columns = (inventory.files[name].to_pylist() for name in ("file_path", "cluster_lower", "cluster_upper"))
+    return {path: None if low is None else (low, high) for path, low, high in zip(*columns, strict=True)}
+
+
+def _around(found: list[tuple[int, int] | None]) -> tuple[int, int] | None:
+    known = [bound for bound in found if bound]
+    return (min(low for low, _ in known), max(high for _, high in known)) if known else None

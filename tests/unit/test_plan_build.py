@@ -145,6 +145,18 @@ def test_a_budget_shortens_the_last_group_or_drops_it_when_nothing_is_gained(bud
     assert left(found) == ({"over-budget": 12 - sum(groups)} if sum(groups) < 12 else {})
 
 
+@pytest.mark.parametrize(
+    ("budget", "groups"), [(1, []), (MIB, []), (3 * MIB, [3]), (6 * MIB + 1, [5]), (8 * MIB, [5, 3]), ("1GB", [5, 7])]
+)
+def test_a_budget_of_bytes_cuts_too(budget: int | str, groups: list[int]) -> None:
+    rows = inventories.files([MIB] * 12, partitions=[DAY_1] * 5 + [DAY_2] * 7)
+    found = planned(rows, Policy.model_validate({"max-bytes-to-rewrite": budget, "max-files-to-rewrite": 99}))
+    assert [group.files for group in found.groups] == groups
+    if sum(groups) < 12:
+        assert left(found) == {"over-budget": 12 - sum(groups)}
+        assert "max-files-to-rewrite is 99 and max-bytes-to-rewrite is" in found.left_out[0].sentence
+
+
 def test_a_file_larger_than_the_capacity_gets_its_own_group() -> None:
     rows = inventories.files([MIB] * 5 + [4096 * MIB] + [MIB] * 5)
     found = planned(rows, Policy(max_file_group_size_bytes=1024 * MIB))
@@ -208,6 +220,37 @@ def test_a_plan_whose_groups_are_not_its_files_is_refused() -> None:
         damaged = {**told, "groups": [told["groups"][0] | change, told["groups"][1]]}
         with pytest.raises(ValueError, match="group"):
             plan.Plan.model_validate(damaged)
+
+
+def test_a_plan_of_another_format_is_refused() -> None:
+    told = planned(inventories.files([MIB] * 12)).model_dump() | {"format": 1}
+    with pytest.raises(ValueError, match="format 1, not 2; make a new plan"):
+        plan.Plan.model_validate(told)
+
+
+def test_groups_are_a_sequence() -> None:
+    rows = inventories.files([MIB] * 15, partitions=[DAY_1] * 5 + [DAY_2] * 5 + ["{}"] * 5)
+    found = planned(rows)
+    every = list(found.groups)
+    assert [group.id for group in every] == [0, 1, 2]
+    assert (found.groups[1], found.groups[-1]) == (every[1], every[2])
+    assert found.groups[1:] == found.groups[:-3:-1][::-1] == tuple(every[1:])
+    assert every[1] in found.groups
+    assert found.groups == plan.Groups.of(every, found.sizes) != plan.Groups.of(every[:2], found.sizes)
+    assert found.partitions == ((0, DAY_1), (0, DAY_2), (0, "{}"))
+    with pytest.raises(IndexError):
+        found.groups[3]
+
+
+def test_partition_numbers_may_be_sparse() -> None:
+    rows = inventories.files([MIB] * 10, partitions=[DAY_1, DAY_2] * 5, specs=[7, 10**9] * 5)
+    found = planned(rows)
+    assert [(group.spec_id, group.partition) for group in found.groups] == [(7, DAY_1), (10**9, DAY_2)]
+
+
+def test_sums_beyond_exact_floats_are_exact() -> None:
+    found = planned(inventories.files([2**53 + 1, 2**53 + 1]), Policy(max_file_group_size_bytes=2**62))
+    assert found.groups[0].bytes == found.input_bytes == 2**54 + 2
 
 
 def test_partitions_in_words() -> None:

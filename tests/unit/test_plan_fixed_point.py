@@ -26,11 +26,18 @@ SIZE = st.one_of(
 def tables(draw: st.DrawFn) -> Inventory:
     runs = draw(st.lists(st.tuples(SIZE, st.sampled_from([1, 2, 5, 30, 90]), st.integers(0, 2)), max_size=8))
     files = [(size, f'{{"p": {part}}}') for size, count, part in runs for _ in range(count)]
-    draw(st.randoms(use_true_random=False)).shuffle(files)
-    return inventories.inventory(inventories.files([size for size, _ in files], partitions=[part for _, part in files]))
+    dice = draw(st.randoms(use_true_random=False))
+    dice.shuffle(files)
+    bounds = [(low, low + dice.randrange(50)) if (low := dice.randrange(1000)) % 9 else None for _ in files]
+    rows = inventories.files(
+        [size for size, _ in files],
+        partitions=[part for _, part in files],
+        bounds=draw(st.sampled_from([None, bounds])),
+    )
+    return inventories.inventory(rows)
 
 
-@settings(deadline=None, derandomize=True, max_examples=250)
+@settings(deadline=None, derandomize=True, max_examples=300)
 @given(
     stock=tables(),
     strategy=st.sampled_from(Strategy),

@@ -13,7 +13,7 @@ from tests.factories import inventories
 from iceberg_compaction.execute import tasks as rewrite_tasks
 from iceberg_compaction.model import plan
 from iceberg_compaction.model.policy import JobOrder, Policy, Strategy
-from iceberg_compaction.plan import build
+from iceberg_compaction.plan import build, quick
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.table import Inventory
@@ -26,14 +26,15 @@ ROW = st.tuples(
     st.integers(1, 5),  # sequence number
     st.sampled_from([0, 0, 0, 0, 1]),  # content
     st.sampled_from([True, True, True, False]),  # selected
+    st.sampled_from([None, (1, 2), (1, 9), (-(2**63), 0), (2**63 - 1, 2**63 - 1)]),  # bounds of the clustering column
 )
 
 
 @st.composite
 def tables(draw: st.DrawFn) -> Inventory:
     rows: list[tuple[Any, ...]] = draw(st.lists(ROW, max_size=80))
-    size, part, spec, sequence, content, selected = ([row[i] for row in rows] for i in range(6))
-    files = inventories.files(size, partitions=part, specs=spec, sequence=sequence, content=content)
+    size, part, spec, sequence, content, selected, bounds = ([row[i] for row in rows] for i in range(7))
+    files = inventories.files(size, partitions=part, specs=spec, sequence=sequence, content=content, bounds=bounds)
     chosen = draw(st.sampled_from([None, pa.array(selected, pa.bool_())]))
     return inventories.inventory(files, selected=chosen)
 
@@ -47,9 +48,16 @@ def policies(draw: st.DrawFn) -> Policy:
         max_file_group_size_bytes=draw(st.sampled_from([500, 3000, 10**6])),
         max_file_group_input_files=draw(st.sampled_from([None, 1, 7])),
         max_files_to_rewrite=draw(st.sampled_from([None, 1, 10])),
+        max_bytes_to_rewrite=draw(st.sampled_from([None, None, 1, 2000])),
         rewrite_all=draw(st.sampled_from([False, False, True])),
         rewrite_job_order=draw(st.sampled_from(JobOrder)),
     )
+
+
+def reading_order(row: dict[str, Any]) -> tuple[Any, ...]:
+    """By lower bound of the clustering column, nulls last, then by sequence number, then as listed."""
+    low = row["cluster_lower"]
+    return low is None, low or 0, row["sequence_number"], row["file_sequence_number"]
 
 
 def rows_of(found: plan.Plan, group: plan.FileGroup, files: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -80,12 +88,19 @@ def test_every_plan_keeps_the_rules(stock: Inventory, policy: Policy) -> None:
     for group in found.groups:
         rows = rows_of(found, group, files)
         assert {(row["spec_id"], row["partition"]) for row in rows} == {(group.spec_id, group.partition)}
-        assert [row["sequence_number"] for row in rows] == sorted(row["sequence_number"] for row in rows)
+        assert rows == sorted(rows, key=reading_order)
         assert group.bytes == sum(row["file_size_in_bytes"] for row in rows)
         assert group.bytes <= policy.max_file_group_size_bytes or group.files == 1
         assert group.files <= (policy.max_file_group_input_files or group.files)
         assert group.sentence
     assert found.input_files <= (policy.max_files_to_rewrite or found.input_files)
+    assert found.input_bytes <= (policy.max_bytes_to_rewrite or found.input_bytes)
+
+
+@settings(deadline=None, derandomize=True, max_examples=200)
+@given(tables(), policies())
+def test_whether_there_is_work_is_known_without_a_plan(stock: Inventory, policy: Policy) -> None:
+    assert quick.needs_work(stock, policy) is not build.build(stock, policy, plan_id="p", now_ms=0).empty
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)

@@ -84,6 +84,13 @@ class Plan(Value):
     left_out: tuple[LeftOut, ...]
     files: PlanFiles
 
+    @model_validator(mode="before")
+    @classmethod
+    def _known_format(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("format", FORMAT) != FORMAT:
+            raise ValueError(f"the plan has format {given['format']}, not {FORMAT}; make a new plan")
+        return given
+
     @model_validator(mode="after")
     def _groups_tile_files(self) -> Self:
         """Groups are slices of `files`, one after the other; a plan that was edited or damaged is refused."""

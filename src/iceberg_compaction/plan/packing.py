@@ -48,15 +48,13 @@ def pack(files: DataFiles, order: ReadingOrder, policy: Policy, sizes: Sizes) ->
         return files.keys, bins
     found = np.flatnonzero(too_much[files.keys])
     positions = order.sort(found, files.keys[found])
-    numbers, new_keys = files.keys.copy(), [keys]
-    capacity = (policy.max_file_group_size_bytes, most)
-    used = len(keys)
-    for one in np.split(positions, np.flatnonzero(np.diff(files.keys[positions])) + 1):
-        within = _bins_of_partition(files.bytes[one], policy, sizes, capacity)
-        numbers[one] = used + within
-        new_keys.append(np.full(within.max() + 1, files.keys[one[0]]))
-        used += len(new_keys[-1])
-    return numbers, measure(files, numbers, np.concatenate(new_keys), sizes)
+    in_order = files.bytes[positions], files.keys[positions]
+    wrong_first = policy.strategy is Strategy.FULL and not policy.rewrite_all
+    packing_order, starts = _divide(*in_order, (policy.max_file_group_size_bytes, most), sizes if wrong_first else None)
+    packed = positions[packing_order]
+    numbers = files.keys.copy()
+    numbers[packed] = len(keys) + np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(packed))))
+    return numbers, measure(files, numbers, np.concatenate([keys, files.keys[packed[starts]]]), sizes)
 
 
 def measure(files: DataFiles, numbers: NDArray[np.int64], keys: NDArray[np.int64], sizes: Sizes) -> Bins:
@@ -97,41 +95,45 @@ def file_counts(total: NDArray[np.int64], sizes: Sizes) -> NDArray[np.int64]:
     return aimed
 
 
-def _bins_of_partition(
-    size: NDArray[np.int64], policy: Policy, sizes: Sizes, capacity: tuple[int, int]
-) -> NDArray[np.int64]:
-    """The bins, from 0, of one partition's files, whose sizes are given in reading order.
+def _divide(
+    size: NDArray[np.int64], keys: NDArray[np.int64], capacity: tuple[int, int], sizes: Sizes | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The order in which files of large partitions, given in reading order, are packed, and where bins start in it.
 
-    `full` packs files of a wrong size before the well-sized ones. So they share as few bins as possible, the other bins
-    are left alone, and what a rewrite puts elsewhere in the order does not make new pairs of them (fixed point). Their
-    last bin is filled up with well-sized files that come after its first file: so all that is rewritten is in reading
-    order from bin to bin, and no output covers more keys than it must.
+    With `sizes`, files of a wrong size are packed before the well-sized ones. So they share as few bins as possible,
+    `full` leaves the other bins alone, and what a rewrite puts elsewhere in the order does not make new pairs of them
+    (fixed point). Their last bin is filled up with well-sized files that come after its first file: so all that is
+    rewritten is in reading order from bin to bin, and no output covers more keys than it must.
     """
-    wrong = (size < sizes.min) | (size > sizes.max)
-    if policy.strategy is not Strategy.FULL or policy.rewrite_all or not wrong.any():
-        return _next_fit(size, capacity)
-    packed = _next_fit(size[wrong], capacity)
-    last = np.flatnonzero(wrong)[np.searchsorted(packed, packed[-1])]
-    before = ~wrong & (np.arange(len(size)) < last)
-    first = np.concatenate([np.flatnonzero(wrong), np.flatnonzero(~wrong & ~before)])
-    bins = np.empty(len(size), np.int64)
-    bins[first] = _next_fit(size[first], capacity)
-    bins[before] = bins[first].max() + 1 + _next_fit(size[before], capacity)
-    return bins
+    if sizes is None:
+        return np.arange(len(size)), _next_fit(size, _begins(keys), capacity)
+    wrong = np.flatnonzero((size < sizes.min) | (size > sizes.max))
+    starts = wrong[_next_fit(size[wrong], _begins(keys[wrong]), capacity)]
+    partition = np.cumsum(np.append(False, keys[1:] != keys[:-1]))
+    start_of = np.zeros(int(partition[-1]) + 1, np.int64)
+    np.maximum.at(start_of, partition[starts], starts)  # where the last bin of wrong files starts
+    turn = np.where(np.arange(len(size)) < start_of[partition], 2, 1)  # well sized: after that start, or before it
+    turn[wrong] = 0
+    order = np.lexsort((turn, partition))
+    return order, _next_fit(size[order], _begins(2 * partition[order] + (turn[order] == 2)), capacity)
 
 
-def _next_fit(size: NDArray[np.int64], capacity: tuple[int, int]) -> NDArray[np.int64]:
-    """The bins, from 0, of files that are packed in their order."""
-    reach = np.cumsum(size)
-    most_bytes, most_files = capacity
-    starts, start, used = [], 0, 0
-    while start < len(size):
+def _next_fit(size: NDArray[np.int64], begins: NDArray[np.int64], capacity: tuple[int, int]) -> NDArray[np.int64]:
+    """Where bins start if files are packed in their order; a new one starts at least at each of `begins`."""
+    reach = np.append(0, np.cumsum(size))
+    most_bytes, most_files = min(capacity[0], int(reach[-1])), capacity[1]
+    starts, start, end = [begins[:0]], begins, np.append(begins, len(size))[1:]
+    while len(start):  # one bin of every partition at a time
         starts.append(start)
-        end = int(np.searchsorted(reach, used + most_bytes, side="right"))
-        start = min(max(end, start + 1), start + most_files)  # a file larger than the capacity gets its own bin
-        used = int(reach[min(start, len(size)) - 1])
-    bins: NDArray[np.int64] = np.repeat(np.arange(len(starts)), np.diff([*starts, len(size)]))
-    return bins
+        full = np.searchsorted(reach, reach[start] + most_bytes, side="right") - 1
+        start = np.minimum(np.maximum(full, start + 1), start + most_files)  # too large a file has its own bin
+        start, end = start[start < end], end[start < end]
+    return np.sort(np.concatenate(starts))
+
+
+def _begins(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where runs of equal keys begin."""
+    return np.flatnonzero(np.append(True, keys[1:] != keys[:-1])) if len(keys) else np.zeros(0, np.int64)
 
 
 def _counts(numbers: NDArray[np.int64], mask: NDArray[np.bool_], every: NDArray[np.int64]) -> NDArray[np.int64]:

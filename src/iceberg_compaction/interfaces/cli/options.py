@@ -92,6 +92,10 @@ class PolicyOptions:
     max_files_to_rewrite: Annotated[
         str | None, typer.Option(metavar="N", help="Stop adding groups after N input files.", rich_help_panel=_POLICY)
     ] = None
+    max_bytes_to_rewrite: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Stop adding groups after so many input bytes.", rich_help_panel=_POLICY),
+    ] = None
     rewrite_all: Annotated[
         bool | None,
         typer.Option("--rewrite-all", help="Rewrite every file, whatever its size.", rich_help_panel=_POLICY),

@@ -4,8 +4,8 @@ damaged is a MetadataError that names the file: no decision is made from half a 
 
 from __future__ import annotations
 
+import collections
 import os
-import threading
 from concurrent import futures
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-THREADS = 8  # that fetch; decoding waits for a core, as it needs memory as well
+FETCHES = 8  # at once
 
 
 def live_files(
@@ -46,15 +46,21 @@ def live_files(
     rows = _by_key([row for row in listed if row.has_added_files() or row.has_existing_files()], how)
     name = shelf.key(how.table_uuid, branch, str(how.metrics))
     kept = shelf.Shelf(cache or caches.Cache(None), name, how.row_schema)
-    found = kept.find(list(rows))
-    new = [key for key in rows if key not in found]
-    found |= zip(new, _in_threads(table.io, [rows[key] for key in new], how), strict=True)
-    places = {key: found[key] for key in rows}
-    del found
-    files = _assemble(kept.pieces(places), how.row_schema)
-    if not kept.has_all(places):  # what was packed together was looked at then
+    places = kept.find(list(rows))
+    new = [key for key in rows if key not in places]
+    places |= zip(new, _in_threads(table.io, [rows[key] for key in new], how), strict=True)
+    sizes = {key: shelf.size(places[key]) for key in rows}
+    packed_before, pack_now = kept.has_all(places), kept.is_worn(places)
+    if not pack_now:
+        kept.add({key: places[key] for key in new})
+    pieces = kept.pieces([places[key] for key in rows])
+    places.clear()  # so that pieces can go while they are joined
+    files = _join(pieces, how.row_schema, copy=pack_now)
+    if not packed_before:  # what was packed together was looked at then
         _require_distinct_paths(files, snapshot)
-    return kept.keep(places, new, files).drop_columns(parse.DIGEST)
+    if pack_now:
+        kept.pack(files, sizes)
+    return files.drop_columns(parse.DIGEST)
 
 
 def no_files(*, metrics: Sequence[int] = ()) -> pa.Table:
@@ -75,26 +81,47 @@ def _by_key(listed: list[ManifestFile], how: parse.Reading) -> dict[str, Manifes
 
 
 def _in_threads(io: FileIO, rows: list[ManifestFile], how: parse.Reading) -> list[pa.Table]:
-    if not rows:
-        return []
-    cores = threading.Semaphore(os.cpu_count() or 1)
+    """The manifests' rows, in order. Fetching waits for storage and decoding for a core, so each has its own threads;
+    no more manifests than can be fetched at once are on their way, which bounds memory."""
 
-    def read(row: ManifestFile) -> pa.Table:
-        data = fetch.read_bytes(io, row.manifest_path, where=f"Manifest {row.manifest_path}")
-        with cores:
-            return parse.parse(data, row, how)
+    def read(row: ManifestFile) -> bytes:
+        return fetch.read_bytes(io, row.manifest_path, where=f"Manifest {row.manifest_path}")
 
-    with futures.ThreadPoolExecutor(min(THREADS, len(rows)), thread_name_prefix="manifests") as pool:
-        waiting = [pool.submit(read, row) for row in rows]
+    def decode(fetched: futures.Future[bytes], row: ManifestFile) -> pa.Table:
+        return parse.parse(fetched.result(), row, how)
+
+    parsed: list[pa.Table] = []
+    under_way: collections.deque[futures.Future[pa.Table]] = collections.deque()
+    with (
+        futures.ThreadPoolExecutor(FETCHES, thread_name_prefix="fetch") as fetching,
+        futures.ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="decode") as decoding,
+    ):
         try:
-            return [future.result() for future in waiting]
+            for row in rows:
+                if len(under_way) == FETCHES:
+                    parsed.append(under_way.popleft().result())
+                under_way.append(decoding.submit(decode, fetching.submit(read, row), row))
+            return parsed + [future.result() for future in under_way]
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # the first failure is the answer
+            for pool in (decoding, fetching):
+                pool.shutdown(wait=False, cancel_futures=True)  # the first failure is the answer
             raise
 
 
-def _assemble(pieces: list[pa.Table], schema: pa.Schema) -> pa.Table:
-    return pa.concat_tables(pieces).unify_dictionaries() if pieces else schema.empty_table()
+def _join(pieces: list[pa.Table], schema: pa.Schema, *, copy: bool) -> pa.Table:
+    """One table of all pieces. A copy is made column by column, and the pieces' own go as it grows."""
+    if not pieces:
+        return schema.empty_table()
+    if not copy:
+        return pa.concat_tables(pieces).unify_dictionaries()
+    columns = {name: [chunk for piece in pieces for chunk in piece[name].chunks] for name in schema.names}
+    pieces.clear()
+    joined = []
+    for field in schema:
+        column = pa.chunked_array(columns.pop(field.name), field.type).unify_dictionaries()
+        joined.append(pa.table([column], schema=pa.schema([field])).combine_chunks().column(0))
+        del column
+    return pa.table(joined, schema=schema)
 
 
 def _require_distinct_paths(files: pa.Table, snapshot: Snapshot) -> None:

@@ -62,6 +62,7 @@ class Reading:
     specs: dict[int, PartitionSpec]
     cluster: NestedField | None  # whose bounds become cluster_lower and cluster_upper
     metrics: tuple[int, ...]  # fields whose metrics follow the columns of FILES
+    shape: str  # names and types of the above, for `facts`
 
     @property
     def row_schema(self) -> pa.Schema:
@@ -71,22 +72,25 @@ class Reading:
 
     def facts(self, manifest: ManifestFile) -> str:
         """A text that is equal for two manifests only if their rows are: what they are kept under."""
-        spec = self.specs.get(manifest.partition_spec_id)
-        shape = spec and [(field.name, str(field.field_type)) for field in spec.partition_type(self.schema).fields]
-        cluster = self.cluster and (self.cluster.field_id, str(self.cluster.field_type))
         own = [manifest.manifest_path, manifest.manifest_length, manifest.sequence_number, int(manifest.content)]
         counts = [manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count]
-        return json.dumps([self.table_uuid, *own, *counts, manifest.partition_spec_id, shape, cluster, self.metrics])
+        return json.dumps([self.table_uuid, *own, *counts, manifest.partition_spec_id, self.shape])
 
 
 def reading(table: Table, metrics: Sequence[int]) -> Reading:
     """How the table's manifests are read today."""
+    schema, specs, cluster = table.schema(), table.specs(), clustering.column(table)
+    tuples = {
+        spec_id: [(field.name, str(field.field_type)) for field in spec.partition_type(schema).fields]
+        for spec_id, spec in specs.items()
+    }
     return Reading(
         table_uuid=str(table.metadata.table_uuid),
-        schema=table.schema(),
-        specs=table.specs(),
-        cluster=clustering.column(table),
+        schema=schema,
+        specs=specs,
+        cluster=cluster,
         metrics=tuple(metrics),
+        shape=json.dumps([tuples, cluster and (cluster.field_id, str(cluster.field_type)), *metrics]),
     )
 
 
@@ -101,8 +105,14 @@ def parse(data: bytes, manifest: ManifestFile, how: Reading) -> pa.Table:
     columns = _columns(entries, manifest, how)
     files = pa.table({field.name: _cast(columns[field.name], field, where) for field in table_model.FILES})
     files = file_metrics.with_metrics(files.cast(table_model.FILES), entries, how.metrics)
+    files = _copy(files)
     texts = files["file_path"].combine_chunks()
     return files.append_column(how.row_schema.field(DIGEST), pa.array(paths.digests(texts)))
+
+
+def _copy(files: pa.Table) -> pa.Table:
+    """The same in memory of its own: a column that comes from DataFusion holds fast to all that was decoded with it."""
+    return pa.concat_tables([files, files.slice(0, 0)]).combine_chunks()
 
 
 def _wanted_metrics(manifest: ManifestFile, how: Reading) -> dict[str, Sequence[str]]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.metadata.cache import Cache
 
     Span: TypeAlias = tuple[int, int]  # first row and number of rows
+    Place: TypeAlias = Span | pa.Table  # in the pack, or rows of its own
 
 FORMAT = 1  # of what is kept; a new one never meets entries of an old one
 LOOSE = 16  # entries beside the pack
@@ -29,6 +30,11 @@ def key(*facts: str) -> str:
     return hashlib.blake2b(json.dumps([FORMAT, *facts]).encode(), digest_size=20).hexdigest()
 
 
+def size(place: Place) -> int:
+    """The number of rows at a place."""
+    return place[1] if isinstance(place, tuple) else int(place.num_rows)
+
+
 class Shelf:
     """What is kept of one branch. `name` is its own, `schema` that of all rows."""
 
@@ -36,9 +42,9 @@ class Shelf:
         self._cache, self._name, self._schema = cache, name, schema
         self._rows, self._spans = self._load(name)
 
-    def find(self, keys: Sequence[str]) -> dict[str, Span | pa.Table]:
+    def find(self, keys: Sequence[str]) -> dict[str, Place]:
         """Of the manifests with these keys, those that are kept: a span of the pack, or rows of their own."""
-        found: dict[str, Span | pa.Table] = {}
+        found: dict[str, Place] = {}
         for wanted in keys:
             if wanted in self._spans:
                 found[wanted] = self._spans[wanted]
@@ -48,15 +54,23 @@ class Shelf:
                     found[wanted] = rows
         return found
 
-    def has_all(self, places: Mapping[str, Span | pa.Table]) -> bool:
+    def has_all(self, places: Mapping[str, Place]) -> bool:
         """Whether all of these lie in the pack."""
         return all(isinstance(place, tuple) for place in places.values())
 
-    def pieces(self, places: Mapping[str, Span | pa.Table]) -> list[pa.Table]:
-        """The rows of all manifests, in order; neighbours in the pack stay in one piece."""
+    def is_worn(self, places: Mapping[str, Place]) -> bool:
+        """Whether so much of the branch, whose manifests these are, lies outside the pack that it is better made anew;
+        or so much lies in the pack for nothing."""
+        loose = [place.num_rows for place in places.values() if not isinstance(place, tuple)]
+        used = sum(place[1] for place in places.values() if isinstance(place, tuple))
+        wasted = sum(loose) + self._rows.num_rows - used
+        return len(loose) > LOOSE or wasted * STALE > used
+
+    def pieces(self, places: Sequence[Place]) -> list[pa.Table]:
+        """The rows of all places, in order; neighbours in the pack stay in one piece."""
         pieces: list[pa.Table] = []
         open_span: Span | None = None
-        for place in places.values():
+        for place in places:
             if not isinstance(place, tuple):
                 open_span = None
                 pieces.append(place)
@@ -68,24 +82,16 @@ class Shelf:
                 pieces.append(self._rows.slice(*place))
         return pieces
 
-    def keep(self, places: Mapping[str, Span | pa.Table], new: Sequence[str], files: pa.Table) -> pa.Table:
-        """Keep what was read, and give it back in the form that is best worked with. `places` has all manifests of the
-        branch in order, `files` their rows, and `new` are the keys of those that are not kept yet."""
-        loose = {wanted: place for wanted, place in places.items() if not isinstance(place, tuple)}
-        outside = sum(place.num_rows for place in loose.values())
-        dead = self._rows.num_rows - (files.num_rows - outside)
-        if len(loose) <= LOOSE and STALE * (outside + dead) < files.num_rows:
-            for wanted in new:
-                self._store(wanted, loose[wanted], {wanted: loose[wanted].num_rows})
-            return files
-        if loose or dead:
-            files = files.combine_chunks()
-            sizes = {
-                wanted: place[1] if isinstance(place, tuple) else place.num_rows for wanted, place in places.items()
-            }
-            if self._store(self._name, files, sizes):
-                self._cache.remove(wanted for wanted in loose if wanted not in new)
-        return files
+    def add(self, places: Mapping[str, Place]) -> None:
+        """Keep manifests beside the pack."""
+        for wanted, rows in places.items():
+            if not isinstance(rows, tuple):
+                self._store(wanted, rows, {wanted: rows.num_rows})
+
+    def pack(self, rows: pa.Table, sizes: Mapping[str, int]) -> None:
+        """Keep all manifests of the branch, given by the number of their rows, in a pack, and none beside it."""
+        if self._store(self._name, rows, sizes):
+            self._cache.remove(wanted for wanted in sizes if wanted not in self._spans)
 
     def _store(self, name: str, rows: pa.Table, sizes: Mapping[str, int]) -> bool:
         described = {_SPANS: json.dumps(list(sizes.items())).encode()}

@@ -3,9 +3,11 @@ all of it at once and before anything is written."""
 
 from __future__ import annotations
 
+import collections
 from importlib import util
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import schema as iceberg_schema
@@ -85,17 +87,25 @@ def _spec_reasons(table: Table, files: pa.Table) -> list[str]:
 
 def _file_reasons(files: pa.Table) -> list[str]:
     reasons = []
-    is_data = pc.equal(files["content"], table_model.DATA)
-    if deletes := files.num_rows - (pc.sum(is_data).as_py() or 0):
+    formats = files["file_format"]
+    if deletes := int(np.count_nonzero(files["content"].to_numpy() != table_model.DATA)):
         reasons.append(f"The table has {deletes} live delete {_files(deletes)}; deletes are not applied yet.")
-    counts = files["file_format"].filter(is_data).value_counts().to_pylist()
-    for count in sorted(counts, key=lambda count: str(count["values"])):
-        if count["values"] != "PARQUET":
-            number = count["counts"]
-            reasons.append(f"{number} live data {_files(number)} in format {count['values']}, not Parquet.")
-    if encrypted := pc.sum(files["encrypted"]).as_py() or 0:
+        formats = formats.filter(pc.equal(files["content"], table_model.DATA))
+    for name, number in sorted(_counts(formats).items()):
+        if name != "PARQUET":
+            reasons.append(f"{number} live data {_files(number)} in format {name}, not Parquet.")
+    if encrypted := sum(chunk.true_count for chunk in files["encrypted"].chunks):
         reasons.append(f"{encrypted} live {_files(encrypted)} with encryption keys.")
     return reasons
+
+
+def _counts(column: pa.ChunkedArray) -> dict[str, int]:
+    """How often each value of a dictionary column occurs; Arrow would hash the values of a million rows."""
+    found: collections.Counter[str] = collections.Counter()
+    for chunk in column.chunks:
+        numbers = np.bincount(chunk.indices.to_numpy(), minlength=len(chunk.dictionary))
+        found.update({text: int(number) for text, number in zip(chunk.dictionary.to_pylist(), numbers, strict=True)})
+    return {text: number for text, number in found.items() if number}
 
 
 def _files(number: int) -> str:

@@ -8,13 +8,12 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata.avro import container
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     Path = Sequence[str]
 
@@ -45,6 +44,8 @@ def _query(parsed: container.Container, select: Mapping[str, Path] | None) -> pa
 
     schema = parsed.schema
     drop_empty_records(schema)
+    wanted = {name: tuple(path) for name, path in (select or {}).items()}
+    places = _hoist(schema, wanted.values()) if wanted else {}
     context = datafusion.SessionContext(
         datafusion.SessionConfig(
             {
@@ -59,22 +60,33 @@ def _query(parsed: container.Container, select: Mapping[str, Path] | None) -> pa
             file.write(memoryview(parsed.data)[int(parsed.starts[0]) :])
         file.flush()
         frame = context.read_avro(file.name)
-        known = {name: path for name, path in (select or {}).items() if _has(schema, path)}
         if select is not None:
-            tops = sorted({path[0] for path in known.values()})
-            frame = frame.select(*(datafusion.column(f'"{top}"') for top in tops))
+            columns = [(name, places[path]) for name, path in wanted.items() if path in places]
+            frame = frame.select(*(datafusion.column(f'"{place}"').alias(name) for name, place in columns))
         batches = frame.collect()
-        table = pa.Table.from_batches(batches, batches[0].schema if batches else frame.schema())
-    if select is None:
-        return table
-    # DataFusion decodes a record in full either way, and would copy the fields that it is asked for.
-    return pa.table({name: _column(table[path[0]], path[1:]) for name, path in known.items()})
+        return pa.Table.from_batches(batches, batches[0].schema if batches else frame.schema())
 
 
-def _column(column: pa.ChunkedArray, path: Path) -> pa.ChunkedArray:
-    for name in path:
-        column = pc.struct_field(column, name)
-    return column
+def _hoist(schema: dict[str, Any], paths: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """Make the fields of inner records fields of the record itself, down to the paths; the new names by path. A record
+    has no bytes of its own, so the file stays the same, and DataFusion skips only fields of the outermost one."""
+    places: dict[tuple[str, ...], str] = {}
+    fields: list[dict[str, Any]] = []
+
+    def add(field: dict[str, Any], path: tuple[str, ...]) -> None:
+        kind = field["type"]
+        is_record = isinstance(kind, dict) and kind.get("type") == "record"
+        if is_record and any(len(longer) > len(path) and longer[: len(path)] == path for longer in paths):
+            for inner in kind["fields"]:
+                add(inner, (*path, inner["name"]))
+        else:
+            places[path] = f"field_{len(fields)}"
+            fields.append({**field, "name": places[path]})
+
+    for field in schema["fields"]:
+        add(field, (field["name"],))
+    schema["fields"] = fields
+    return places
 
 
 def drop_empty_records(schema: dict[str, Any]) -> None:
@@ -87,18 +99,6 @@ def drop_empty_records(schema: dict[str, Any]) -> None:
 
 def is_empty_record(kind: Any) -> bool:
     return isinstance(kind, dict) and kind.get("type") == "record" and not kind["fields"]
-
-
-def _has(schema: Any, path: Path) -> bool:
-    """Whether an Avro schema has a field at the end of the path; an optional record counts as the record."""
-    if not path:
-        return True
-    for kind in schema if isinstance(schema, list) else [schema]:
-        if isinstance(kind, dict):
-            for field in kind.get("fields", ()):
-                if field["name"] == path[0]:
-                    return _has(field["type"], path[1:])
-    return False
 
 
 def _first_line(error: Exception) -> str:

@@ -24,7 +24,7 @@ def build_context(table: Table, plan: plan_model.Plan, run_id: str) -> task_mode
     schemas, specs = table.schemas(), table.specs()
     if plan.pin.schema_id not in schemas:
         raise errors.StalePlanError(f"Schema {plan.pin.schema_id} of {plan.table} is gone; plan again.")
-    used = {group.spec_id for group in plan.groups}
+    used = {spec_id for spec_id, _ in plan.partitions}
     if missing := sorted(used - specs.keys()):
         raise errors.StalePlanError(f"Partition specs {missing} of {plan.table} are gone; plan again.")
     return task_model.RewriteContext(

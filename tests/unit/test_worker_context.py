@@ -21,6 +21,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import context as worker_context
 from iceberg_compaction.execute.worker import rewrite
 from iceberg_compaction.metadata import inventory
+from iceberg_compaction.model.plan import Groups
 from iceberg_compaction.model.policy import Policy
 from iceberg_compaction.plan import build
 
@@ -103,6 +104,6 @@ def test_a_plan_for_something_that_is_gone(table: Table) -> None:
     for pin in (None, plan.pin.model_copy(update={"schema_id": 99})):
         with pytest.raises(errors.StalePlanError):
             worker_context.build_context(table, plan.model_copy(update={"pin": pin}), "run-1")
-    group = plan.groups[0].model_copy(update={"spec_id": 7})
+    groups = Groups.of([plan.groups[0].model_copy(update={"spec_id": 7})], plan.sizes)
     with pytest.raises(errors.StalePlanError, match=r"specs \[7\]"):
-        worker_context.build_context(table, plan.model_copy(update={"groups": (group,)}), "run-1")
+        worker_context.build_context(table, plan.model_copy(update={"groups": groups}), "run-1")

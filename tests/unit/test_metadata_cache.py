@@ -1,0 +1,204 @@
+"""The cache gives back what was stored or nothing, whatever happens to its folder."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import stat
+import threading
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from iceberg_compaction import errors, settings
+from iceberg_compaction.metadata import cache as caches
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROWS = pa.table({"path": [f"s3://lake/{number}.parquet" for number in range(1000)], "size": range(1000)})
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> caches.Cache:
+    return caches.Cache(tmp_path / "cache")
+
+
+def only_file(cache: caches.Cache) -> Path:
+    assert cache.directory is not None
+    (path,) = cache.directory.iterdir()
+    return path
+
+
+def test_what_is_stored_is_loaded(cache: caches.Cache) -> None:
+    assert cache.load("a") is None
+    assert cache.store("a", ROWS.replace_schema_metadata({"key": "value"}))
+    found = cache.load("a")
+    assert found is not None
+    assert found.equals(ROWS)
+    assert found.schema.metadata == {b"key": b"value"}
+    assert caches.Cache(cache.directory).load("b") is None
+
+
+def test_a_loaded_table_is_mapped_and_outlives_its_entry(cache: caches.Cache) -> None:
+    cache.store("a", ROWS)
+    before = pa.total_allocated_bytes()
+    found = cache.load("a")
+    assert found is not None
+    assert pa.total_allocated_bytes() - before < ROWS.nbytes / 10
+    cache.clear()
+    cache.store("a", ROWS.slice(0, 1))
+    assert found.equals(ROWS)
+
+
+def test_only_the_user_may_read_it(cache: caches.Cache) -> None:
+    cache.store("a", ROWS)
+    path = only_file(cache)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("damage", ["cut", "cut at a word", "hole", "flipped bit", "empty", "foreign", "longer"])
+def test_a_damaged_entry_is_no_entry(cache: caches.Cache, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+    cache.store("a", ROWS)
+    path = only_file(cache)
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2
+    match damage:
+        case "cut":
+            del data[-1:]
+        case "cut at a word":
+            del data[middle // 8 * 8 : middle // 8 * 8 + 8]
+        case "hole":
+            data[middle : middle + 512] = bytes(512)
+        case "flipped bit":
+            data[middle] ^= 16
+        case "empty":
+            data.clear()
+        case "foreign":
+            data[:] = b"PAR1" * 1000
+        case "longer":
+            data += b"x"
+    path.write_bytes(data)
+    with caplog.at_level(logging.WARNING):
+        assert cache.load("a") is None
+    assert str(path) in caplog.text
+    assert not path.exists()
+    assert cache.store("a", ROWS)
+    assert cache.load("a") == ROWS
+
+
+def test_the_least_recently_used_make_room(tmp_path: Path) -> None:
+    trial = caches.Cache(tmp_path / "trial")
+    trial.store("a", ROWS)
+    size = only_file(trial).stat().st_size
+    cache = caches.Cache(tmp_path / "cache", capacity=3 * size)
+    assert cache.directory is not None
+    for age, name in ((30, "a"), (20, "b"), (10, "c")):
+        cache.store(name, ROWS)
+        os.utime(cache.directory / f"{name}.arrow", (1_000_000_000 - age,) * 2)
+    assert cache.load("a") is not None  # used now
+    cache.store("d", ROWS)
+    assert [name for name in "abcd" if cache.load(name) is not None] == ["a", "c", "d"]
+    assert cache.figures().bytes == 3 * size
+
+
+def test_what_is_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
+    cache = caches.Cache(tmp_path / "cache", capacity=1000)
+    assert not cache.store("a", ROWS)
+    assert list((tmp_path / "cache").iterdir()) == []
+    assert cache.store("b", ROWS.slice(0, 1).select(["size"]))
+
+
+def test_a_folder_that_cannot_be_used_is_done_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    cache = caches.Cache(tmp_path / "file" / "cache")
+    with caplog.at_level(logging.WARNING):
+        assert not cache.store("a", ROWS)
+    assert "Nothing can be cached" in caplog.text
+    assert cache.load("a") is None
+    assert cache.figures().entries == 0
+    cache.clear()
+    cache.remove(["a"])
+
+
+def test_without_a_folder_nothing_is_kept() -> None:
+    cache = caches.Cache(None)
+    assert not cache.store("a", ROWS)
+    assert cache.load("a") is None
+    assert cache.clear().path is None
+
+
+def test_files_of_dead_processes_go_and_those_of_living_ones_stay(cache: caches.Cache) -> None:
+    cache.store("a", ROWS)
+    assert cache.directory is not None
+    dead, alive = cache.directory / "x-1-aa.tmp", cache.directory / "y-2-bb.tmp"
+    dead.touch()
+    alive.touch()
+    os.utime(dead, (1_000_000_000, 1_000_000_000))
+    cache.store("b", ROWS)
+    assert (dead.exists(), alive.exists()) == (False, True)
+
+
+def test_clearing_says_what_was_there(cache: caches.Cache) -> None:
+    cache.store("a", ROWS)
+    cache.store("b", ROWS)
+    assert cache.directory is not None
+    (cache.directory / "notes.txt").write_text("not ours")
+    found = cache.clear()
+    assert (found.entries, found.path) == (2, str(cache.directory))
+    assert found.bytes > 2 * ROWS.nbytes * 0.9
+    assert cache.figures().entries == 0
+    assert [path.name for path in cache.directory.iterdir()] == ["notes.txt"]
+
+
+def test_several_writers_and_readers_share_a_folder(tmp_path: Path) -> None:
+    """Each sees whole entries only, while all of them store, load, make room and clear."""
+    cache = caches.Cache(tmp_path / "cache", capacity=200_000)
+    tables = {str(name): ROWS.slice(0, 100 * name) for name in range(1, 8)}
+    wrong: list[str] = []
+
+    def work(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(60):
+            name = chance.choice(list(tables))
+            found = cache.load(name)
+            if found is None:
+                cache.store(name, tables[name])
+            elif not found.equals(tables[name]):
+                wrong.append(name)
+            if chance.random() < 0.02:
+                cache.clear()
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert cache.figures().bytes <= 200_000
+
+
+@pytest.mark.parametrize(
+    ("environ", "directory"),
+    [
+        ({"ICEBERG_COMPACTION_CACHE": "/c"}, "/c"),
+        ({"ICEBERG_COMPACTION_CACHE": "off", "HOME": "/h"}, None),
+        ({"ICEBERG_COMPACTION_CACHE": "OFF"}, None),
+        ({"ICEBERG_COMPACTION_CACHE": "", "XDG_CACHE_HOME": "/x", "HOME": "/h"}, "/x/iceberg-compaction"),
+        ({"HOME": "/h"}, "/h/.cache/iceberg-compaction"),
+        ({}, None),
+    ],
+)
+def test_where_the_cache_is(environ: dict[str, str], directory: str | None) -> None:
+    found = caches.from_environment(environ)
+    assert (None if found.directory is None else str(found.directory)) == directory
+    assert found.capacity == settings.CACHE_BYTES
+
+
+def test_how_large_the_cache_may_be() -> None:
+    assert caches.from_environment({"ICEBERG_COMPACTION_CACHE_SIZE": "512MB"}).capacity == 512_000_000
+    with pytest.raises(errors.ConfigError, match="ICEBERG_COMPACTION_CACHE_SIZE: 'much' is not a size"):
+        caches.from_environment({"ICEBERG_COMPACTION_CACHE_SIZE": "much"})

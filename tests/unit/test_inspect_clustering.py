@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -31,9 +32,10 @@ def rows_of(
     return rows
 
 
-def depth(rows: pa.Table) -> tuple[Clustering | None, dict[int, float]]:
+def depth(rows: pa.Table) -> tuple[Clustering | None, list[float]]:
     stock = inventories.inventory(rows, clustering_column="at")
-    return clustering.clustering(stock, census.take(stock))
+    found, by_place = clustering.clustering(stock, census.take(stock))
+    return found, by_place.tolist()
 
 
 def test_side_by_side_is_one() -> None:
@@ -53,15 +55,17 @@ def test_partitions_do_not_overlap_one_another() -> None:
     found, by_place = depth(rows_of([(0, 9), (0, 9), (0, 9), (0, 9)], [a, a, a, b]))
     assert found is not None
     assert found.depth == 2.5  # three files with 3, one with 1
-    assert sorted(by_place.values()) == [1.0, 3.0]
+    assert sorted(by_place) == [1.0, 3.0]
 
 
 def test_files_without_bounds_and_deletes_do_not_count() -> None:
     found, _ = depth(rows_of([(0, 9), (None, None), (0, None), (0, 9), (0, 9)], content=[0, 0, 0, 0, 1]))
     assert found is not None
     assert (found.depth, found.files) == (2.0, 2)
-    assert depth(rows_of([(None, None)])) == (None, {})
-    assert depth(table.FILES.empty_table()) == (None, {})
+    unknown, by_place = depth(rows_of([(None, None)]))
+    assert unknown is None
+    assert by_place == [pytest.approx(math.nan, nan_ok=True)]
+    assert depth(table.FILES.empty_table()) == (None, [])
 
 
 def test_extreme_bounds_fit() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.factories import inventories
 
-from iceberg_compaction.inspect import checkup, deletes, health
+from iceberg_compaction.inspect import checkup, deletes, health, partitions
 from iceberg_compaction.model import table
 from iceberg_compaction.model.policy import Policy, resolve_sizes
 from iceberg_compaction.plan import quick
@@ -189,3 +189,12 @@ def test_figures_add_up(rows: list[tuple[int, str, int]], manifests: int) -> Non
     assert sum(spec.files for spec in found.specs) == len(rows)
     small = [part.small_files for part in found.worst_partitions]
     assert small == sorted(small, reverse=True)
+
+
+def test_blocks_of_files_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = inventories.files(
+        [(n * 37 % 11) * 100 * MIB for n in range(50)], partitions=[f'{{"p": {n % 2}}}' for n in range(50)]
+    )
+    whole = assessed(rows)
+    monkeypatch.setattr(partitions, "_BLOCK", 1)
+    assert assessed(rows) == whole

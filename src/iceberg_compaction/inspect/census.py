@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Places:
     """Partitions as numbers 0, 1, ..., each a spec and a partition text. Some may hold no file."""
 
-    texts: tuple[str, ...]
+    texts: pa.StringArray  # all different
     pairs: Ints  # spec id x number of texts + number of the text
 
     def __len__(self) -> int:
@@ -35,11 +35,15 @@ class Places:
     def name(self, place: int) -> tuple[int, str]:
         """Spec id and canonical partition text."""
         spec_id, text = divmod(int(self.pairs[place]), len(self.texts))
-        return spec_id, self.texts[text]
+        return spec_id, self.texts[text].as_py()
 
     def specs(self) -> Ints:
         """The spec id of every place."""
         return self.pairs // max(1, len(self.texts))
+
+    def texts_of(self, places: Ints) -> pa.StringArray:
+        """The partition texts of some places."""
+        return self.texts.take(pa.array(self.pairs[places] % max(1, len(self.texts))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,14 +130,15 @@ def _delete_kinds(files: pa.Table, content: NDArray[Any]) -> dict[str, Ints]:
 def _places(files: pa.Table) -> tuple[NDArray[Any], Places]:
     """The place of every file."""
     if not files.num_rows:
-        return np.zeros(0, np.int64), Places(texts=(), pairs=np.zeros(0, np.int64))
-    column = files["partition"].unify_dictionaries().combine_chunks()
+        return np.zeros(0, np.int64), Places(texts=pa.array([], pa.string()), pairs=np.zeros(0, np.int64))
+    column = files["partition"]
+    column = column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
     codes: NDArray[Any] = column.indices.to_numpy()
     # A dictionary may hold the same text twice; equal partitions must get equal numbers.
     distinct = column.dictionary.dictionary_encode()
     if len(distinct.dictionary) < len(column.dictionary):
         codes = distinct.indices.to_numpy()[codes]
-    texts = tuple(distinct.dictionary.to_pylist())
+    texts = distinct.dictionary
     specs = pc.min_max(files["spec_id"])
     first, last = specs["min"].as_py(), specs["max"].as_py()
     if first == last:

@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 MOST_FILES = 50_000  # of more, this many are looked at, so that a million files take milliseconds
 
 
-def clustering(inventory: Inventory, census: Census) -> tuple[Clustering | None, dict[int, float]]:
-    """The table's clustering, and the depth by place where it was looked at; None without any bounds."""
+def clustering(inventory: Inventory, census: Census) -> tuple[Clustering | None, NDArray[np.float64]]:
+    """The table's clustering, None without any bounds; and the depth of each place, NaN where nothing is known."""
     lower, upper, of_place, share = _bounds(census)
     if not len(lower):
-        return None, {}
+        return None, np.full(len(census.places), np.nan)
     places, depths = _depths(lower, upper, of_place)
     # Every file covers its own lower bound; of the others, a sample shows its share.
     depths = 1 + (depths - 1) / share
-    files, sums = np.bincount(places), np.bincount(places, weights=depths)
-    by_place = {place: round(float(sums[place] / files[place]), 2) for place in np.flatnonzero(files).tolist()}
+    files = np.bincount(places, minlength=len(census.places))
+    sums = np.bincount(places, weights=depths, minlength=len(census.places))
+    by_place = np.where(files > 0, sums / np.maximum(files, 1), np.nan)
     found = Clustering(
         column=inventory.clustering_column,
         depth=round(float(depths.mean()), 2),
@@ -55,8 +56,8 @@ def _sample(count: int) -> tuple[Ints, float]:
     of every few in turn would miss that neighbours overlap, and that writers, too, work in turns."""
     if count <= MOST_FILES:
         return np.arange(count), 1.0
-    luck = np.random.default_rng(0).integers(0, 2**16, count, np.uint16)
-    chosen = np.flatnonzero(luck < max(1, 2**16 * MOST_FILES // count))
+    luck = np.frombuffer(np.random.default_rng(0).bytes(count), np.uint8)
+    chosen = np.flatnonzero(luck < max(1, 256 * MOST_FILES // count))
     return chosen, max(1, len(chosen)) / count
 
 

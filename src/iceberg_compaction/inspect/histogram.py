@@ -34,9 +34,10 @@ class Edges:
 
     def bar_of(self, size: Ints) -> NDArray[np.int8]:
         """The number of each file's bar. Comparing a few times is faster than searching."""
-        bar = np.zeros(len(size), np.int8)
+        bar, above = np.zeros(len(size), np.int8), np.empty(len(size), np.bool_)
         for low in self.lows[1:]:
-            bar += (size >= low).view(np.int8)
+            np.greater_equal(size, low, out=above)
+            bar += above.view(np.int8)
         return bar
 
 

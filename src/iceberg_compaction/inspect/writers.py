@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 FEW_COMMITS = 3  # an application with fewer is short-lived, and taken together with others of its engine
-_WIDEST = 1 << 24  # sequence numbers further apart than this are counted by sorting
+_LARGEST = 1 << 22  # sequence numbers beyond this are counted by sorting
 _KINDS = {"flink": "job", "spark": "application"}
 
 
@@ -72,6 +72,8 @@ def group(snapshots: pa.Table) -> Commits:
 
 def writers(commits: Commits, census: Census, sizes: Sizes) -> tuple[Writer, ...]:
     """Every writer that added files, most live small files first."""
+    if not commits.columns["added_files"].any():
+        return ()
     live, small = _live(commits, census, sizes)
     found = []
     for number in range(len(commits.keys)):
@@ -117,16 +119,14 @@ def _live(commits: Commits, census: Census, sizes: Sizes) -> tuple[Ints, Ints] |
     if not len(census.sizes) or not asked.any():
         return None, None
     numbers, small = census.data("file_sequence_number"), census.sizes < sizes.min
-    first, last = int(numbers.min()), int(numbers.max())
-    if last - first > _WIDEST:
+    last = int(numbers.max())
+    if last > _LARGEST:
         return _count(numbers, asked), _count(numbers[small], asked)
     # Even places count large files, odd ones small files: one pass for both.
-    cells = numbers - first
-    cells *= 2
+    cells = numbers * 2
     cells += small
-    found = np.bincount(cells, minlength=2 * (last - first + 1)).reshape(-1, 2)
-    inside = (asked >= first) & (asked <= last)
-    by_commit = np.where(inside[:, None], found[np.where(inside, asked - first, 0)], 0)
+    found = np.bincount(cells, minlength=2 * (last + 1)).reshape(-1, 2)
+    by_commit = np.where((asked <= last)[:, None], found[np.minimum(asked, last)], 0)
     return by_commit.sum(axis=1), by_commit[:, 1]
 
 

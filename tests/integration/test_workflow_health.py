@@ -13,6 +13,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField
 from tests.factories import lake as lakes
+from tests.factories import manifests
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import properties, threads
@@ -161,3 +162,23 @@ def test_only_safe_properties_are_set(local_lake: lakes.Lake) -> None:
     found = local_lake.catalog.load_table("db.t").properties
     assert found.get(MODE) == "hash"
     assert unsafe.name not in found
+
+
+def test_real_deletes_are_told_with_what_they_meet(local_lake: lakes.Lake) -> None:
+    table = lakes.append_small_files(lakes.make_table(local_lake.catalog, "db.t"), 4, 10)
+    first = table.inspect.data_files()["file_path"][0].as_py()
+    table = manifests.add_position_delete(table, {first: [0, 1, 2]})
+    table = manifests.add_equality_delete(table, pa.table({"id": pa.array([1, 2], pa.int64())}))
+    found = tables.diagnose(local_lake.catalog, "db.t", Policy())
+    deletes = found.deletes
+    assert (deletes.position_files, deletes.position_rows, deletes.equality_files, deletes.equality_rows) == (
+        1,
+        3,
+        1,
+        2,
+    )
+    assert (deletes.fragment_ratio, deletes.deleted_row_ratio, deletes.equality_row_ratio) == (0.5, 0.075, 0.05)
+    # The equality delete is newer than all four files, the position delete is for one of them.
+    assert (deletes.per_data_file_mean, deletes.per_data_file_max, deletes.dangling_files) == (1.25, 2, 0)
+    assert not found.sick
+    assert found.unsupported

@@ -1,4 +1,4 @@
-"""Tables that must not be touched, and files that cannot be read: the reason in words, nothing written, nothing lost"""
+"""Tables that must not be touched, files that cannot be read: the reason in words, nothing written, nothing lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The vocabulary: sizes as people write them, policies that refuse nonsense, proofs that add up and tell what differs"""
+"""The vocabulary: sizes as people write them, policies that refuse nonsense, proofs that tell what differs."""
 
 from __future__ import annotations
 

@@ -231,3 +231,16 @@ def test_secrets_never_show(shop: Shop) -> None:
     ):
         assert not [secret for secret in secrets if secret in result.output]
     assert result.exit_code in (1, 2)
+
+
+def test_the_cache_is_shown_and_cleared(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICEBERG_COMPACTION_CACHE", str(tmp_path / "cache"))
+    assert shop.call("doctor", "--table", "db.events").exit_code == 0
+    shown = CliRunner().invoke(app, ["cache", "--output", "json"])
+    assert document(shown)["path"] == str(tmp_path / "cache")
+    assert document(shown)["entries"] > 0
+    cleared = CliRunner().invoke(app, ["cache", "clear"])
+    assert cleared.stdout.startswith(f"Removed {document(shown)['entries']} entr")
+    assert document(CliRunner().invoke(app, ["cache", "show", "--output", "json"]))["entries"] == 0
+    monkeypatch.setenv("ICEBERG_COMPACTION_CACHE", "off")
+    assert "Nothing is cached" in CliRunner().invoke(app, ["cache"]).stdout

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
+    from iceberg_compaction.model.cache import CacheFigures
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.record import RunRecord
@@ -28,6 +29,7 @@ class Output(Protocol):
     def plans(self, found: Sequence[Plan], *, single: bool) -> None: ...
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def history(self, found: Sequence[RunRecord]) -> None: ...
+    def cache(self, found: CacheFigures, *, cleared: bool) -> None: ...
 
 
 def output(chosen: Format) -> Output:
@@ -49,6 +51,9 @@ class JsonOutput:
 
     def history(self, found: Sequence[RunRecord]) -> None:
         self._write(found, False)
+
+    def cache(self, found: CacheFigures, *, cleared: bool) -> None:
+        self._write([found], True)
 
     def _write(self, found: Sequence[Value], single: bool) -> None:
         values = [value.model_dump(mode="json") for value in found]
@@ -81,6 +86,11 @@ class TableOutput:
         from iceberg_compaction.interfaces.cli import tables
 
         self._show(tables.history(found))
+
+    def cache(self, found: CacheFigures, *, cleared: bool) -> None:
+        from iceberg_compaction.interfaces.cli import tables
+
+        self._show(tables.cache_sentence(found, cleared=cleared))
 
     def _show(self, *things: RenderableType) -> None:
         out = console()

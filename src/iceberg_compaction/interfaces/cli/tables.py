@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from iceberg_compaction.model.cache import CacheFigures
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.record import RunRecord
@@ -107,3 +108,13 @@ def history(found: Sequence[RunRecord]) -> RenderableType:
             escape(one.sentence),
         )
     return table
+
+
+def cache_sentence(found: CacheFigures, *, cleared: bool) -> str:
+    """The cache in words."""
+    if found.path is None:
+        return "Nothing is cached: ICEBERG_COMPACTION_CACHE is off."
+    entries = f"{found.entries} {'entry' if found.entries == 1 else 'entries'} ({format_size(found.bytes)})"
+    if cleared:
+        return f"Removed {entries} from {escape(found.path)}."
+    return f"{escape(found.path)}: {entries} of at most {format_size(found.capacity)}."

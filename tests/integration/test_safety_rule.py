@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from iceberg_compaction.execute.inline import InlineEngine
 from tests.factories import lake as lakes
 from tests.factories import storage
 
 from iceberg_compaction import Kind, Policy, errors
+from iceberg_compaction.execute.inline import InlineEngine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.record.sqlite import RunStore
 from iceberg_compaction.workflow import apply, tables

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from pyiceberg.manifest import ManifestContent
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata import clustering, partitions, paths, picks
+from iceberg_compaction.metadata import clustering, partitions, paths
 from iceberg_compaction.metadata import metrics as file_metrics
-from iceberg_compaction.metadata.avro import container
+from iceberg_compaction.metadata.avro import decode
 from iceberg_compaction.model import table as table_model
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _COLUMNS: dict[str, Sequence[str]] = {
     **{name: ("data_file", name) for name in _DATA_FILE},
     **{name: (name,) for name in ("status", "sequence_number", "file_sequence_number")},
 }
-_BOUNDS = {"lower": "lower_bounds", "upper": "upper_bounds"}
+_BOUNDS = {name: ("data_file", name) for name in file_metrics.BOUNDS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +97,7 @@ def reading(table: Table, metrics: Sequence[int]) -> Reading:
 def parse(data: bytes, manifest: ManifestFile, how: Reading) -> pa.Table:
     """The live files of a manifest, in `how.row_schema`."""
     where = f"Manifest {manifest.manifest_path}"
-    parsed = container.parse(data, where=where)
-    select = {**_COLUMNS, **(file_metrics.COLUMNS if how.metrics else {})}
-    entries = picks.read(parsed, select, _picks(manifest, how), where=where)
+    entries = decode.read_table(data, {**_COLUMNS, **_wanted_metrics(manifest, how)}, where=where)
     _check_completeness(entries, manifest, len(data), where)
     live = pc.not_equal(entries["status"], _DELETED)
     if not pc.all(live).as_py():
@@ -117,15 +115,10 @@ def _copy(files: pa.Table) -> pa.Table:
     return pa.concat_tables([files, files.slice(0, 0)]).combine_chunks()
 
 
-def _picks(manifest: ManifestFile, how: Reading) -> dict[str, picks.Pick]:
-    """Of all bounds, those of the path in delete files, and those of the clustering column in data files."""
-    if manifest.content == ManifestContent.DELETES:
-        field_id = FILE_PATH_ID
-    elif how.cluster is not None:
-        field_id = how.cluster.field_id
-    else:
-        return {}
-    return {name: picks.Pick(path=("data_file", bound), key=field_id) for name, bound in _BOUNDS.items()}
+def _wanted_metrics(manifest: ManifestFile, how: Reading) -> dict[str, Sequence[str]]:
+    if how.metrics:
+        return dict(file_metrics.COLUMNS)
+    return dict(_BOUNDS) if how.cluster is not None or manifest.content == ManifestContent.DELETES else {}
 
 
 def _columns(entries: pa.Table, manifest: ManifestFile, how: Reading) -> dict[str, pa.ChunkedArray | pa.Array]:
@@ -145,9 +138,10 @@ def _columns(entries: pa.Table, manifest: ManifestFile, how: Reading) -> dict[st
     if manifest.content == ManifestContent.DELETES:
         columns["referenced_data_file"] = _referenced(entries, columns["referenced_data_file"], content)
     elif how.cluster is not None:
-        for name in _BOUNDS:
-            bounds = _or_nulls(entries, name, pa.binary()).combine_chunks()
-            columns[f"cluster_{name}"] = clustering.keys(bounds, how.cluster.field_type)
+        for bound, name in zip(file_metrics.BOUNDS, ("cluster_lower", "cluster_upper"), strict=True):
+            if bound in entries.column_names:
+                picked = file_metrics.pick(entries[bound], how.cluster.field_id)
+                columns[name] = clustering.keys(picked, how.cluster.field_type)
     return columns
 
 
@@ -198,7 +192,9 @@ def _inherit(entries: pa.Table, name: str, manifest: ManifestFile) -> pa.Chunked
 
 def _referenced(entries: pa.Table, stated: pa.ChunkedArray, content: pa.ChunkedArray) -> pa.Array:
     """The one data file that position deletes are for: as stated, else the path that is both bounds (R21)."""
-    lower, upper = (_or_nulls(entries, name, pa.binary()).combine_chunks() for name in _BOUNDS)
+    if not set(_BOUNDS) <= set(entries.column_names):
+        return stated
+    lower, upper = (file_metrics.pick(entries[bound], FILE_PATH_ID) for bound in file_metrics.BOUNDS)
     one = pc.and_(pc.equal(lower, upper), pc.equal(content, table_model.POSITION_DELETES).combine_chunks())
     found = pc.if_else(pc.fill_null(one, False), lower, pa.scalar(None, lower.type))
     return pc.coalesce(stated.cast(pa.string()).combine_chunks(), found.cast(pa.string()))

@@ -5,7 +5,9 @@ damaged is a MetadataError that names the file: no decision is made from half a 
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
+import queue
 from concurrent import futures
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.metadata import cache as caches
 from iceberg_compaction.metadata import fetch, parse, paths, shelf
 from iceberg_compaction.metadata import metrics as file_metrics
+from iceberg_compaction.metadata.avro import decode
 from iceberg_compaction.model import table as table_model
 
 if TYPE_CHECKING:
@@ -87,20 +90,27 @@ def _in_threads(io: FileIO, rows: list[ManifestFile], how: parse.Reading) -> lis
     def read(row: ManifestFile) -> bytes:
         return fetch.read_bytes(io, row.manifest_path, where=f"Manifest {row.manifest_path}")
 
-    def decode(fetched: futures.Future[bytes], row: ManifestFile) -> pa.Table:
-        return parse.parse(fetched.result(), row, how)
+    def decode_rows(fetched: futures.Future[bytes], row: ManifestFile) -> pa.Table:
+        data, scratch = fetched.result(), scratches.get()
+        try:
+            return parse.parse(data, row, how, scratch)
+        finally:
+            scratches.put(scratch)
 
+    cores = min(os.cpu_count() or 1, len(rows))
+    scratches: queue.SimpleQueue[decode.Scratch] = queue.SimpleQueue()
     parsed: list[pa.Table] = []
     under_way: collections.deque[futures.Future[pa.Table]] = collections.deque()
-    with (
-        futures.ThreadPoolExecutor(FETCHES, thread_name_prefix="fetch") as fetching,
-        futures.ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="decode") as decoding,
-    ):
+    with contextlib.ExitStack() as stack:
+        for _ in range(cores):
+            scratches.put(stack.enter_context(contextlib.closing(decode.Scratch())))
+        fetching = stack.enter_context(futures.ThreadPoolExecutor(FETCHES, thread_name_prefix="fetch"))
+        decoding = stack.enter_context(futures.ThreadPoolExecutor(cores or 1, thread_name_prefix="decode"))
         try:
             for row in rows:
                 if len(under_way) == FETCHES:
                     parsed.append(under_way.popleft().result())
-                under_way.append(decoding.submit(decode, fetching.submit(read, row), row))
+                under_way.append(decoding.submit(decode_rows, fetching.submit(read, row), row))
             return parsed + [future.result() for future in under_way]
         except BaseException:
             for pool in (decoding, fetching):

@@ -94,10 +94,11 @@ def reading(table: Table, metrics: Sequence[int]) -> Reading:
     )
 
 
-def parse(data: bytes, manifest: ManifestFile, how: Reading) -> pa.Table:
-    """The live files of a manifest, in `how.row_schema`."""
+def parse(data: bytes, manifest: ManifestFile, how: Reading, scratch: decode.Scratch | None = None) -> pa.Table:
+    """The live files of a manifest, in `how.row_schema`. `scratch`: see `decode.read_table`."""
     where = f"Manifest {manifest.manifest_path}"
-    entries = decode.read_table(data, {**_COLUMNS, **_wanted_metrics(manifest, how)}, where=where)
+    select = {**_COLUMNS, **_wanted_metrics(manifest, how)}
+    entries = decode.read_table(data, select, where=where, scratch=scratch)
     _check_completeness(entries, manifest, len(data), where)
     live = pc.not_equal(entries["status"], _DELETED)
     if not pc.all(live).as_py():

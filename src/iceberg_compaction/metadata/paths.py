@@ -31,17 +31,17 @@ def digests(texts: pa.Array) -> NDArray[np.uint64]:
     counts = sizes // _WORD
     for word in range(int(counts.max())):
         rows: Any = slice(None) if word < int(counts.min()) else np.flatnonzero(counts > word)
-        found[rows] += _mixed(words[starts[rows] + word * _WORD], word + 2)
+        found[rows] += _folded(words[starts[rows] + word * _WORD]) * _FACTORS[(word + 2) % len(_FACTORS)]
     tails = words[starts + np.maximum(sizes - _WORD, 0)]
     short = np.flatnonzero(sizes < _WORD)
     tails[short] &= (np.uint64(1) << (sizes[short] * 8).astype(np.uint64)) - np.uint64(1)
-    return _mixed(found + _mixed(tails, 1), 0)
+    return _folded(found + _folded(tails) * _FACTORS[1])
 
 
-def _mixed(values: NDArray[np.uint64], place: int) -> NDArray[np.uint64]:
-    values = (values ^ (values >> np.uint64(32))) * _FACTORS[place % len(_FACTORS)]
-    mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(29))
-    return mixed
+def _folded(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Upper bits over lower ones: products carry upwards only, and texts differ anywhere."""
+    folded: NDArray[np.uint64] = values ^ (values >> np.uint64(32))
+    return folded
 
 
 def twins(numbers: NDArray[np.uint64]) -> pa.BooleanArray | None:

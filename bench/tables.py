@@ -86,6 +86,11 @@ def append_files(table: Table, first: int, count: int) -> Table:
     return append(table, _pieces(first, count))
 
 
+def append_deletes(table: Table, count: int) -> Table:
+    """One more commit of delete files for the first data files."""
+    return append(table, _pieces(0, count, deletes=True))
+
+
 def _pieces(first: int, count: int, *, deletes: bool = False) -> list[_Piece]:
     starts = range(first, first + count, PER_MANIFEST)
     return [_Piece(start, min(start + PER_MANIFEST, first + count), deletes) for start in starts]

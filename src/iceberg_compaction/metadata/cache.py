@@ -11,7 +11,7 @@ import secrets
 import time
 from concurrent import futures
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -134,11 +134,9 @@ def _write(path: Path, table: pa.Table) -> int:
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
-    with pa.memory_map(str(path)) as written:
-        checksum = _checksum(written.read_buffer())
-    with path.open("ab") as end:
-        end.write(checksum + _MAGIC)
-        return end.tell()
+    with path.open("r+b") as written:
+        written.write(_checksum_of_file(written) + _MAGIC)
+        return written.tell()
 
 
 def _open(path: Path) -> pa.Table:
@@ -161,6 +159,17 @@ def _checksum(content: pa.Buffer) -> bytes:
     with futures.ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1) or 1) as pool:
         total: int = sum(int(part) for part in pool.map(np.add.reduce, parts)) + rest + content.size
     return (total % 2**64).to_bytes(8, "little")
+
+
+def _checksum_of_file(file: BinaryIO) -> bytes:
+    """The same for a file, from where it stands to its end; not mapped, which would count as memory once more."""
+    words = np.empty(_WORDS, np.uint64)
+    content = memoryview(words).cast("B")
+    size = total = 0
+    while count := file.readinto(content):  # type: ignore[attr-defined] # all that `open` gives have it
+        content[count:] = bytes(len(content) - count)
+        size, total = size + count, total + int(np.add.reduce(words))
+    return ((total + size) % 2**64).to_bytes(8, "little")
 
 
 def _age_and_size(entry: os.DirEntry[str]) -> tuple[float, int]:

@@ -62,6 +62,7 @@ def live_files(
     if not packed_before:  # what was packed together was looked at then
         _require_distinct_paths(files, snapshot)
     if pack_now:
+        pa.default_memory_pool().release_unused()  # the pieces took as much as the table does
         kept.pack(files, sizes)
     return files.drop_columns(parse.DIGEST)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 FILES, QUICK_FILES = 1_000_000, 100_000
 NEW_FILES = 12_500
+PATIENCE = 120  # seconds; what would take PyIceberg longer is told from a tenth of the files
 GROWTH = 1.15  # a file may cost so much more in a table ten times as large: clocks are not exact
 Figures = dict[str, float]
 
@@ -165,7 +166,9 @@ def measure_all(folder: Path, files: int) -> dict[str, dict[str, float]]:
         print(f"{files // share} files, made in {taken:.0f} s", flush=True)
         found[f"cold 1/{share}"] = measure("cold", root)
         if share == 10:
-            found["pyiceberg"] = measure("pyiceberg", root)
+            found["pyiceberg"] = {**measure("pyiceberg", root), "times": 10}
+    if 10 * found["pyiceberg"].get("seconds", PATIENCE) <= PATIENCE:
+        found["pyiceberg"] = {**measure("pyiceberg", root), "times": 1}
     for step in ("warm", "java", "commit", "deletes"):
         found[step] = measure(step, root)
     return found
@@ -178,14 +181,16 @@ def bars(found: dict[str, dict[str, float]], files: int) -> list[dict[str, Any]]
     missing = float("inf")
     growth = whole.get("seconds", missing) / (10 * tenth.get("seconds", missing))
     early = tenth.get("seconds", missing) / (10 * found["cold 1/100"].get("seconds", missing))
-    times_faster = 10 * found["pyiceberg"].get("seconds", 0) / whole.get("seconds", missing)
+    peer = found["pyiceberg"]
+    times_faster = peer["times"] * peer.get("seconds", 0) / whole.get("seconds", missing)
+    scaled = "" if peer["times"] == 1 else " (a tenth of the files, x 10)"
     java_times = found["java"].get("seconds", 0) / whole.get("seconds", missing)
     warm_figures = found["warm"]
     rows = [
         (f"{size}, cold: inventory, health and plan, s", whole.get("seconds"), "<=", 6.0),
         (f"{size}, cold: peak memory, MB", whole.get("megabytes"), "<=", 1200.0),
         ("cold, times faster than Iceberg Java's BinPackRewriteFilePlanner", java_times, ">=", 1.0),
-        ("cold, times faster than PyIceberg's plan_files (a tenth of the files, x 10)", times_faster, ">=", 15.0),
+        (f"cold, times faster than PyIceberg's plan_files{scaled}", times_faster, ">=", 15.0),
         (f"{size}, warm: health, ms", 1000 * warm_figures.get("health", missing), "<=", 100.0),
         (f"{size}, warm: plan capped by files, ms", 1000 * warm_figures.get("by files", missing), "<=", 100.0),
         (f"{size}, warm: plan capped by bytes, ms", 1000 * warm_figures.get("by bytes", missing), "<=", 100.0),

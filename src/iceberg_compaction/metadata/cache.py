@@ -11,7 +11,7 @@ import secrets
 import time
 from concurrent import futures
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from iceberg_compaction.model import cache as cache_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from io import BufferedRandom
 
 _log = logging.getLogger(__name__)
 
@@ -161,12 +162,12 @@ def _checksum(content: pa.Buffer) -> bytes:
     return (total % 2**64).to_bytes(8, "little")
 
 
-def _checksum_of_file(file: BinaryIO) -> bytes:
+def _checksum_of_file(file: BufferedRandom) -> bytes:
     """The same for a file, from where it stands to its end; not mapped, which would count as memory once more."""
-    words = np.empty(_WORDS, np.uint64)
-    content = memoryview(words).cast("B")
+    content = bytearray(8 * _WORDS)
+    words = np.frombuffer(content, np.uint64)
     size = total = 0
-    while count := file.readinto(content):  # type: ignore[attr-defined] # all that `open` gives have it
+    while count := file.readinto(content):
         content[count:] = bytes(len(content) - count)
         size, total = size + count, total + int(np.add.reduce(words))
     return ((total + size) % 2**64).to_bytes(8, "little")

@@ -61,8 +61,14 @@ def test_only_the_user_may_read_it(cache: caches.Cache) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "cut at a word", "hole", "flipped bit", "empty", "foreign", "longer"])
-def test_a_damaged_entry_is_no_entry(cache: caches.Cache, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("looks", [0, 2])
+def test_a_damaged_entry_is_no_entry(
+    cache: caches.Cache, damage: str, looks: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Also if it was in order when this process looked before."""
     cache.store("a", ROWS)
+    for _ in range(looks):
+        assert cache.load("a") == ROWS
     path = only_file(cache)
     data = bytearray(path.read_bytes())
     middle = len(data) // 2

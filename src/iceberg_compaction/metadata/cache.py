@@ -32,6 +32,10 @@ _WORDS = 4 << 20  # that one thread sums up at a time
 _ABANDONED_S = 3600  # an unfinished file older than this was left by a process that died
 
 
+# Entries that this process has checked. Whatever is done to a file, by us or others, changes its identity.
+_known: dict[str, tuple[int, ...]] = {}
+
+
 class Cache:
     """A folder of entries. Without a folder it keeps nothing."""
 
@@ -45,8 +49,9 @@ class Cache:
             return None
         path = self._path(self.directory, name)
         try:
-            table = _open(path)
+            table = _open(path, known=_known.get(str(path)) == _identity(path))
             os.utime(path)  # used now, which is what counts when room is made
+            _known[str(path)] = _identity(path)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, pa.ArrowException) as error:
@@ -140,14 +145,20 @@ def _write(path: Path, table: pa.Table) -> int:
         return written.tell()
 
 
-def _open(path: Path) -> pa.Table:
+def _identity(path: Path) -> tuple[int, ...]:
+    found = path.stat()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _open(path: Path, *, known: bool) -> pa.Table:
+    """The table in a file. Its bytes are checked unless they are known to be those that were checked before."""
     with pa.memory_map(str(path)) as file:
         content = file.read_buffer()
     size = content.size - _TRAILER
     if size < 0 or content.slice(size + 8).to_pybytes() != _MAGIC:
         raise ValueError("it is cut short or of another kind")
     body = content.slice(0, size)
-    if _checksum(body) != content.slice(size, 8).to_pybytes():
+    if not known and _checksum(body) != content.slice(size, 8).to_pybytes():
         raise ValueError("its bytes are not those that were written")
     return pa.ipc.open_file(body).read_all()
 

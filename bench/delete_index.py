@@ -102,8 +102,13 @@ def main() -> None:
         print(f"{name:30} {value:7.3f} s")
     print(f"{'build + counts + targets':30} {total:7.3f} s (bar {BAR_SECONDS} s), peak +{grown:.0f} MB")
     figures = {"data_files": 1_000_000 // scale, "delete_files": 100_000 // scale, "seconds": seconds, "total": total}
-    bar = {"reach": BAR_SECONDS, "measured": total, "ok": total <= BAR_SECONDS}
-    print(json.dumps({**figures, "peak_growth_mb": grown, "bars": {"delete_index": bar}}))
+    bar = {
+        "name": "build + counts + targets, s",
+        "value": round(total, 3),
+        "reach": f"<= {BAR_SECONDS}",
+        "ok": total <= BAR_SECONDS,
+    }
+    print(json.dumps({"bench": "delete_index", **figures, "peak_growth_mb": grown, "bars": [bar]}))
 
 
 if __name__ == "__main__":

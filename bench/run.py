@@ -42,10 +42,8 @@ def measure(name: str, *, quick: bool) -> dict[str, Any] | None:
 
 
 def missed_bars(figures: dict[str, Any]) -> list[str]:
-    """The bars that were missed. `bars` maps a name to true or false, or to an object with `ok`."""
-    bars = figures.get("bars", {})
-    found = bars.items() if isinstance(bars, dict) else [(str(bar.get("name")), bar) for bar in bars]
-    return [name for name, bar in found if not (bar.get("ok") if isinstance(bar, dict) else bar)]
+    """The names of the bars that were missed."""
+    return [str(bar["name"]) for bar in figures.get("bars", ()) if not bar["ok"]]
 
 
 def main() -> int:

@@ -34,10 +34,12 @@ def _merge(left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
 
 
 class Proof(Value):
-    """Source against sink, and against what storage holds. `expected_rows` comes from the manifests."""
+    """Source against sink, and against what storage holds. `expected_rows` comes from the manifests; the source are the
+    rows that deletes left of them."""
 
     level: ProofLevel
     expected_rows: int
+    deleted_rows: int = 0  # that delete files took out of the inputs
     source: Side
     sink: Side
     footers: Side  # rows and null counts of the outputs' footers, re-read from storage
@@ -48,6 +50,7 @@ class Proof(Value):
         return Proof(
             level=self.level,
             expected_rows=self.expected_rows + other.expected_rows,
+            deleted_rows=self.deleted_rows + other.deleted_rows,
             source=self.source + other.source,
             sink=self.sink + other.sink,
             footers=self.footers + other.footers,
@@ -58,8 +61,9 @@ class Proof(Value):
     def failures(self) -> tuple[str, ...]:
         """What does not match, in words; empty when the proof holds."""
         found = []
-        if self.source.rows != self.expected_rows:
-            found.append(f"manifests promise {self.expected_rows} rows, {self.source.rows} were read")
+        if self.source.rows + self.deleted_rows != self.expected_rows:
+            gone = f" and {self.deleted_rows} found deleted" if self.deleted_rows else ""
+            found.append(f"manifests promise {self.expected_rows} rows, {self.source.rows} were read{gone}")
         found += _differences("the writer", self.source, self.sink)
         found += _count_differences("the footers", self.source, self.footers)
         if self.level is ProofLevel.DEEP:
@@ -76,7 +80,9 @@ class Proof(Value):
         if self.failures:
             return "Proof failed: " + "; ".join(self.failures) + "."
         told = f", checksum {self.checksum} equal" if self.checksum else ""
-        return f"Proof ({self.level.value}): {self.source.rows} rows in, {self.footers.rows} rows out{told}."
+        gone = f", {self.deleted_rows} deleted" if self.deleted_rows else ""
+        read = self.source.rows + self.deleted_rows
+        return f"Proof ({self.level.value}): {read} rows in{gone}, {self.footers.rows} rows out{told}."
 
 
 def _differences(where: str, source: Side, other: Side) -> list[str]:

@@ -12,8 +12,21 @@ from iceberg_compaction.model.proof import Proof
 from iceberg_compaction.model.value import Value
 
 
+class DeleteFile(Value):
+    """A live delete file that applies to input files. Which of their rows it deletes follows from its content and from
+    the sequence numbers: equality deletes reach older files only, position deletes those of their own commit too."""
+
+    file_path: str
+    content: int  # model.table.POSITION_DELETES or EQUALITY_DELETES
+    file_format: str  # PARQUET, AVRO, ORC
+    file_size_in_bytes: int
+    record_count: int
+    sequence_number: int  # data sequence number
+    equality_ids: tuple[int, ...] = ()
+
+
 class RewriteTask(Value):
-    """Input files of one partition and spec to be written anew. The three file columns run in parallel."""
+    """Input files of one partition and spec to be written anew. The file columns run in parallel."""
 
     id: int
     group_id: int
@@ -22,6 +35,8 @@ class RewriteTask(Value):
     file_paths: tuple[str, ...]
     file_sizes: tuple[int, ...]
     record_counts: tuple[int, ...]
+    sequence_numbers: tuple[int, ...] = ()  # data sequence numbers; may be left out where nothing is deleted
+    deletes: tuple[DeleteFile, ...] = ()  # every delete file that applies to one of the files, or to several
 
     @property
     def bytes(self) -> int:
@@ -35,10 +50,14 @@ class RewriteContext(Value):
     table: str
     table_location: str
     table_schema: str  # the table schema to write, Iceberg JSON
-    partition_specs: dict[int, str]  # the partition specs of the tasks, by id, Iceberg JSON
+    partition_specs: dict[int, str]  # the partition specs of the tasks and of the output, by id, Iceberg JSON
+    output_spec_id: int | None = None  # the spec of all output files; None: each task keeps that of its inputs
+    sort_order: str | None = None  # what outputs are sorted by, Iceberg JSON; None: rows keep the order of the inputs
+    delete_fields: dict[int, str] = {}  # fields that equality deletes compare and the schema has lost, Iceberg JSON
     properties: dict[str, str]  # table properties: write.*, schema.name-mapping.default
     sizes: Sizes
     verify: ProofLevel
+    delete_contents: Annotated[dict[str, bytes], Field(repr=False)] = {}  # small delete files, read once and sent along
     io_properties: Annotated[dict[str, str], Field(repr=False)] = {}  # FileIO only, never the catalog's
 
 

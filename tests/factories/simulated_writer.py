@@ -30,7 +30,6 @@ class Data:
     ratio: float = 1.0  # output bytes / input bytes
     noise: float = 0.05  # by how much a single input file deviates from that
     seed: int = 0
-    asks_again: bool = True  # whether the writer asks for the roll size as a file grows, or only when it begins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,9 +58,8 @@ def write(task: RewriteTask, sizes: Sizes, data: Data) -> list[Output]:
             consumed += size / pieces
             written += size / pieces * factor
             current += size / pieces * factor
-            if data.asks_again or current == size / pieces * factor:
-                to_come = (task.bytes - consumed) * written / consumed
-                roll = sizing.roll_size(int(current + to_come), sizes)
+            to_come = (task.bytes - consumed) * written / consumed
+            roll = sizing.roll_size(int(current + to_come), sizes)
     return [*done, Output(size=max(1, int(current)), inputs=tuple(inputs))]
 
 

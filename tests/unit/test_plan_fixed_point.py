@@ -43,7 +43,6 @@ def tables(draw: st.DrawFn) -> Inventory:
     strategy=st.sampled_from(Strategy),
     few=st.sampled_from([1, 2, 5, 10]),
     capacity=st.sampled_from([16, 20, 64, 10_000]),
-    # Our writer asks for the roll size as a file grows; one that asks only at its start can miss by a hair at 0.3.
     data=st.builds(Data, ratio=st.floats(0.3, 1.2), noise=st.just(0.05), seed=st.integers(0, 999)),
 )
 def test_a_second_plan_is_empty(stock: Inventory, strategy: Strategy, few: int, capacity: int, data: Data) -> None:

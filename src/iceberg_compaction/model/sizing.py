@@ -35,9 +35,10 @@ def file_count(total: int, sizes: Sizes) -> int:
 def roll_size(remaining: int, sizes: Sizes) -> int:
     """Where to close an output file, given the estimated output bytes from its beginning to the end of the task.
 
-    Equal shares leave no small tail, and the last file gets room for what the estimate missed. A writer asks when a
-    file begins, and again as it grows and the estimate gets better: then with what the file holds so far plus what is
-    still to come. At least once it must ask after it has measured how its input compresses.
+    Equal shares leave no small tail, and the last file gets room for what the estimate missed. The writer asks
+    as a file grows and the estimate gets better, with what the file holds so far plus what is still to come. One that
+    asked only when a file begins would cut the first by a mere guess at how the input compresses, and a second plan
+    could find it small.
     """
     count = file_count(remaining, sizes)
     if count == 1:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -105,6 +107,26 @@ def test_garbled_bytes_raise_nothing_but_metadata_errors() -> None:
         except errors.MetadataError:
             seen += 1
     assert seen > 100
+
+
+_ENDLESS = """
+from iceberg_compaction import errors
+from iceberg_compaction.metadata.avro import container, decode
+schema = b'{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}'
+sync = b"0123456789abcdef"
+decode.PATIENCE_S = 0.5
+data = container.header({"avro.schema": schema}, sync) + container.block(1, bytes(2), sync)
+try:
+    decode.read_table(data, where="Manifest m")
+except errors.MetadataError as error:
+    print(error)
+"""
+
+
+def test_a_block_that_is_longer_than_its_records_is_damage() -> None:
+    """In a process of its own: what decodes it never ends."""
+    done = subprocess.run([sys.executable, "-c", _ENDLESS], check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "Manifest m is damaged: decoding it has no end.\n"
 
 
 def test_codecs_that_we_do_not_write_are_refused() -> None:

@@ -6,6 +6,8 @@ import logging
 import os
 import random
 import stat
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -34,7 +36,7 @@ def only_file(cache: caches.Cache) -> Path:
 
 def test_what_is_stored_is_loaded(cache: caches.Cache) -> None:
     assert cache.load("a") is None
-    assert cache.store("a", ROWS.replace_schema_metadata({"key": "value"}))
+    cache.store("a", ROWS.replace_schema_metadata({"key": "value"}))
     found = cache.load("a")
     assert found is not None
     assert found.equals(ROWS)
@@ -51,6 +53,44 @@ def test_a_loaded_table_is_mapped_and_outlives_its_entry(cache: caches.Cache) ->
     cache.clear()
     cache.store("a", ROWS.slice(0, 1))
     assert found.equals(ROWS)
+
+
+LARGE = pa.table({"number": pa.array(range(3 << 20), pa.int64())})
+
+
+def test_a_large_table_is_written_while_others_use_it(cache: caches.Cache) -> None:
+    cache.store("a", LARGE)
+    assert cache.load("a") == LARGE  # from memory or from disk
+    assert cache.figures().entries == 1
+    assert cache.load("a") == LARGE
+    cache.store("b", LARGE)
+    cache.remove(["b"])
+    assert cache.load("b") is None
+
+
+def test_what_an_entry_stands_for_goes_once_it_is_there(cache: caches.Cache) -> None:
+    for table in (ROWS, LARGE):
+        for name in ("old", "older"):
+            cache.store(name, ROWS)
+        cache.store("new", table, instead_of=["old", "older"])
+        assert cache.figures().entries == 1
+        assert cache.load("new") == table
+    small = caches.Cache(cache.directory, capacity=1000)
+    cache.store("old", ROWS)
+    small.store("newer", LARGE, instead_of=["old"])
+    assert small.figures().entries == 2
+    assert cache.load("old") == ROWS
+
+
+def test_a_process_ends_when_all_is_written(tmp_path: Path) -> None:
+    code = (
+        "import pathlib, sys, pyarrow as pa\n"
+        "from iceberg_compaction.metadata import cache\n"
+        "table = pa.table({'number': pa.array(range(3 << 20), pa.int64())})\n"
+        "cache.Cache(pathlib.Path(sys.argv[1])).store('a', table)\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    assert caches.Cache(tmp_path).load("a") == LARGE
 
 
 def test_only_the_user_may_read_it(cache: caches.Cache) -> None:
@@ -92,7 +132,7 @@ def test_a_damaged_entry_is_no_entry(
         assert cache.load("a") is None
     assert str(path) in caplog.text
     assert not path.exists()
-    assert cache.store("a", ROWS)
+    cache.store("a", ROWS)
     assert cache.load("a") == ROWS
 
 
@@ -113,16 +153,18 @@ def test_the_least_recently_used_make_room(tmp_path: Path) -> None:
 
 def test_what_is_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
     cache = caches.Cache(tmp_path / "cache", capacity=1000)
-    assert not cache.store("a", ROWS)
+    cache.store("a", ROWS)
     assert list((tmp_path / "cache").iterdir()) == []
-    assert cache.store("b", ROWS.slice(0, 1).select(["size"]))
+    cache.store("b", ROWS.slice(0, 1).select(["size"]))
+    assert cache.load("b") is not None
 
 
 def test_a_folder_that_cannot_be_used_is_done_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("not a folder")
     cache = caches.Cache(tmp_path / "file" / "cache")
     with caplog.at_level(logging.WARNING):
-        assert not cache.store("a", ROWS)
+        cache.store("a", ROWS)
+    assert cache.load("a") is None
     assert "Nothing can be cached" in caplog.text
     assert cache.load("a") is None
     assert cache.figures().entries == 0

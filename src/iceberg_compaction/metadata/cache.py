@@ -8,6 +8,7 @@ import contextlib
 import logging
 import os
 import secrets
+import threading
 import time
 from concurrent import futures
 from pathlib import Path
@@ -35,6 +36,11 @@ _ABANDONED_S = 3600  # an unfinished file older than this was left by a process 
 # Entries that this process has checked. Whatever is done to a file, by us or others, changes its identity.
 _known: dict[str, tuple[int, ...]] = {}
 
+# Large tables on their way to disk, by path. Who kept one goes on at once, and who asks for it gets it from memory;
+# the process does not end before it is written.
+_LARGE = 16 << 20
+_under_way: dict[Path, tuple[pa.Table, threading.Thread]] = {}
+
 
 class Cache:
     """A folder of entries. Without a folder it keeps nothing."""
@@ -48,6 +54,9 @@ class Cache:
         if self.directory is None:
             return None
         path = self._path(self.directory, name)
+        if path in _under_way:
+            with contextlib.suppress(KeyError):  # written just now
+                return _under_way[path][0]
         try:
             table = _open(path, known=_known.get(str(path)) == _identity(path))
             os.utime(path)  # used now, which is what counts when room is made
@@ -60,29 +69,50 @@ class Cache:
             return None
         return table
 
-    def store(self, name: str, table: pa.Table) -> bool:
-        """Keep a table under a name; False: it could not be kept."""
+    def store(self, name: str, table: pa.Table, *, instead_of: Iterable[str] = ()) -> None:
+        """Keep a table under a name; entries that it stands for go once it is there."""
         if self.directory is None:
-            return False
-        unfinished = self.directory / f"{name}-{os.getpid()}-{secrets.token_hex(4)}{_UNFINISHED}"
+            return
+        path, old = self._path(self.directory, name), tuple(instead_of)
+        self._settle(path)
+        if table.nbytes < _LARGE:
+            self._put(path, table, old)
+            return
+
+        def put() -> None:
+            try:
+                self._put(path, table, old)
+            finally:
+                del _under_way[path]
+
+        thread = threading.Thread(target=put, name="cache")
+        _under_way[path] = (table, thread)
+        thread.start()
+
+    def _put(self, path: Path, table: pa.Table, instead_of: tuple[str, ...]) -> None:
+        unfinished = path.with_name(f"{path.stem}-{os.getpid()}-{secrets.token_hex(4)}{_UNFINISHED}")
         try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            kept = _write(unfinished, table) <= self.capacity
-            if kept:
-                unfinished.replace(self._path(self.directory, name))
-                self._make_room(name)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _write(unfinished, table) <= self.capacity:
+                unfinished.replace(path)
+                self._make_room(path.stem)
+                self.remove(instead_of)
         except OSError as error:
-            _log.warning("Nothing can be cached in %s: %s", self.directory, error)
-            kept = False
-        if not kept:
-            _remove(unfinished)
-        return kept
+            _log.warning("Nothing can be cached in %s: %s", path.parent, error)
+        _remove(unfinished)
+
+    def _settle(self, *paths: Path) -> None:
+        """Wait for tables on their way to these paths, or to any."""
+        for path, (_, thread) in list(_under_way.items()):
+            if path in paths or not paths:
+                thread.join()
 
     def remove(self, names: Iterable[str]) -> None:
         """Forget entries."""
         if self.directory is not None:
-            for name in names:
-                _remove(self._path(self.directory, name))
+            for path in [self._path(self.directory, name) for name in names]:
+                self._settle(path)
+                _remove(path)
 
     def clear(self) -> cache_model.CacheFigures:
         """Forget everything; what was there is returned."""
@@ -93,6 +123,7 @@ class Cache:
 
     def figures(self) -> cache_model.CacheFigures:
         """What the folder holds."""
+        self._settle()
         entries = self._entries(_SUFFIX)
         return cache_model.CacheFigures(
             path=None if self.directory is None else str(self.directory),

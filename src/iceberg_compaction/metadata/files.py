@@ -127,12 +127,13 @@ def _join(pieces: list[pa.Table], schema: pa.Schema, *, copy: bool) -> pa.Table:
         return pa.concat_tables(pieces).unify_dictionaries()
     columns = {name: [chunk for piece in pieces for chunk in piece[name].chunks] for name in schema.names}
     pieces.clear()
-    joined = []
-    for field in schema:
+
+    def join(field: pa.Field) -> pa.ChunkedArray:
         column = pa.chunked_array(columns.pop(field.name), field.type).unify_dictionaries()
-        joined.append(pa.table([column], schema=pa.schema([field])).combine_chunks().column(0))
-        del column
-    return pa.table(joined, schema=schema)
+        return pa.table([column], schema=pa.schema([field])).combine_chunks().column(0)
+
+    with futures.ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="join") as pool:
+        return pa.table(list(pool.map(join, schema)), schema=schema)
 
 
 def _require_distinct_paths(files: pa.Table, snapshot: Snapshot) -> None:

@@ -90,12 +90,11 @@ class Shelf:
 
     def pack(self, rows: pa.Table, sizes: Mapping[str, int]) -> None:
         """Keep all manifests of the branch, given by the number of their rows, in a pack, and none beside it."""
-        if self._store(self._name, rows, sizes):
-            self._cache.remove(wanted for wanted in sizes if wanted not in self._spans)
+        self._store(self._name, rows, sizes, instead_of=[wanted for wanted in sizes if wanted not in self._spans])
 
-    def _store(self, name: str, rows: pa.Table, sizes: Mapping[str, int]) -> bool:
+    def _store(self, name: str, rows: pa.Table, sizes: Mapping[str, int], *, instead_of: Sequence[str] = ()) -> None:
         described = {_SPANS: json.dumps(list(sizes.items())).encode()}
-        return self._cache.store(name, rows.replace_schema_metadata(described))
+        self._cache.store(name, rows.replace_schema_metadata(described), instead_of=instead_of)
 
     def _load(self, name: str) -> tuple[pa.Table, dict[str, Span]]:
         rows = self._cache.load(name)

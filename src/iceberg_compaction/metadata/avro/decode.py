@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import queue
 import tempfile
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,9 +16,12 @@ from iceberg_compaction import errors
 from iceberg_compaction.metadata.avro import container
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     Path = Sequence[str]
+
+# DataFusion never ends where the records of a block end before the block does. A manifest takes a fraction of a second.
+PATIENCE_S = 120.0
 
 
 class Scratch:
@@ -62,13 +67,35 @@ def read(
     """As `read_table`, for a file that is already parsed."""
     try:
         with contextlib.closing(Scratch()) if scratch is None else contextlib.nullcontext(scratch) as file:
-            table = _query(parsed, select, file)
+            table = _within(PATIENCE_S, lambda: _query(parsed, select, file))
+    except TimeoutError as error:
+        raise errors.MetadataError(f"{where} is damaged: decoding it has no end.") from error
     except Exception as error:
         raise errors.MetadataError(f"{where} could not be decoded as Avro: {_first_line(error)}.") from error
     # DataFusion takes a file that it does not see for one without rows.
     if table.num_rows != parsed.rows:
         raise errors.MetadataError(f"{where} holds {parsed.rows} records, but {table.num_rows} were decoded.")
     return table
+
+
+def _within(seconds: float, work: Callable[[], pa.Table]) -> pa.Table:
+    """What the work gives, unless it takes longer: then it is left behind in a thread that nobody waits for."""
+    answer: queue.SimpleQueue[pa.Table | BaseException] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            answer.put(work())
+        except BaseException as error:  # noqa: BLE001 - raised again by the one who waits
+            answer.put(error)
+
+    threading.Thread(target=run, name="avro", daemon=True).start()
+    try:
+        found = answer.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError from None
+    if isinstance(found, BaseException):
+        raise found
+    return found
 
 
 def _query(parsed: container.Container, select: Mapping[str, Path] | None, scratch: Scratch) -> pa.Table:

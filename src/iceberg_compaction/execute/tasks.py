@@ -1,4 +1,5 @@
-"""Cuts the groups of a plan into tasks that run side by side. A plan comes in, tasks in plan order go out."""
+"""Cuts the groups of a plan into tasks that run side by side. A plan and the deletes that apply to its files come in,
+tasks in plan order go out."""
 
 from __future__ import annotations
 
@@ -9,7 +10,11 @@ import numpy as np
 from iceberg_compaction.model.task import RewriteTask
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iceberg_compaction.metadata.applied import AppliedDeletes
     from iceberg_compaction.model.plan import Plan
+    from iceberg_compaction.model.task import DeleteFile
 
 # From eight targets on, a rest can always be spread over the other files (they grow by at most an eighth of the minimum
 # size, less than Iceberg's 10 %), so no task ends in a small file that the next plan would pick up again. Even where
@@ -19,25 +24,35 @@ TASK_TARGETS = 8
 LEAST_TARGETS = 7
 
 
-def build_tasks(plan: Plan) -> list[RewriteTask]:
-    """The tasks of all groups: contiguous files of roughly equal bytes."""
+def build_tasks(plan: Plan, applied: AppliedDeletes | None = None) -> list[RewriteTask]:
+    """The tasks of all groups: contiguous files of roughly equal bytes. `applied`: the deletes that go with them."""
     paths, sizes, records = (plan.files[name].to_pylist() for name in plan.files.column_names)
-    tasks: list[RewriteTask] = []
+    slices = []
     for group in plan.groups.columns.to_pylist():  # figures are enough: no sentence is made
         first, end = group["first"], group["first"] + group["files"]
         cuts = [first + cut for cut in _cuts(sizes[first:end], plan.sizes.target)]
-        for start, stop in zip(cuts, [*cuts[1:], end], strict=True):
-            task = RewriteTask(
-                id=len(tasks),
-                group_id=group["id"],
-                spec_id=group["spec_id"],
-                partition=group["partition"],
-                file_paths=tuple(paths[start:stop]),
-                file_sizes=tuple(sizes[start:stop]),
-                record_counts=tuple(records[start:stop]),
-            )
-            tasks.append(task)
-    return tasks
+        slices += [(group, start, stop) for start, stop in zip(cuts, [*cuts[1:], end], strict=True)]
+    sequence = [] if applied is None else applied.sequence_numbers()
+    deletes = [()] * len(slices) if applied is None else applied.of_slices([start for _, start, _ in slices])
+    return [
+        RewriteTask(
+            id=number,
+            group_id=group["id"],
+            spec_id=group["spec_id"],
+            partition=group["partition"],
+            file_paths=tuple(paths[start:stop]),
+            file_sizes=tuple(sizes[start:stop]),
+            record_counts=tuple(records[start:stop]),
+            sequence_numbers=tuple(sequence[start:stop]),
+            deletes=deletes[number],
+        )
+        for number, (group, start, stop) in enumerate(slices)
+    ]
+
+
+def all_deletes(tasks: Sequence[RewriteTask]) -> list[DeleteFile]:
+    """Every delete file that the tasks apply, once."""
+    return list({delete.file_path: delete for task in tasks for delete in task.deletes}.values())
 
 
 def _cuts(sizes: list[int], target: int) -> list[int]:

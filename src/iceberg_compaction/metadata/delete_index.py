@@ -99,6 +99,26 @@ class DeleteIndex:
         }
         return pa.table({"row": asked, **columns})
 
+    def for_slices(self, rows: Ints, starts: Ints) -> pa.LargeListArray:
+        """For slices of these data files, the rows of the delete files that apply to one file of the slice or to
+        several, each once. A slice begins at each of `starts` and ends where the next begins; its files are of one
+        partition. So no list is made for a data file, whatever the number of deletes that its partition shares."""
+        chosen = _find(rows, self.scopes.data_rows, "data file")
+        if not len(starts):
+            return pa.array([], pa.large_list(pa.int64()))
+
+        def shared(scope: Scope) -> Runs:
+            # The files of a slice are at one place, where their runs have the same end: the longest holds the others.
+            runs = self._runs(scope, chosen)
+            begins = np.where(runs.counts > 0, runs.start, np.iinfo(np.int64).max)
+            stop = np.maximum.reduceat(np.where(runs.counts > 0, runs.stop, 0), starts)
+            return delete_shelf.Runs(start=np.minimum(np.minimum.reduceat(begins, starts), stop), stop=stop)
+
+        together = (*self.scopes.equality, self.scopes.partition_position)
+        parts = [(scope.deletes, shared(scope)) for scope in together]
+        own = [(scope.deletes, self._runs(scope, chosen)) for scope in (self.scopes.file_position, self.scopes.vectors)]
+        return delete_shelf.join(delete_shelf.lists(parts), delete_shelf.gather(delete_shelf.lists(own), starts))
+
     def for_delete_files(self, rows: Iterable[int] | Ints) -> pa.Table:
         """For each of these delete files, the rows of the data files that it applies to: list `targets`."""
         asked = _as_rows(rows)

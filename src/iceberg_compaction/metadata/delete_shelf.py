@@ -96,3 +96,21 @@ def lists(parts: Sequence[tuple[Shelf, Runs]]) -> pa.LargeListArray:
         values[np.repeat(begin, lengths) + within] = shelf.rows[np.repeat(runs.start, lengths) + within]
         begin += lengths
     return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values))
+
+
+def gather(found: pa.LargeListArray, starts: Ints) -> pa.LargeListArray:
+    """The lists of neighbouring askers as one; a slice of them begins at each of `starts`."""
+    offsets = found.offsets.to_numpy()
+    return pa.LargeListArray.from_arrays(pa.array(np.append(offsets[starts], offsets[-1])), found.values)
+
+
+def join(first: pa.LargeListArray, second: pa.LargeListArray) -> pa.LargeListArray:
+    """For each asker its first list and then its second."""
+    offsets = first.offsets.to_numpy() + second.offsets.to_numpy()
+    values, begin = np.empty(offsets[-1], np.int64), offsets[:-1]
+    for found in (first, second):
+        lengths = np.diff(found.offsets.to_numpy())
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        values[np.repeat(begin, lengths) + within] = found.values.to_numpy()
+        begin = begin + lengths
+    return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NEWEST_FORMAT_VERSION = 2
 ENCRYPTION_KEY = "encryption.key-id"
+_DELETE_FORMATS = ("PARQUET", "AVRO", "ORC")
 
 _FOREIGN_TYPES = (
     types.TimestampNanoType,
@@ -32,7 +33,13 @@ _FOREIGN_TYPES = (
 
 def unsupported(table: Table, files: pa.Table) -> tuple[str, ...]:
     """Why the table must not be rewritten, one sentence each; empty: it may. `files` are its live files (FILES)."""
-    return (*_table_reasons(table), *_schema_reasons(table), *_spec_reasons(table, files), *_file_reasons(files))
+    return (
+        *_table_reasons(table),
+        *_schema_reasons(table),
+        *_spec_reasons(table, files),
+        *_file_reasons(files),
+        *_equality_reasons(table, files),
+    )
 
 
 def _table_reasons(table: Table) -> list[str]:
@@ -73,29 +80,68 @@ def _schema_reasons(table: Table) -> list[str]:
 
 def _spec_reasons(table: Table, files: pa.Table) -> list[str]:
     reasons = []
-    specs, columns = table.specs(), iceberg_schema.index_by_id(table.schema())
-    used = set(pc.unique(files["spec_id"]).to_pylist()) | {table.spec().spec_id}
-    for spec_id in sorted(used):
+    specs, current = table.specs(), table.spec().spec_id
+    lost = unwritable_specs(table)
+    for spec_id in sorted(set(pc.unique(files["spec_id"]).to_pylist()) | {current}):
         for field in specs[spec_id].fields:
             where = f"Partition field {field.name} of spec {spec_id}"
             if isinstance(field.transform, transforms.UnknownTransform):
                 reasons.append(f"{where} has a transform that is not known here: {field.transform!r}.")
-            elif field.source_id not in columns:
-                reasons.append(f"{where} is derived from a column that the table no longer has.")
+        if spec_id == current and spec_id in lost:
+            reasons.append(f"Partition spec {spec_id} is derived from a column that the table no longer has.")
     return reasons
+
+
+def unwritable_specs(table: Table) -> frozenset[int]:
+    """Specs with a field whose source column is gone, and with it the type of its values. Files of such a spec can be
+    read and rewritten into the current spec, but nothing can be added to the spec."""
+    columns = iceberg_schema.index_by_id(table.schema())
+    return frozenset(
+        spec_id
+        for spec_id, spec in table.specs().items()
+        if any(field.source_id not in columns for field in spec.fields)
+    )
 
 
 def _file_reasons(files: pa.Table) -> list[str]:
     reasons = []
+    if encrypted := sum(chunk.true_count for chunk in files["encrypted"].chunks):
+        reasons.append(f"{encrypted} live {_files(encrypted)} with encryption keys.")
     formats = files["file_format"]
-    if deletes := int(np.count_nonzero(files["content"].to_numpy() != table_model.DATA)):
-        reasons.append(f"The table has {deletes} live delete {_files(deletes)}; deletes are not applied yet.")
-        formats = formats.filter(pc.equal(files["content"], table_model.DATA))
+    deletes = files["content"].to_numpy() != table_model.DATA
+    if deletes.any():
+        reasons += _delete_format_reasons(formats.filter(pa.array(deletes)))
+        formats = formats.filter(pa.array(~deletes))
     for name, number in sorted(_counts(formats).items()):
         if name != "PARQUET":
             reasons.append(f"{number} live data {_files(number)} in format {name}, not Parquet.")
-    if encrypted := sum(chunk.true_count for chunk in files["encrypted"].chunks):
-        reasons.append(f"{encrypted} live {_files(encrypted)} with encryption keys.")
+    return reasons
+
+
+def _delete_format_reasons(formats: pa.ChunkedArray) -> list[str]:
+    reasons = []
+    for name, number in sorted(_counts(formats).items()):
+        if name == "PUFFIN":
+            reasons.append(
+                f"{number} live deletion {'vector' if number == 1 else 'vectors'}, which are not applied yet."
+            )
+        elif name not in _DELETE_FORMATS:
+            reasons.append(f"{number} live delete {_files(number)} in format {name}, which cannot be read here.")
+    return reasons
+
+
+def _equality_reasons(table: Table, files: pa.Table) -> list[str]:
+    """Fields that equality deletes compare must be known to a schema of the table, old or new (R23)."""
+    equality = files.filter(pc.equal(files["content"], table_model.EQUALITY_DELETES))["equality_ids"]
+    if not len(equality):
+        return []
+    reasons = []
+    if unnamed := sum(not ids for ids in equality.to_pylist()):
+        reasons.append(f"{unnamed} live equality delete {_files(unnamed)} that do not say which fields they compare.")
+    known = {field_id for schema in table.schemas().values() for field_id in iceberg_schema.index_by_id(schema)}
+    lost = sorted(set(pc.unique(pc.list_flatten(equality)).to_pylist()) - known)
+    if lost:
+        reasons.append(f"Equality deletes compare fields that no schema of the table knows: {lost}.")
     return reasons
 
 

@@ -76,6 +76,9 @@ class Policy(Value):
         ByteSize | None, Field(gt=0, description="stop adding groups after this many input bytes")
     ] = None
     rewrite_all: Annotated[bool, Field(description="rewrite every file, whatever its size; has no fixed point")] = False
+    keep_spec: Annotated[
+        bool, Field(description="outputs keep the partition spec of their inputs; default: the table's current spec")
+    ] = False
     rewrite_job_order: JobOrder = JobOrder.NONE
     where: Annotated[str | None, Field(description="only files that may hold rows matching this filter")] = None
     verify: Annotated[ProofLevel, Field(description="proof before the commit")] = ProofLevel.CHECKSUM

@@ -12,6 +12,7 @@ from iceberg_compaction import errors, version
 from iceberg_compaction.commit import replace, sweep
 from iceberg_compaction.execute import tasks as rewrite_tasks
 from iceberg_compaction.execute.worker import context as contexts
+from iceberg_compaction.metadata import applied
 from iceberg_compaction.model import outcome, size
 
 if TYPE_CHECKING:
@@ -31,10 +32,11 @@ _log = logging.getLogger(__name__)
 def apply(table: Table, plan: Plan, engine: Engine, run: Run) -> outcome.Outcome:
     """Perform a plan that is not empty. Raises what went wrong; by then nothing of the run is left behind."""
     _check_same_table(table, plan)
-    tasks = rewrite_tasks.build_tasks(plan)
+    tasks = rewrite_tasks.build_tasks(plan, applied.applied_deletes(table, plan))
+    context = contexts.build_context(table, plan, run.run_id, rewrite_tasks.all_deletes(tasks))
     progress = _Progress(plan, tasks, run)
     try:
-        engine.run(tasks, contexts.build_context(table, plan, run.run_id), progress.on_result)
+        engine.run(tasks, context, progress.on_result)
         proof = prove(plan, tasks, progress.results)
     except BaseException:
         # Whatever stopped the rewrite, nothing was committed: everything staged is ours alone.
@@ -63,9 +65,10 @@ def prove(plan: Plan, tasks: Sequence[RewriteTask], results: Sequence[TaskResult
     proof = reduce(add, (result.proof for result in results))
     staged = sum(file.record_count for result in results for file in result.staged)
     planned = plan.input_records
-    if not proof.source.rows == planned == staged:
+    if planned != proof.source.rows + proof.deleted_rows or staged != proof.source.rows:
         raise errors.ProofError(
-            f"The plan for {plan.table} names {planned} rows, {proof.source.rows} were read and {staged} staged."
+            f"The plan for {plan.table} names {planned} rows; {proof.source.rows} were read, {proof.deleted_rows} "
+            f"found deleted and {staged} staged."
         )
     return proof
 

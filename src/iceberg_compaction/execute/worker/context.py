@@ -3,36 +3,55 @@ workers goes out: no catalog, and of its properties only those that files are op
 
 from __future__ import annotations
 
+from concurrent import futures
 from typing import TYPE_CHECKING
+
+from pyiceberg import transforms
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import io as catalog_io
+from iceberg_compaction.metadata import fetch
 from iceberg_compaction.model import task as task_model
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
     from iceberg_compaction.model import plan as plan_model
 
+INLINE_BYTES = 10 * 10**6  # delete files of a run that together have less are read here and sent along
+_READERS = 8
 _NAME_MAPPING = "schema.name-mapping.default"
 
 
-def build_context(table: Table, plan: plan_model.Plan, run_id: str) -> task_model.RewriteContext:
-    """The context of a run that performs this plan. The schema is the one that the plan is pinned to."""
+def build_context(
+    table: Table, plan: plan_model.Plan, run_id: str, deletes: Sequence[task_model.DeleteFile] = ()
+) -> task_model.RewriteContext:
+    """The context of a run that performs this plan and applies these delete files, each named once. The schema is the
+    one that the plan is pinned to. UnsupportedError: a delete compares a field that no schema of the table knows."""
     if plan.pin is None:
         raise errors.StalePlanError(f"The plan for {plan.table} is pinned to no snapshot, so there is nothing to run.")
     schemas, specs = table.schemas(), table.specs()
     if plan.pin.schema_id not in schemas:
         raise errors.StalePlanError(f"Schema {plan.pin.schema_id} of {plan.table} is gone; plan again.")
     used = {spec_id for spec_id, _ in plan.partitions}
+    output_spec_id = None if plan.policy.keep_spec or used == {plan.pin.spec_id} else plan.pin.spec_id
+    used |= set() if output_spec_id is None else {output_spec_id}
     if missing := sorted(used - specs.keys()):
         raise errors.StalePlanError(f"Partition specs {missing} of {plan.table} are gone; plan again.")
+    schema = schemas[plan.pin.schema_id]
     return task_model.RewriteContext(
         run_id=run_id,
         table=plan.table,
         table_location=table.location(),
-        table_schema=schemas[plan.pin.schema_id].model_dump_json(),
+        table_schema=schema.model_dump_json(),
         partition_specs={spec_id: specs[spec_id].model_dump_json() for spec_id in sorted(used)},
+        output_spec_id=output_spec_id,
+        sort_order=_sort_order(table, schema),
+        delete_fields=_delete_fields(table, schema, deletes),
+        delete_contents=_contents(table, deletes),
         properties={
             key: value for key, value in table.properties.items() if key.startswith("write.") or key == _NAME_MAPPING
         },
@@ -40,3 +59,40 @@ def build_context(table: Table, plan: plan_model.Plan, run_id: str) -> task_mode
         verify=plan.policy.verify,
         io_properties=catalog_io.io_properties(table),
     )
+
+
+def _sort_order(table: Table, schema: Schema) -> str | None:
+    """The table's own sort order. None: it has none, or one that cannot be followed here; then rows keep their order,
+    and the outputs claim none."""
+    order = table.sort_order()
+    known = all(
+        not isinstance(field.transform, transforms.UnknownTransform) and schema.find_column_name(field.source_id)
+        for field in order.fields
+    )
+    return order.model_dump_json() if order.fields and known else None
+
+
+def _delete_fields(table: Table, schema: Schema, deletes: Sequence[task_model.DeleteFile]) -> dict[int, str]:
+    """What the table's older schemas say about fields that equality deletes compare and the schema has lost (R23)."""
+    asked = {field_id for delete in deletes for field_id in delete.equality_ids}
+    found = {}
+    older = sorted(table.schemas().items(), reverse=True)
+    for field_id in sorted(field_id for field_id in asked if schema.find_column_name(field_id) is None):
+        known = next((one for _, one in older if one.find_column_name(field_id) is not None), None)
+        if known is None:
+            raise errors.UnsupportedError(
+                f"Equality deletes of {'.'.join(table.name())} compare field {field_id}, which no schema of the table "
+                "knows, so they cannot be applied."
+            )
+        found[field_id] = known.find_field(field_id).model_dump_json()
+    return found
+
+
+def _contents(table: Table, deletes: Sequence[task_model.DeleteFile]) -> dict[str, bytes]:
+    """The delete files themselves, if they are small together; else workers read those that they need."""
+    if not deletes or sum(delete.file_size_in_bytes for delete in deletes) >= INLINE_BYTES:
+        return {}
+    paths = [delete.file_path for delete in deletes]
+    with futures.ThreadPoolExecutor(min(_READERS, len(paths)), thread_name_prefix="deletes") as pool:
+        read = pool.map(lambda path: fetch.read_bytes(table.io, path, where=f"Delete file {path}"), paths)
+        return dict(zip(paths, read, strict=True))

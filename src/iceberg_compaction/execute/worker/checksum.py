@@ -20,7 +20,7 @@ columns), and the row checksum is the sum of those. Hashes are one-to-one, so a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from iceberg_compaction.execute.worker import mixing, schemas
 Hashes = mixing.Hashes
 Chunk = Callable[[int, int], Hashes]  # rows from, to (exclusive)
 Hasher = Callable[[pa.Array], Chunk]
+Constants = Mapping[int, pa.Array]
 CHUNK = 16384  # rows hashed at a time, so that every pass stays within the processor's cache
 _SMALL = 32  # values of a dictionary that is small
 _SHORT_DECIMAL = 18  # digits that fit into 8 bytes
@@ -52,12 +53,15 @@ def row_hashes(sums: Hashes) -> Hashes:
     return mixing.fin(sums)
 
 
-def hasher(field_id: int, kind: iceberg.IcebergType, arrow_type: pa.DataType) -> Hasher:
+def hasher(
+    field_id: int, kind: iceberg.IcebergType, arrow_type: pa.DataType, constants: Constants | None = None
+) -> Hasher:
     """A function that takes an array of `arrow_type`, as it came out of a file or goes into one, and gives another one,
-    from a range of rows (of at most CHUNK, for speed) to their hashes."""
+    from a range of rows (of at most CHUNK, for speed) to their hashes. `constants` are one-element arrays, by field id,
+    for fields of structs that the type may lack; such a field is null otherwise."""
     if pa.types.is_dictionary(arrow_type):
         return _dictionary_hasher(hasher(field_id, kind, arrow_type.value_type))
-    digester = _digester(kind, arrow_type)
+    digester = _digester(kind, arrow_type, constants or {})
     salt, factor = salts(field_id)
 
     def bind(array: pa.Array) -> Chunk:
@@ -90,7 +94,7 @@ def _dictionary_hasher(of_values: Hasher) -> Hasher:
 
     def table_of(values: pa.Array) -> Hashes:
         if len(values) <= _SMALL and pa.types.is_string(values.type):
-            key = tuple(values.to_pylist())
+            key = tuple(values.view(pa.binary()).to_pylist())
             if key not in small:
                 small[key] = all_hashes(of_values, values) if key else np.zeros(1, dtype=np.uint64)
             return small[key]
@@ -114,14 +118,14 @@ def _dictionary_hasher(of_values: Hasher) -> Hasher:
     return bind
 
 
-def _digester(kind: iceberg.IcebergType, arrow_type: pa.DataType) -> Hasher:
+def _digester(kind: iceberg.IcebergType, arrow_type: pa.DataType, constants: Constants) -> Hasher:
     if isinstance(arrow_type, pa.BaseExtensionType):
-        stored = _digester(kind, arrow_type.storage_type)
+        stored = _digester(kind, arrow_type.storage_type, constants)
         return lambda array: stored(array.storage)
     if isinstance(kind, iceberg.StructType):
-        return _struct_digester(kind, arrow_type)
+        return _struct_digester(kind, arrow_type, constants)
     if isinstance(kind, (iceberg.ListType, iceberg.MapType)):
-        return _list_digester(kind, arrow_type)
+        return _list_digester(kind, arrow_type, constants)
     if isinstance(kind, iceberg.DecimalType):
         return _decimal_digester(kind, arrow_type)
     if pa.types.is_fixed_size_binary(arrow_type):
@@ -188,19 +192,21 @@ def _decimal_digester(kind: iceberg.DecimalType, arrow_type: pa.DataType) -> Has
     return bind
 
 
-def _struct_digester(kind: iceberg.StructType, arrow_type: pa.DataType) -> Hasher:
+def _struct_digester(kind: iceberg.StructType, arrow_type: pa.DataType, constants: Constants) -> Hasher:
     places = schemas.positions(arrow_type)
-    children = [
-        (place, hasher(field.field_id, field.field_type, arrow_type.field(place).type))
-        for field in kind.fields
-        if (place := places.get(field.field_id)) is not None
-    ]
+    children, base = [], np.full(1, mixing.N, dtype=np.uint64)
+    for field in kind.fields:
+        if (place := places.get(field.field_id)) is not None:
+            below = hasher(field.field_id, field.field_type, arrow_type.field(place).type, constants)
+            children.append((place, below))
+        elif (value := constants.get(field.field_id)) is not None:
+            base += all_hashes(hasher(field.field_id, field.field_type, value.type), value)
 
     def bind(array: pa.StructArray) -> Chunk:
         bound = [function(array.field(place)) for place, function in children]
 
         def digest(start: int, stop: int) -> Hashes:
-            total = np.full(stop - start, mixing.N, dtype=np.uint64)
+            total = np.full(stop - start, base[0], dtype=np.uint64)
             for child in bound:
                 total += child(start, stop)
             return total
@@ -210,8 +216,8 @@ def _struct_digester(kind: iceberg.StructType, arrow_type: pa.DataType) -> Hashe
     return bind
 
 
-def _list_digester(kind: Any, arrow_type: pa.DataType) -> Hasher:
-    of_entries = _entry_hasher(kind, arrow_type)
+def _list_digester(kind: Any, arrow_type: pa.DataType, constants: Constants) -> Hasher:
+    of_entries = _entry_hasher(kind, arrow_type, constants)
     offset_type = "<i8" if pa.types.is_large_list(arrow_type) else "<i4"
 
     def bind(array: pa.Array) -> Chunk:
@@ -233,12 +239,12 @@ def _list_digester(kind: Any, arrow_type: pa.DataType) -> Hasher:
     return bind
 
 
-def _entry_hasher(kind: Any, arrow_type: pa.DataType) -> Callable[[pa.Array, int, int], Hashes]:
+def _entry_hasher(kind: Any, arrow_type: pa.DataType, constants: Constants) -> Callable[[pa.Array, int, int], Hashes]:
     if isinstance(kind, iceberg.ListType):
-        of_element = hasher(kind.element_id, kind.element_type, arrow_type.value_type)
+        of_element = hasher(kind.element_id, kind.element_type, arrow_type.value_type, constants)
         return lambda array, first, count: all_hashes(of_element, array.values.slice(first, count))
-    of_key = hasher(kind.key_id, kind.key_type, arrow_type.key_type)
-    of_value = hasher(kind.value_id, kind.value_type, arrow_type.item_type)
+    of_key = hasher(kind.key_id, kind.key_type, arrow_type.key_type, constants)
+    of_value = hasher(kind.value_id, kind.value_type, arrow_type.item_type, constants)
 
     def entries(array: pa.MapArray, first: int, count: int) -> Hashes:
         keys = all_hashes(of_key, array.keys.slice(first, count))

@@ -32,7 +32,7 @@ class _Column:
 
 class Meter:
     """Counts rows and nulls, and from level `checksum` on sums the hashes of values and rows. `constants` are the
-    values of columns that a batch may lack: one-element arrays by field id, for identity partition columns (R27)."""
+    values of columns that a batch may lack: one-element arrays by field id, for partition values and defaults (R27)."""
 
     def __init__(
         self, schema: Schema, level: policy.ProofLevel | None, constants: Mapping[int, pa.Array] | None = None
@@ -79,7 +79,7 @@ class Meter:
             elif (constant := self._constants.get(number)) is not None:
                 kind = pa.dictionary(pa.int32(), constant.type)
             if place is not None or constant is not None:
-                hashes = checksum.hasher(number, field.field_type, kind)
+                hashes = checksum.hasher(number, field.field_type, kind, self._constants)
             found.append(_Column(field_id=number, place=place, constant=constant, hashes=hashes))
         return found
 

@@ -1,13 +1,15 @@
-"""From a file's own columns to the table's, by field id (R27, R29): rename, reorder, add, drop and promote at every
+"""From a file's own columns to the table's, by field id (R27-R29): rename, reorder, add, drop and promote at every
 level. A raw batch comes in, a batch in the schema of the output files goes out; no row is added, dropped or moved."""
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg import schema as iceberg_schema
 from pyiceberg import types as iceberg
 
 from iceberg_compaction import errors
@@ -16,9 +18,8 @@ from iceberg_compaction.execute.worker import schemas
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyiceberg.schema import Schema
-
     Convert = Callable[[pa.Array], pa.Array]
+    Known = Mapping[int, pa.Array]  # one-element arrays by field id, see `fillers`
 
 _SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16())
 _TEXT = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
@@ -35,11 +36,11 @@ _ACCEPTED: dict[type[iceberg.IcebergType], tuple[pa.DataType, ...]] = {
 
 
 class Projection:
-    """How batches of one source schema become batches of the output schema. `constants` are one-element arrays for
-    identity partition columns that the file may lack."""
+    """How batches of one source schema become batches of the output schema. `constants` are what `fillers` found for
+    columns that the file may lack, at any level."""
 
     def __init__(
-        self, source: pa.Schema, table: Schema, target: pa.Schema, constants: Mapping[int, pa.Array] | None = None
+        self, source: pa.Schema, table: iceberg_schema.Schema, target: pa.Schema, constants: Known | None = None
     ) -> None:
         self._target = target
         places = schemas.positions(source)
@@ -48,13 +49,9 @@ class Projection:
         for field, wanted in zip(table.fields, target, strict=True):
             place = places.get(field.field_id)
             if place is not None:
-                self._columns.append((place, converter(source.field(place), field, wanted)))
+                self._columns.append((place, converter(source.field(place), field, wanted, known)))
             else:
-                self._columns.append((None, _missing(field, wanted, known.get(field.field_id))))
-        if nested := sorted(set(known) - {field.field_id for field in table.fields}):
-            present = _all_ids(source)
-            if lacking := [number for number in nested if number not in present]:
-                raise errors.UnsupportedError(f"Nested identity partition fields {lacking} are not in the file.")
+                self._columns.append((None, _missing(field, wanted, known)))
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The same rows in the output schema."""
@@ -66,19 +63,50 @@ class Projection:
         return pa.RecordBatch.from_arrays(columns, schema=self._target)
 
 
+def fillers(schema: iceberg_schema.Schema, identity: Mapping[int, Any]) -> dict[int, pa.Array]:
+    """What stands in for columns that a file lacks, as one-element arrays by field id (R27): the value of an identity
+    partition, in PyIceberg's internal form and null too, goes before the column's initial default (R28). A column
+    that has neither is null."""
+    found = {}
+    for number, field in iceberg_schema.index_by_id(schema).items():
+        if number in identity:
+            if identity[number] is not None:
+                found[number] = constant(identity[number], field.field_type)
+        elif field.initial_default is not None:
+            found[number] = _default(field)
+    return found
+
+
 def constant(value: Any, kind: iceberg.IcebergType) -> pa.Array:
     """One value in PyIceberg's internal form as an array of the type that output files store."""
-    wanted = schemas.arrow_type(kind)
-    if isinstance(wanted, pa.UuidType):
-        return pa.array([value if isinstance(value, bytes) else value.bytes], wanted.storage_type)
+    wanted = schemas.plain(schemas.arrow_type(kind))
+    if isinstance(kind, iceberg.UUIDType) and not isinstance(value, bytes):
+        value = value.bytes
     if pa.types.is_temporal(wanted):
         return pa.array([value], pa.int32() if wanted.bit_width == 32 else pa.int64()).view(wanted)
     return pa.array([value], wanted)
 
 
-def converter(source: pa.Field, field: iceberg.NestedField, wanted: pa.Field) -> Convert | None:
+def _default(field: iceberg.NestedField) -> pa.Array:
+    value, kind = field.initial_default, field.field_type
+    wanted = schemas.plain(schemas.arrow_type(kind))
+    try:
+        if not kind.is_primitive:
+            raise TypeError("only primitive columns have one")
+        if isinstance(kind, (iceberg.FloatType, iceberg.DoubleType)):
+            value = float(value)
+        return pa.array([value.bytes if isinstance(value, uuid.UUID) else value], wanted)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise errors.UnsupportedError(
+            f"The initial default of column {field.name} (field id {field.field_id}) is not of type {kind}: {error}."
+        ) from error
+
+
+def converter(
+    source: pa.Field, field: iceberg.NestedField, wanted: pa.Field, known: Known | None = None
+) -> Convert | None:
     """How arrays of a source field become arrays of the wanted field; None if they already are."""
-    convert = _type_converter(source.type, field, wanted.type)
+    convert = _type_converter(source.type, field, wanted.type, known or {})
     if not (source.nullable and field.required):
         return convert
 
@@ -90,14 +118,16 @@ def converter(source: pa.Field, field: iceberg.NestedField, wanted: pa.Field) ->
     return checked
 
 
-def _type_converter(source: pa.DataType, field: iceberg.NestedField, wanted: pa.DataType) -> Convert | None:
+def _type_converter(
+    source: pa.DataType, field: iceberg.NestedField, wanted: pa.DataType, known: Known
+) -> Convert | None:
     kind = field.field_type
     if isinstance(kind, iceberg.StructType) and pa.types.is_struct(source):
-        return _struct_converter(source, kind, wanted)
+        return _struct_converter(source, kind, wanted, known)
     if isinstance(kind, iceberg.ListType) and (pa.types.is_list(source) or pa.types.is_large_list(source)):
-        return _list_converter(source, kind, wanted)
+        return _list_converter(source, kind, wanted, known)
     if isinstance(kind, iceberg.MapType) and pa.types.is_map(source):
-        return _map_converter(source, kind, wanted)
+        return _map_converter(source, kind, wanted, known)
     value = source.value_type if pa.types.is_dictionary(source) else source
     if not kind.is_primitive or not _accepted(value, kind):
         raise errors.UnsupportedError(
@@ -133,7 +163,16 @@ def _leaf_converter(source: pa.DataType, wanted: pa.DataType) -> Convert | None:
     if pa.types.is_timestamp(source):
         # The number counts from the same instant with or without a zone, so only the unit is converted.
         return lambda array: array.cast(pa.timestamp("us", source.tz)).view(wanted)
+    if wanted in _TEXT:
+        return lambda array: _as_text(array, wanted)
     return lambda array: array.cast(wanted)
+
+
+def _as_text(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The same bytes under another type. A cast would refuse what is not UTF-8; it is not ours to judge."""
+    if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type):
+        array = array.view(pa.large_binary()).cast(pa.binary())
+    return array if array.type == wanted else array.view(wanted)
 
 
 def _apply(convert: Convert | None, array: pa.Array) -> pa.Array:
@@ -142,18 +181,22 @@ def _apply(convert: Convert | None, array: pa.Array) -> pa.Array:
 
 def _as_dictionary(array: pa.Array, wanted: pa.DictionaryType) -> pa.Array:
     if not pa.types.is_dictionary(array.type):
-        return array.cast(wanted.value_type).dictionary_encode()
+        return _as_text(array, wanted.value_type).dictionary_encode()
     return pa.DictionaryArray.from_arrays(
-        array.indices.cast(wanted.index_type), array.dictionary.cast(wanted.value_type)
+        array.indices.cast(wanted.index_type), _as_text(array.dictionary, wanted.value_type)
     )
 
 
-def _missing(field: iceberg.NestedField, wanted: pa.Field, value: pa.Array | None) -> Convert:
-    """A column that the file does not have: the partition's value, else null."""
-    if value is None:
+def _missing(field: iceberg.NestedField, wanted: pa.Field, known: Known) -> Convert:
+    """A column that the file does not have: the value that stands in for it, else null."""
+    if (value := known.get(field.field_id)) is None:
         if field.required:
             raise errors.UnsupportedError(
                 f"Column {field.name} (field id {field.field_id}) is required but missing in the file."
+            )
+        if lost := sorted(below.field_id for below in _below(field.field_type) if _is_partition(below, known)):
+            raise errors.UnsupportedError(
+                f"Column {field.name} is missing in the file, but the partition has values of its fields {lost}."
             )
         return lambda rows: pa.nulls(len(rows), wanted.type)
     convert = _leaf_converter(pa.dictionary(pa.int32(), value.type), wanted.type)
@@ -162,16 +205,28 @@ def _missing(field: iceberg.NestedField, wanted: pa.Field, value: pa.Array | Non
     )
 
 
-def _struct_converter(source: pa.StructType, kind: iceberg.StructType, wanted: pa.StructType) -> Convert | None:
+def _below(kind: iceberg.IcebergType) -> list[iceberg.NestedField]:
+    fields: list[iceberg.NestedField] = list(kind.fields) if isinstance(kind, iceberg.StructType) else []
+    return [found for field in fields for found in (field, *_below(field.field_type))]
+
+
+def _is_partition(field: iceberg.NestedField, known: Known) -> bool:
+    return field.field_id in known and field.initial_default is None
+
+
+def _struct_converter(
+    source: pa.StructType, kind: iceberg.StructType, wanted: pa.StructType, known: Known
+) -> Convert | None:
     places = schemas.positions(source)
     children: list[tuple[int | None, Convert | None]] = []
     for position, field in enumerate(kind.fields):
         place = places.get(field.field_id)
         if place is not None:
             # A null struct may hide anything in its fields: what is required is checked where the struct is not null.
-            children.append((place, _type_converter(source.field(place).type, field, wanted.field(position).type)))
+            below = _type_converter(source.field(place).type, field, wanted.field(position).type, known)
+            children.append((place, below))
         else:
-            children.append((None, _missing(field, wanted.field(position), None)))
+            children.append((None, _missing(field, wanted.field(position), known)))
     checks = [
         (place, field)
         for (place, _), field in zip(children, kind.fields, strict=True)
@@ -207,8 +262,8 @@ def _held_to_it(parent: pa.StructArray, child: pa.Array, field: iceberg.NestedFi
     return pa.Array.from_buffers(child.type, len(child), [None, *child.buffers()[1:]], offset=child.offset)
 
 
-def _list_converter(source: pa.DataType, kind: iceberg.ListType, wanted: pa.ListType) -> Convert | None:
-    below = converter(source.value_field, kind.element_field, wanted.value_field)
+def _list_converter(source: pa.DataType, kind: iceberg.ListType, wanted: pa.ListType, known: Known) -> Convert | None:
+    below = converter(source.value_field, kind.element_field, wanted.value_field, known)
     if below is None and source == wanted:
         return None
 
@@ -220,9 +275,9 @@ def _list_converter(source: pa.DataType, kind: iceberg.ListType, wanted: pa.List
     return convert
 
 
-def _map_converter(source: pa.MapType, kind: iceberg.MapType, wanted: pa.MapType) -> Convert | None:
-    of_keys = converter(source.key_field.with_nullable(False), kind.key_field, wanted.key_field)
-    of_values = converter(source.item_field, kind.value_field, wanted.item_field)
+def _map_converter(source: pa.MapType, kind: iceberg.MapType, wanted: pa.MapType, known: Known) -> Convert | None:
+    of_keys = converter(source.key_field.with_nullable(False), kind.key_field, wanted.key_field, known)
+    of_values = converter(source.item_field, kind.value_field, wanted.item_field, known)
     if of_keys is None and of_values is None and source == wanted:
         return None
 
@@ -244,12 +299,3 @@ def _offsets(array: pa.Array) -> tuple[pa.Array, int, int]:
 
 def _mask(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
-
-
-def _all_ids(parent: Any) -> set[int]:
-    found = set()
-    for field in schemas.children(parent):
-        if (number := schemas.field_id(field)) is not None:
-            found.add(number)
-        found |= _all_ids(field.type)
-    return found

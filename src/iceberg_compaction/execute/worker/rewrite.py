@@ -1,5 +1,6 @@
-"""One task from its inputs to staged files with a proof: look at all footers, stream rows from source to writer with a
-meter at each end, re-read what storage holds. On any failure the attempt's own files are removed."""
+"""One task from its inputs to staged files with a proof: look at all footers and deletes, stream the rows that live from
+source to writer with a meter at each end, re-read what storage holds. On any failure the attempt's own files are
+removed."""
 
 from __future__ import annotations
 
@@ -26,6 +27,7 @@ from iceberg_compaction.execute.worker import (
     verify,
     write,
 )
+from iceberg_compaction.execute.worker.deletes import apply
 from iceberg_compaction.metadata import partitions
 from iceberg_compaction.model import policy, proof
 from iceberg_compaction.model import task as task_model
@@ -47,9 +49,10 @@ class Setting:
     schema: Schema
     spec: PartitionSpec
     columns: pa.Schema  # of the output files
-    constants: dict[int, pa.Array]  # identity partition values, for columns that a file lacks
+    constants: dict[int, pa.Array]  # partition values and defaults, for columns that a file lacks
     footers: list[read.Footer]
     dictionaries: frozenset[int]
+    deletes: apply.DeleteFilter | None  # what takes deleted rows out of the inputs
 
 
 def rewrite(task: task_model.RewriteTask, context: task_model.RewriteContext, attempt: str) -> task_model.TaskResult:
@@ -87,19 +90,22 @@ def prepare(task: task_model.RewriteTask, context: task_model.RewriteContext) ->
     footers = read.read_footers(io, task.file_paths, task.record_counts, _name_mapping(context))
     common = [footer.dictionaries for footer in footers if footer.rows]
     dictionaries = frozenset.intersection(*common) if common else frozenset()
-    setting = Setting(
+    columns = schemas.with_dictionaries(schemas.file_schema(schema), dictionaries)
+    constants = _constants(task, spec, schema)
+    for footer in footers:
+        with read.translated(footer.path):
+            project.Projection(footer.schema, schema, columns, constants)
+    inputs = apply.Inputs(io=io, schema=schema, constants=constants, footers=footers)
+    return Setting(
         io=io,
         schema=schema,
         spec=spec,
-        columns=schemas.with_dictionaries(schemas.file_schema(schema), dictionaries),
-        constants=_constants(task, spec, schema),
+        columns=columns,
+        constants=constants,
         footers=footers,
         dictionaries=dictionaries,
+        deletes=apply.build(task, context, inputs),
     )
-    for footer in footers:
-        with read.translated(footer.path):
-            project.Projection(footer.schema, schema, setting.columns, setting.constants)
-    return setting
 
 
 def _name_mapping(context: task_model.RewriteContext) -> NameMapping | None:
@@ -112,23 +118,20 @@ def _name_mapping(context: task_model.RewriteContext) -> NameMapping | None:
 
 def _constants(task: task_model.RewriteTask, spec: PartitionSpec, schema: Schema) -> dict[int, pa.Array]:
     values = partitions.decode(task.partition, spec, schema)
-    found = {}
-    for position, field in enumerate(spec.fields):
-        value = values[position]
-        if isinstance(field.transform, IdentityTransform) and value is not None and _has(schema, field.source_id):
-            found[field.source_id] = project.constant(value, schema.find_type(field.source_id))
-    return found
-
-
-def _has(schema: Schema, field_id: int) -> bool:
-    return schema.find_column_name(field_id) is not None
+    identity = {
+        field.source_id: values[position]
+        for position, field in enumerate(spec.fields)
+        if isinstance(field.transform, IdentityTransform)
+    }
+    return project.fillers(schema, identity)
 
 
 def write_request(
     task: task_model.RewriteTask, context: task_model.RewriteContext, attempt: str, setting: Setting
 ) -> write.WriteRequest:
     """What the writer is asked for."""
-    rows = sum(footer.rows for footer in setting.footers)
+    stored = sum(footer.rows for footer in setting.footers)
+    rows = stored - (setting.deletes.marked if setting.deletes else 0)
     partition_path = partitions.path(task.partition, setting.spec, setting.schema)
     return write.WriteRequest(
         columns=setting.columns,
@@ -136,7 +139,7 @@ def write_request(
         locations=locations.output_locations(task, context, attempt, partition_path),
         sizes=context.sizes,
         rows=rows,
-        data_bytes=sum(footer.data_bytes for footer in setting.footers),
+        data_bytes=sum(footer.data_bytes for footer in setting.footers) * rows // max(1, stored),
     )
 
 
@@ -148,9 +151,16 @@ def transfer(setting: Setting, source: measure.Meter, writer: write.RollingWrite
 
 
 def _measured(setting: Setting, source: measure.Meter) -> Iterator[tuple[read.Footer, pa.RecordBatch]]:
-    for footer, batch in read.read_batches(setting.io, setting.footers, setting.dictionaries):
-        source.add(batch)
-        yield footer, batch
+    """The rows that live, with every one of them measured."""
+    deletes = setting.deletes
+    footers = deletes.living(setting.footers) if deletes else setting.footers
+    for footer, first_row, batch in read.read_batches(setting.io, footers, setting.dictionaries):
+        alive = deletes.apply(footer, first_row, batch) if deletes else batch
+        if alive.num_rows:
+            source.add(alive)
+            yield footer, alive
+    if deletes:
+        deletes.check()
 
 
 def carry(raw: Iterator[tuple[read.Footer, pa.RecordBatch]], setting: Setting) -> Iterator[pa.RecordBatch]:
@@ -177,6 +187,7 @@ def _prove(
     shown = proof.Proof(
         level=level,
         expected_rows=sum(task.record_counts),
+        deleted_rows=setting.deletes.dropped if setting.deletes else 0,
         source=sides[0],
         sink=sides[1],
         footers=verify.read_footers(setting.io, files),

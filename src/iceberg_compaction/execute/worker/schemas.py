@@ -71,8 +71,6 @@ def arrow_type(kind: iceberg.IcebergType) -> pa.DataType:
 
 
 def _field(field: iceberg.NestedField) -> pa.Field:
-    if field.initial_default is not None:
-        raise errors.UnsupportedError(f"Column {field.name} has a default value, which cannot be rewritten yet.")
     ids = {FIELD_ID: str(field.field_id).encode()}
     return pa.field(field.name, arrow_type(field.field_type), nullable=field.optional, metadata=ids)
 

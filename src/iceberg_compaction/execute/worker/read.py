@@ -76,18 +76,18 @@ def _read_footer(io: FileIO, path: str, expected: int, mapping: NameMapping | No
 
 
 @contextlib.contextmanager
-def translated(path: str) -> Iterator[None]:
+def translated(path: str, kind: str = "Data file", act: str = "rewritten") -> Iterator[None]:
     """Errors of storage and of Parquet as ours, with the file's name."""
     try:
         yield
     except errors.CompactionError as error:
-        raise type(error)(f"Data file {path} cannot be rewritten: {error}") from error
+        raise type(error)(f"{kind} {path} cannot be {act}: {error}") from error
     except FileNotFoundError as error:
-        raise errors.ExecuteError(f"Data file {path} is missing.") from error
+        raise errors.ExecuteError(f"{kind} {path} is missing.") from error
     except PermissionError as error:
-        raise errors.ExecuteError(f"Data file {path} may not be read with the given credentials.") from error
+        raise errors.ExecuteError(f"{kind} {path} may not be read with the given credentials.") from error
     except (OSError, pa.ArrowException, ValueError) as error:
-        raise errors.ExecuteError(f"Data file {path} is not readable: {_first_line(error)}") from error
+        raise errors.ExecuteError(f"{kind} {path} is not readable: {_first_line(error)}") from error
 
 
 def _first_line(error: Exception) -> str:
@@ -146,13 +146,16 @@ def _is_hiding(chunk: Any) -> bool:
 
 
 def read_batches(
-    io: FileIO, footers: Sequence[Footer], dictionaries: frozenset[int]
-) -> Iterator[tuple[Footer, pa.RecordBatch]]:
-    """All rows of all files, in order. Small files are fetched a few ahead, so storage is not waited for."""
+    io: FileIO, footers: Sequence[Footer], dictionaries: frozenset[int], only: frozenset[int] | None = None
+) -> Iterator[tuple[Footer, int, pa.RecordBatch]]:
+    """All rows of all files, in order, each batch with the number of its first row in its file. `only` are field ids of
+    the top-level columns to read. Small files are fetched a few ahead, so storage is not waited for."""
     for footer, source in _open_ahead(io, footers):
+        first = 0
         with translated(footer.path), contextlib.closing(source):
-            for batch in _read_file(source, footer, dictionaries):
-                yield footer, batch
+            for batch in _read_file(source, footer, dictionaries, only):
+                yield footer, first, batch
+                first += batch.num_rows
 
 
 def _open_ahead(io: FileIO, footers: Sequence[Footer]) -> Iterator[tuple[Footer, Any]]:
@@ -183,7 +186,11 @@ def _open(io: FileIO, footer: Footer) -> Any:
             return pa.BufferReader(stream.read())
 
 
-def _read_file(source: Any, footer: Footer, dictionaries: frozenset[int]) -> Iterator[pa.RecordBatch]:
+def _read_file(
+    source: Any, footer: Footer, dictionaries: frozenset[int], only: frozenset[int] | None
+) -> Iterator[pa.RecordBatch]:
+    schema = _selected(footer.schema, only)
+    columns = None if len(schema) == len(footer.schema) else schema.names
     streamed = footer.largest_group > _BUFFERED_GROUP
     file = pq.ParquetFile(
         source,
@@ -196,14 +203,21 @@ def _read_file(source: Any, footer: Footer, dictionaries: frozenset[int]) -> Ite
     )
     rows = _batch_rows(file, footer)
     if rows >= footer.rows:
-        parts: Any = [file.read(use_threads=False).to_batches()]
+        parts: Any = [file.read(columns, use_threads=False).to_batches()]
     else:
         # Row group by row group, because buffers of a whole file at once would hold the whole file.
-        parts = (file.iter_batches(rows, row_groups=[group], use_threads=False) for group in range(file.num_row_groups))
+        options = {"columns": columns, "use_threads": False}
+        parts = (file.iter_batches(rows, row_groups=[group], **options) for group in range(file.num_row_groups))
     for part in parts:
         for batch in part:
             if batch.num_rows:
-                yield _plain(batch, footer.schema)
+                yield _plain(batch, schema)
+
+
+def _selected(schema: pa.Schema, only: frozenset[int] | None) -> pa.Schema:
+    if only is None or any("." in name for name in schema.names):  # a dot means a path to pyarrow
+        return schema
+    return pa.schema([field for field in schema if schemas.field_id(field) in only]) or schema
 
 
 def _batch_rows(file: Any, footer: Footer) -> int:

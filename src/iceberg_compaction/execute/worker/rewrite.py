@@ -1,5 +1,5 @@
-"""One task from its inputs to staged files with a proof: look at all footers and deletes, stream the rows that live from
-source to writer with a meter at each end, re-read what storage holds. On any failure the attempt's own files are
+"""One task from its inputs to staged files with a proof: look at all footers and deletes, stream the rows that live
+from source to writer with a meter at each end, re-read what storage holds. On any failure the attempt's own files are
 removed."""
 
 from __future__ import annotations

@@ -52,6 +52,6 @@ def read_back(io: FileIO, files: Sequence[write.WrittenFile], schema: Schema) ->
     """The outputs read in full and measured as the inputs were."""
     meter = measure.Meter(schema, policy.ProofLevel.DEEP)
     footers = read.read_footers(io, [file.path for file in files], [file.metadata.num_rows for file in files], None)
-    for _, batch in read.read_batches(io, footers, frozenset()):
+    for _, _, batch in read.read_batches(io, footers, frozenset()):
         meter.add(batch)
     return meter.side

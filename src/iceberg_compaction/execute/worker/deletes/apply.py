@@ -1,0 +1,154 @@
+"""A task's deletes, applied while its rows stream by. The task, its context and the footers of its inputs come in; a
+filter goes out, which takes batches with the place they come from and gives back the rows that live."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg import types as iceberg
+
+from iceberg_compaction import errors
+from iceberg_compaction.execute.worker import project, schemas
+from iceberg_compaction.execute.worker.deletes import keys, load, positions, spill
+from iceberg_compaction.model import table as table_model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from pyiceberg.io import FileIO
+    from pyiceberg.schema import Schema
+
+    from iceberg_compaction.execute.worker import read
+    from iceberg_compaction.execute.worker.deletes import equality
+    from iceberg_compaction.model import task as task_model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What is known of a task's files before their rows are read."""
+
+    io: FileIO
+    schema: Schema
+    constants: Mapping[int, pa.Array]  # identity partition values, for columns that a file lacks
+    footers: Sequence[read.Footer]
+
+
+def build(task: task_model.RewriteTask, context: task_model.RewriteContext, inputs: Inputs) -> DeleteFilter | None:
+    """The filter of a task; None where there is nothing to delete."""
+    if not task.deletes:
+        return None
+    if len(task.sequence_numbers) != len(task.file_paths):
+        raise errors.ExecuteError(f"Task {task.id} has deletes but does not say how old its files are.")
+    source = load.Source(io=inputs.io, contents=context.delete_contents)
+    dead = positions.DeadRows(task.record_counts)
+    by_position = [file for file in task.deletes if file.content == table_model.POSITION_DELETES]
+    positions.mark(dead, task, by_position, source)
+    oldest = min(task.sequence_numbers)
+    by_key = [
+        file
+        for file in task.deletes
+        if file.content == table_model.EQUALITY_DELETES and file.sequence_number > oldest and file.record_count
+    ]
+    fields = {ids: _key_fields(ids, context, inputs) for ids in {file.equality_ids for file in by_key}}
+    left = {
+        number: footer
+        for number, footer in enumerate(inputs.footers)
+        if footer.rows and dead.count(number) < footer.rows
+    }
+    data = spill.DataFiles(io=inputs.io, footers=left, sequences=task.sequence_numbers)
+    return DeleteFilter(task, inputs.footers, dead, spill.index(by_key, fields, source, data, dead))
+
+
+def _key_fields(ids: tuple[int, ...], context: task_model.RewriteContext, inputs: Inputs) -> list[keys.KeyField]:
+    if not ids:
+        raise errors.ExecuteError("An equality delete file does not say which fields it compares.")
+    return [_key_field(number, context, inputs) for number in ids]
+
+
+def _key_field(number: int, context: task_model.RewriteContext, inputs: Inputs) -> keys.KeyField:
+    if (name := inputs.schema.find_column_name(number)) is not None:
+        field = inputs.schema.find_field(number)
+    elif (text := context.delete_fields.get(number)) is not None:  # dropped since, but still what rows are known by
+        field = iceberg.NestedField.model_validate_json(text)
+        name = field.name
+    else:
+        raise errors.UnsupportedError(f"Equality deletes compare field id {number}, which no schema of the table has.")
+    if not field.field_type.is_primitive:
+        raise errors.UnsupportedError(f"Equality deletes compare {name}, which is a {field.field_type}.")
+    missing = inputs.constants.get(number)
+    if missing is None and field.initial_default is not None:
+        missing = project.constant(field.initial_default, field.field_type)
+    if missing is None:
+        missing = pa.nulls(1, schemas.plain(schemas.arrow_type(field.field_type)))
+    return keys.KeyField(field_id=number, name=name, kind=field.field_type, missing=missing)
+
+
+class DeleteFilter:
+    """Drops deleted rows from batches, and counts them."""
+
+    def __init__(
+        self,
+        task: task_model.RewriteTask,
+        footers: Sequence[read.Footer],
+        dead: positions.DeadRows,
+        indexes: Sequence[equality.EqualityIndex],
+    ) -> None:
+        self._numbers = {footer.path: number for number, footer in enumerate(footers)}
+        self._sequences = task.sequence_numbers
+        self._dead = dead
+        self._marked = [dead.count(number) for number in range(len(footers))]
+        self._met = 0  # rows dropped because of their position
+        self._indexes = indexes
+        self._columns: list[keys.KeyColumns] = []
+        self._known: pa.Schema | None = None
+        self.dropped = 0
+
+    @property
+    def marked(self) -> int:
+        """Rows whose deletion is known before any row is read."""
+        return sum(self._marked)
+
+    def living(self, footers: Sequence[read.Footer]) -> list[read.Footer]:
+        """The files of which something may be left. The others need not be read; their rows are counted as dropped."""
+        kept = []
+        for footer in footers:
+            if footer.rows and self._marked[self._numbers[footer.path]] == footer.rows:
+                self._met += footer.rows
+                self.dropped += footer.rows
+            else:
+                kept.append(footer)
+        return kept
+
+    def apply(self, footer: read.Footer, first_row: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that live; the batch itself if all do. `first_row` is where it begins in its file."""
+        number = self._numbers[footer.path]
+        dead: NDArray[np.bool_] | None = None
+        if self._marked[number]:
+            dead = self._dead.mask(number, first_row, batch.num_rows)
+            self._met += int(np.count_nonzero(dead))
+        reaching = [place for place, index in enumerate(self._indexes) if index.newest > self._sequences[number]]
+        if reaching:
+            self._learn(batch.schema)
+        for place in reaching:
+            rows = self._indexes[place].find(self._columns[place], batch, self._sequences[number])
+            if len(rows):
+                dead = np.zeros(batch.num_rows, dtype=bool) if dead is None else dead
+                dead[rows] = True
+        if dead is None or not dead.any():
+            return batch
+        self.dropped += int(np.count_nonzero(dead))
+        return batch.filter(pa.array(~dead))
+
+    def _learn(self, schema: pa.Schema) -> None:
+        if self._known is None or not self._known.equals(schema, check_metadata=True):
+            self._columns = [keys.KeyColumns(index.fields, schema) for index in self._indexes]
+            self._known = schema
+
+    def check(self) -> None:
+        """After all rows: every row that was to be dropped by its position has been met."""
+        if self._met != self.marked:
+            raise errors.ProofError(f"{self.marked} positions were to be deleted, but {self._met} rows were met there.")

@@ -1,0 +1,59 @@
+"""Delete files that this process has read, within a memory budget: the tasks of a run that share a delete file read it
+once. What was used longest ago goes first."""
+
+from __future__ import annotations
+
+import collections
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    import pyarrow as pa
+
+    Key: TypeAlias = tuple[str, int]  # path and size; a delete file never changes
+    Batches: TypeAlias = list[pa.RecordBatch]
+
+BUDGET = 64 * 2**20  # bytes of Arrow data per process
+
+
+class Cache:
+    """Loads each key once, also when several threads ask at the same time; a load that fails is tried again."""
+
+    def __init__(self, budget: int = BUDGET) -> None:
+        self.budget = budget
+        self._lock = threading.Lock()
+        self._loading: dict[Key, threading.Lock] = {}
+        self._held: collections.OrderedDict[Key, Batches] = collections.OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: Key, load: Callable[[], Batches]) -> Batches:
+        """What is held under the key, loaded if it is not there."""
+        with self._lock:
+            mine = self._loading.setdefault(key, threading.Lock())
+        with mine:
+            with self._lock:
+                if (found := self._held.get(key)) is not None:
+                    self._held.move_to_end(key)
+                    return found
+            loaded = load()
+            self._keep(key, loaded)
+            return loaded
+
+    def _keep(self, key: Key, batches: Batches) -> None:
+        with self._lock:
+            self._held[key] = batches
+            self._bytes += _size(batches)
+            while self._bytes > self.budget and self._held:
+                oldest, gone = self._held.popitem(last=False)
+                self._bytes -= _size(gone)
+                self._loading.pop(oldest, None)
+
+
+def _size(batches: Batches) -> int:
+    return sum(batch.nbytes for batch in batches)
+
+
+PROCESS = Cache()

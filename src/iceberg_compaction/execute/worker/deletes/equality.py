@@ -1,0 +1,118 @@
+"""Deleted rows by their key. The keys of equality deletes that compare the same fields come in and become an index; for
+every batch of a data file it says which rows are deleted. Rows are found by the hash of their key, then compared value
+by value, so a hash that two keys share deletes nothing too much."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from iceberg_compaction.execute.worker import checksum
+from iceberg_compaction.execute.worker.deletes import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+ROW_BYTES = 28  # that the index takes per key while it is built, beside the values
+_SLICE = 4 * checksum.CHUNK
+
+
+class EqualityIndex:
+    """Keys in the order of their hashes. The upper bits of a hash say where to look: buckets are so many that most hold
+    one key or none. Of equal keys only the newest is kept; it deletes whatever the older ones do."""
+
+    def __init__(self, fields: Sequence[keys.KeyField], parts: Sequence[tuple[int, pa.RecordBatch]]) -> None:
+        """`parts` are deletes with their sequence number; the columns of a batch are those of the fields, in their own
+        types."""
+        ordered = sorted(parts, key=lambda part: -part[0])
+        self.fields = fields
+        self.newest = ordered[0][0]
+        self._sequences = np.array([sequence for sequence, _ in ordered], dtype=np.int64)
+        self._ends = np.cumsum([batch.num_rows for _, batch in ordered])
+        schema = pa.schema([field.stored for field in fields])
+        self._hashes = _hashes(keys.KeyColumns(fields, schema), [batch for _, batch in ordered])
+        self._values = [pa.concat_arrays([batch.column(at) for _, batch in ordered]) for at in range(len(fields))]
+        order = np.argsort(self._hashes)
+        self._hashes = self._hashes[order]
+        self._order = order.astype(np.int32)
+        del order
+        self._drop_repeated()
+        size = max(1, len(self._hashes).bit_length())
+        self._shift = np.uint64(64 - size)
+        bounds = np.arange(1 << size, dtype=np.uint64) << self._shift
+        self._starts = np.append(np.searchsorted(self._hashes, bounds), len(self._hashes)).astype(np.int32)
+
+    def _drop_repeated(self) -> None:
+        again = self._hashes[1:] == self._hashes[:-1]
+        if not again.any():
+            return
+        shared = np.zeros(len(self._hashes), dtype=bool)
+        shared[1:] = again
+        shared[:-1] |= again
+        members = np.flatnonzero(shared)
+        self._order[members] = self._order[members][np.lexsort((self._order[members], self._hashes[members]))]
+        hashes = self._hashes[members]
+        heads = np.maximum.accumulate(np.where(np.append(True, hashes[1:] != hashes[:-1]), np.arange(len(members)), 0))
+        same = self._equal(self._values, self._order[members], self._order[members[heads]])
+        gone = members[same & (heads != np.arange(len(members)))]
+        self._hashes = np.delete(self._hashes, gone)
+        self._order = np.delete(self._order, gone)
+
+    def _equal(self, other: Sequence[pa.Array], rows: NDArray[np.int32], mine: NDArray[np.int32]) -> NDArray[np.bool_]:
+        left = [array.take(pa.array(rows)) for array in other]
+        return keys.equal(left, [array.take(pa.array(mine)) for array in self._values])
+
+    def find(self, columns: keys.KeyColumns, batch: pa.RecordBatch, sequence: int) -> NDArray[np.int64]:
+        """The rows of a batch that are deleted, given the data sequence number of its file; in no order, maybe twice.
+        Only deletes that are newer than the file reach it."""
+        arrays = columns.arrays(batch)
+        hashes = columns.hashes(arrays, batch.num_rows)
+        rows, slots = [], []
+        for start in range(0, batch.num_rows, _SLICE):
+            found = self._probe(hashes(start, min(start + _SLICE, batch.num_rows)))
+            rows.append(found[0] + start)
+            slots.append(found[1])
+        candidates, places = np.concatenate(rows), self._order[np.concatenate(slots)]
+        reaching = self._sequences[np.searchsorted(self._ends, places, side="right")] > sequence
+        candidates, places = candidates[reaching], places[reaching]
+        if not len(candidates):
+            return candidates
+        chosen = pa.array(candidates)
+        values = columns.values([array.take(chosen) for array in arrays])
+        other = [array.take(pa.array(places)) for array in self._values]
+        return candidates[keys.equal(values, other)]
+
+    def _probe(self, hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Pairs of a row and a place in the index with the same hash."""
+        buckets = (hashes >> self._shift).astype(np.int64)
+        places, ends = self._starts[buckets], self._starts[buckets + 1]
+        active = np.flatnonzero(places < ends)
+        places, ends, wanted = places[active], ends[active], hashes[active]
+        rows, slots = [], []
+        while len(active):
+            there = self._hashes[places]
+            hit = there == wanted
+            if hit.any():
+                rows.append(active[hit])
+                slots.append(places[hit].astype(np.int64))
+            places = places + 1
+            going = np.flatnonzero((places < ends) & (there <= wanted))
+            active, places, ends, wanted = active[going], places[going], ends[going], wanted[going]
+        nothing = np.zeros(0, dtype=np.int64)
+        return np.concatenate([nothing, *rows]), np.concatenate([nothing, *slots])
+
+
+def _hashes(columns: keys.KeyColumns, batches: Sequence[pa.RecordBatch]) -> NDArray[np.uint64]:
+    total = np.empty(sum(batch.num_rows for batch in batches), dtype=np.uint64)
+    at = 0
+    for batch in batches:
+        of_range = columns.hashes(columns.arrays(batch), batch.num_rows)
+        for start in range(0, batch.num_rows, checksum.CHUNK):
+            stop = min(start + checksum.CHUNK, batch.num_rows)
+            total[at + start : at + stop] = of_range(start, stop)
+        at += batch.num_rows
+    return total

@@ -1,0 +1,123 @@
+"""The columns that equality deletes compare, found in whatever schema a file has. Batches come in; hashes that are
+equal for equal keys and the values themselves, in one type per field, go out. Fields are found by id, so renamed,
+promoted, dropped and later added columns all mean what they meant (R22, R23, R29)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg import types as iceberg
+
+from iceberg_compaction import errors
+from iceberg_compaction.execute.worker import checksum, project, schemas
+from iceberg_compaction.execute.worker.deletes import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyField:
+    """One field of a key."""
+
+    field_id: int
+    name: str
+    kind: iceberg.IcebergType  # the table's type: what a file holds is this or narrower
+    missing: pa.Array  # one element: what the field is in files that lack it
+
+    @property
+    def arrow(self) -> pa.DataType:
+        return schemas.plain(schemas.arrow_type(self.kind))
+
+    @property
+    def stored(self) -> pa.Field:
+        """The field as a column of its own."""
+        return pa.field(str(self.field_id), self.arrow, metadata={schemas.FIELD_ID: str(self.field_id)})
+
+    def values(self, array: pa.Array) -> pa.Array:
+        """Values of a file in the field's own type."""
+        if pa.types.is_fixed_size_binary(self.arrow) and pa.types.is_binary(array.type):  # as ORC has them
+            return array.cast(self.arrow)
+        if pa.types.is_time64(self.arrow) and pa.types.is_int64(array.type):
+            return array.view(self.arrow)
+        if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
+            array = array.cast(pa.timestamp("us", array.type.tz))
+        field = iceberg.NestedField(self.field_id, self.name, self.kind, required=False)
+        convert = project.converter(pa.field(self.name, array.type), field, pa.field(self.name, self.arrow))
+        return array if convert is None else convert(array)
+
+
+class KeyColumns:
+    """How keys are taken from batches of one schema, whose fields carry ids."""
+
+    def __init__(self, fields: Sequence[KeyField], schema: pa.Schema) -> None:
+        self.fields = fields
+        leaves = {leaf.field_id: leaf for leaf in schemas.leaves(schema) if not leaf.repeated}
+        self._paths = [leaf.path if (leaf := leaves.get(field.field_id)) else None for field in fields]
+        self._hashers: list[checksum.Hasher | None] = []
+        for field, path in zip(fields, self._paths, strict=True):
+            kind = leaves[field.field_id].type if path else pa.dictionary(pa.int32(), field.missing.type)
+            if pa.types.is_timestamp(kind) and kind.unit == "ns":
+                raise errors.UnsupportedError(f"Column {field.name} has times in nanoseconds.")
+            skipped = path is None and field.missing.null_count  # nulls hash to nothing
+            self._hashers.append(None if skipped else checksum.hasher(field.field_id, field.kind, kind))
+
+    def arrays(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The key columns as the file has them."""
+        found = []
+        for field, path in zip(self.fields, self._paths, strict=True):
+            if path is not None:
+                found.append(_one_nan(load.leaf(batch, path)))
+            else:
+                zeros = pa.array(np.zeros(batch.num_rows, dtype=np.int32))
+                found.append(pa.DictionaryArray.from_arrays(zeros, _one_nan(field.missing)))
+        return found
+
+    def hashes(self, arrays: Sequence[pa.Array], rows: int) -> Callable[[int, int], NDArray[np.uint64]]:
+        """From a range of rows to the hashes of their keys. The same key has the same hash whatever its type was."""
+        bound = [of(array) for of, array in zip(self._hashers, arrays, strict=True) if of is not None]
+
+        def of_range(start: int, stop: int) -> NDArray[np.uint64]:
+            total = np.zeros(stop - start, dtype=np.uint64)
+            for hashes in bound:
+                total += hashes(start, stop)
+            return total
+
+        return of_range
+
+    def values(self, arrays: Sequence[pa.Array]) -> list[pa.Array]:
+        """The key columns in the fields' own types."""
+        return [field.values(array) for field, array in zip(self.fields, arrays, strict=True)]
+
+
+def equal(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> NDArray[np.bool_]:
+    """Row by row, whether two keys are the same: null is null, NaN is NaN, and 0.0 is not -0.0, as in Java (R22)."""
+    same: NDArray[np.bool_] | None = None
+    for one, other in zip(left, right, strict=True):
+        found = pc.equal(_bits(one), _bits(other))
+        if found.null_count:
+            found = pc.coalesce(found, pc.and_(one.is_null(), other.is_null()))
+        column = found.to_numpy(zero_copy_only=False)
+        same = column if same is None else same & column
+    assert same is not None
+    return same
+
+
+def _bits(array: pa.Array) -> pa.Array:
+    if pa.types.is_floating(array.type):
+        return _one_nan(array.cast(pa.float64())).view(pa.int64())
+    return array
+
+
+def _one_nan(array: pa.Array) -> pa.Array:
+    """Of the many bit patterns of NaN only one."""
+    if not pa.types.is_floating(array.type):
+        return array
+    odd = pc.is_nan(array)
+    return pc.if_else(odd, pa.scalar(float("nan"), array.type), array) if pc.any(odd).as_py() else array

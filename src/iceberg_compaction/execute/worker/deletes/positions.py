@@ -1,0 +1,80 @@
+"""Deleted rows by their place. Position delete files come in, one bit per row of the task goes out; bits do not care in
+which order, how often and by how many delete files a row is named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_compaction import errors
+from iceberg_compaction.execute.worker import mixing
+from iceberg_compaction.execute.worker.deletes import load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from iceberg_compaction.model import task as task_model
+
+_FIELDS = {load.PATH_ID: "file_path", load.POSITION_ID: "pos"}
+_COUNTED = 1 << 23  # rows counted at a time
+
+
+class DeadRows:
+    """Which rows of a task's files are deleted: one bit per row, the files one after the other."""
+
+    def __init__(self, rows: Sequence[int]) -> None:
+        self._rows = np.array(rows, dtype=np.int64)
+        self._starts = np.concatenate(([0], np.cumsum(self._rows)))
+        self._bits = np.zeros(int(self._starts[-1]) // 8 + 1, dtype=np.uint8)
+
+    def add(self, files: NDArray[np.int64] | int, positions: NDArray[np.int64]) -> None:
+        """Delete rows by the number of their file and their position in it. What is beyond a file's end is nothing."""
+        valid = (positions >= 0) & (positions < self._rows[files])
+        rows = (positions + self._starts[:-1][files])[valid]
+        np.bitwise_or.at(self._bits, rows >> 3, np.left_shift(1, rows & 7).astype(np.uint8))
+
+    def mask(self, file: int, first: int, count: int) -> NDArray[np.bool_]:
+        """True for each deleted row of a range of one file."""
+        return mixing.bits(pa.py_buffer(self._bits), int(self._starts[file]) + first, count).view(np.bool_)
+
+    def count(self, file: int) -> int:
+        """Deleted rows of one file."""
+        rows = int(self._rows[file])
+        return sum(
+            int(np.count_nonzero(self.mask(file, first, min(_COUNTED, rows - first))))
+            for first in range(0, rows, _COUNTED)
+        )
+
+
+def mark(
+    dead: DeadRows, task: task_model.RewriteTask, deletes: Sequence[task_model.DeleteFile], source: load.Source
+) -> None:
+    """Mark what position deletes delete: rows of the file that they name, if it is not newer than they are (R20)."""
+    paths = pa.array(task.file_paths, pa.string())
+    sequences = np.array(task.sequence_numbers, dtype=np.int64)
+    for file in deletes:
+        reached = np.append(sequences <= file.sequence_number, False)  # the last one: a file of another task
+        for batch in source.batches(file, _FIELDS):
+            if batch.column(0).null_count or batch.column(1).null_count:
+                raise errors.ExecuteError(f"Delete file {file.file_path} has records without a path or a position.")
+            numbers = _numbers(batch.column(0), paths)
+            kept = np.flatnonzero(reached[numbers])
+            if len(kept):
+                positions = batch.column(1).cast(pa.int64()).to_numpy(zero_copy_only=False)
+                dead.add(numbers[kept], positions[kept])
+
+
+def _numbers(column: pa.Array, paths: pa.Array) -> NDArray[np.int64]:
+    """For each record the number of its file in the task, or -1."""
+    if pa.types.is_dictionary(column.type):
+        of_values = _numbers(column.dictionary, paths)
+        indices: NDArray[np.int64] = column.indices.to_numpy(zero_copy_only=False)
+        return of_values[indices]
+    found = pc.index_in(column.cast(pa.string()), value_set=paths)
+    numbers: NDArray[np.int64] = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers

@@ -16,11 +16,12 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, Asser
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
-from iceberg_compaction.commit import retry, stage, sweep, validate
-from iceberg_compaction.metadata import fetch
+from iceberg_compaction.commit import concurrent_deletes, dangling, retry, stage, sweep, validate
+from iceberg_compaction.metadata import delete_paths, fetch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import TypeAlias
 
     import pyarrow as pa
     from pyiceberg.table import Table
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.table import Pin
     from iceberg_compaction.model.task import StagedFile
 
+    Place: TypeAlias = tuple[int, str]  # spec id, canonical JSON of the partition tuple
+
 _log = logging.getLogger(__name__)
 
 
@@ -40,9 +43,29 @@ class ReplaceRequest:
 
     pin: Pin
     removed: pa.Table  # PLAN_FILES
-    partitions: tuple[tuple[int, str], ...]  # (spec id, canonical JSON) of the removed files
-    added: tuple[StagedFile, ...]
+    partitions: tuple[Place, ...]  # of the removed files
+    added: tuple[StagedFile, ...]  # may be none: deletes may have taken every row (R9)
+    deleted_records: int = 0  # rows of the removed files that deletes took
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> frozenset[Place]:
+        """Where the removed files lie."""
+        return frozenset(self.partitions)
+
+    @property
+    def outputs(self) -> frozenset[Place]:
+        """Where the added files lie."""
+        return frozenset((file.spec_id, file.partition) for file in self.added)
+
+    @property
+    def moved(self) -> frozenset[Place]:
+        """The partitions that rows leave or enter, because all output is in one spec and some input is in another;
+        empty: every row stays in its partition."""
+        outputs = self.outputs
+        specs = {spec_id for spec_id, _ in outputs}
+        left = frozenset(place for place in self.partitions if place[0] not in specs)
+        return left | outputs if len(specs) == 1 and left else frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +75,7 @@ class CommitResult:
     snapshot_id: int
     sequence_number: int
     attempts: int
+    removed_delete_files: int = 0  # that nothing is left for
 
 
 def _now_ms() -> int:
@@ -79,7 +103,12 @@ def replace(
         raise
     sweep.sweep(staging.io, [path for path in staging.written if path not in landed.files])
     sequence_number = landed.snapshot.sequence_number or 0  # format version 1 has none
-    return CommitResult(snapshot_id=staging.snapshot_id, sequence_number=sequence_number, attempts=attempts)
+    return CommitResult(
+        snapshot_id=staging.snapshot_id,
+        sequence_number=sequence_number,
+        attempts=attempts,
+        removed_delete_files=landed.removed_delete_files,
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,6 +121,7 @@ class _Commit:
     random: Callable[[], float]
     clock: Callable[[], int]
     in_doubt: bool = False  # something was published, and it is not known that it failed
+    _paths: delete_paths.NamedPaths = field(default_factory=delete_paths.NamedPaths)
     _tried: dict[str, stage.StagedSnapshot] = field(default_factory=dict)  # by manifest list
 
     def run(self) -> tuple[stage.StagedSnapshot, int]:
@@ -128,9 +158,12 @@ class _Commit:
     def _stage(self) -> stage.StagedSnapshot:
         metadata, request = self.table.metadata, self.staging.request
         head = validate.check_history(metadata, request.pin)
+        validate.check_specs(metadata, request)
         rows = fetch.list_manifests(self.staging.io, head)
-        validate.check_deletes(self.staging.io, metadata, rows, request)
-        staged = self.staging.stage(metadata, head, rows, self.clock())
+        concurrent_deletes.check(self.table, rows, request, self._paths)
+        useless = dangling.dangling(self.table, head, rows, request, self._paths)
+        parent = stage.Parent(metadata=metadata, snapshot=head, rows=rows)
+        staged = self.staging.stage(parent, useless, self.clock())
         self._tried[staged.snapshot.manifest_list] = staged
         return staged
 

@@ -9,16 +9,17 @@ import itertools
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import add
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.snapshots import Snapshot
 
 from iceberg_compaction import errors
-from iceberg_compaction.commit import prune, summary
-from iceberg_compaction.metadata import entries, manifest_rewrite, manifests
+from iceberg_compaction.commit import dangling as dangling_deletes
+from iceberg_compaction.commit import prune, summary, validate
+from iceberg_compaction.metadata import delete_scopes, entries, manifest_rewrite, manifests
+from iceberg_compaction.model import table as table_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,11 +35,21 @@ _THREADS = 8  # reading and writing manifests is waiting for the store, and deco
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """The branch head that an attempt builds on."""
+
+    metadata: TableMetadata
+    snapshot: Snapshot
+    rows: Sequence[ManifestFile]  # of its manifest list
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StagedSnapshot:
     """A snapshot that is written but not published."""
 
     snapshot: Snapshot
     files: frozenset[str]  # of those that this commit wrote, the ones that the snapshot needs
+    removed_delete_files: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,47 +62,54 @@ class Staging:
     written: list[str] = field(default_factory=list)  # every path, noted before it is written
     _uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
-    _looked: dict[str, RewrittenManifest | None] = field(default_factory=dict)  # by source path; None: untouched
+    # By the path of a manifest and the delete files that were to leave it; None: it holds nothing that leaves.
+    _looked: dict[tuple[str, frozenset[str]], RewrittenManifest | None] = field(default_factory=dict)
     _added: list[manifests.NewManifest] = field(default_factory=list)
 
-    def stage(
-        self, metadata: TableMetadata, head: Snapshot, rows: Sequence[ManifestFile], timestamp_ms: int
-    ) -> StagedSnapshot:
-        """Write what the snapshot on top of `head`, whose manifest list has these rows, needs."""
-        writing = self._writing(metadata)
-        live = [row for row in rows if manifests.has_live_files(row)]
-        self._rewrite(writing, live, prune.Scope(metadata, self.request.partitions))
-        rewritten = [found for row in live if (found := self._looked.get(row.manifest_path)) is not None]
-        self._check_removed(rewritten)
+    def stage(self, parent: Parent, dangling: pa.Table, timestamp_ms: int) -> StagedSnapshot:
+        """Write what the snapshot on top of the parent needs. `dangling` are the delete files that leave with it."""
+        metadata, head = parent.metadata, parent.snapshot
+        live = [row for row in parent.rows if manifests.has_live_files(row)]
+        rewritten = self._rewrite(metadata, live, frozenset(dangling["file_path"].to_pylist()))
         if not self._added:
-            self._add(writing, metadata)
+            self._add(metadata)
         mine = [*self._added, *(found.manifest for found in rewritten)]
         sources = {found.source for found in rewritten}
         kept = [manifests.with_counts(self.io, row) for row in live if row.manifest_path not in sources]
-        figures = summary.Figures(
-            added=reduce(add, (made.added for made in mine)),
-            removed=reduce(add, (made.deleted for made in mine)),
-            changed_partitions=len(set(self.request.partitions)),
-            manifests_created=len(mine),
-            manifests_kept=len(kept),
-            manifests_replaced=len(rewritten),
-        )
-        if figures.added.records != figures.removed.records:
-            raise errors.CommitError(
-                f"{figures.added.records} records would replace {figures.removed.records}; nothing was committed."
-            )
-        sequence_number = metadata.next_sequence_number()
+        figures = self._figures(rewritten, dangling, manifests_created=len(mine), manifests_kept=len(kept))
+        validate.check_records(figures.added.records, figures.removed.records, self.request.deleted_records)
         snapshot = Snapshot(
             snapshot_id=self.snapshot_id,
             parent_snapshot_id=head.snapshot_id,
-            sequence_number=sequence_number,
+            sequence_number=metadata.next_sequence_number(),
             timestamp_ms=max(timestamp_ms, metadata.last_updated_ms),
             manifest_list=self._write_list(metadata, head, [*(made.to_row() for made in mine), *kept]),
             summary=summary.summarize(figures, head.summary, self.request.snapshot_properties),
             schema_id=metadata.current_schema_id,
         )
         return StagedSnapshot(
-            snapshot=snapshot, files=frozenset((snapshot.manifest_list, *(made.path for made in mine)))
+            snapshot=snapshot,
+            files=frozenset((snapshot.manifest_list, *(made.path for made in mine))),
+            removed_delete_files=dangling.num_rows,
+        )
+
+    def _figures(
+        self, rewritten: Sequence[RewrittenManifest], dangling: pa.Table, **manifest_counts: int
+    ) -> summary.Figures:
+        removed: dict[int, manifests.Counts] = defaultdict(manifests.Counts)
+        for found in rewritten:
+            for kind, counts in found.kinds.items():
+                removed[kind] += counts
+        places = dangling.select(["spec_id", "partition"]).group_by(["spec_id", "partition"]).aggregate([])
+        freed = zip(places["spec_id"].to_pylist(), places["partition"].cast(pa.string()).to_pylist(), strict=True)
+        return summary.Figures(
+            added=sum((made.added for made in self._added), manifests.NONE),
+            removed=removed[table_model.DATA],
+            position_deletes=removed[table_model.POSITION_DELETES],
+            equality_deletes=removed[table_model.EQUALITY_DELETES],
+            changed_partitions=len(self.request.inputs | self.request.outputs | set(freed)),
+            manifests_replaced=len(rewritten),
+            **manifest_counts,
         )
 
     def _writing(self, metadata: TableMetadata) -> manifests.Writing:
@@ -108,33 +126,37 @@ class Staging:
         self.written.append(path)
         return path
 
-    def _rewrite(self, writing: manifests.Writing, live: Sequence[ManifestFile], scope: prune.Scope) -> None:
-        todo = [
-            row
-            for row in live
-            if row.content == manifests.DATA and row.manifest_path not in self._looked and scope.may_be_in(row)
-        ]
-        removed = manifest_rewrite.Removed(self.request.removed["file_path"].combine_chunks())
+    def _rewrite(
+        self, metadata: TableMetadata, live: Sequence[ManifestFile], useless: frozenset[str]
+    ) -> list[RewrittenManifest]:
+        """The manifests that lose files, written anew. Those of an earlier attempt are good again where the same files
+        leave them."""
+        scope = prune.Scope(metadata, self.request.partitions)
+        everywhere = delete_scopes.unpartitioned(metadata.specs())
+        data = self.request.removed["file_path"].combine_chunks()
+        found = self._look(
+            metadata, [row for row in live if row.content == manifests.DATA and scope.may_be_in(row)], data, frozenset()
+        )
+        _check_removed(data.to_pylist(), found)
+        if not useless:
+            return found
+        concerned = [row for row in live if dangling_deletes.concerned(row, scope, everywhere)]
+        without = self._look(metadata, concerned, pa.array(sorted(useless), pa.string()), useless)
+        _check_removed(sorted(useless), without)
+        return found + without
+
+    def _look(
+        self, metadata: TableMetadata, rows: Sequence[ManifestFile], removed: pa.Array, useless: frozenset[str]
+    ) -> list[RewrittenManifest]:
+        todo = [row for row in rows if (row.manifest_path, useless) not in self._looked]
+        writing, leaving = self._writing(metadata), manifest_rewrite.Removed(removed)
         with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-            done = pool.map(lambda row: manifest_rewrite.rewrite_manifest(writing, row, removed), todo)
+            done = pool.map(lambda row: manifest_rewrite.rewrite_manifest(writing, row, leaving), todo)
             for row, rewritten in zip(todo, done, strict=True):
-                self._looked[row.manifest_path] = rewritten
+                self._looked[row.manifest_path, useless] = rewritten
+        return [found for row in rows if (found := self._looked[row.manifest_path, useless]) is not None]
 
-    def _check_removed(self, rewritten: Sequence[RewrittenManifest]) -> None:
-        """Every replaced file must still be live (R5), and in one entry only."""
-        found = [path for manifest in rewritten for path in manifest.removed]
-        distinct = set(found)
-        missing = [path for path in self.request.removed["file_path"].to_pylist() if path not in distinct]
-        if missing:
-            named = ", ".join(missing[:3]) + (" and others" if len(missing) > 3 else "")
-            raise errors.ConflictError(
-                f"{len(missing)} of the files to replace are no longer in the table ({named}); make a new plan."
-            )
-        if len(found) != len(distinct):
-            twice = next(path for path in found if found.count(path) > 1)
-            raise errors.MetadataError(f"{twice} is listed twice in the table's manifests; nothing was committed.")
-
-    def _add(self, writing: manifests.Writing, metadata: TableMetadata) -> None:
+    def _add(self, metadata: TableMetadata) -> None:
         by_spec = defaultdict(list)
         for file in self.request.added:
             by_spec[file.spec_id].append(file)
@@ -143,9 +165,24 @@ class Staging:
                 spec=metadata.specs()[spec_id], schema=metadata.schema(), format_version=metadata.format_version
             )
             sequence_number = self.request.pin.sequence_number
-            self._added.append(manifests.write_manifest(writing, files, layout, sequence_number))
+            self._added.append(manifests.write_manifest(self._writing(metadata), files, layout, sequence_number))
 
     def _write_list(self, metadata: TableMetadata, head: Snapshot, rows: list[ManifestFile]) -> str:
         path = self._new_path(metadata, f"snap-{self.snapshot_id}-{next(self._numbers)}-{self._uuid}.avro")
         manifests.write_list(self._writing(metadata), path, rows, head, metadata.next_sequence_number())
         return path
+
+
+def _check_removed(paths: Sequence[str], rewritten: Sequence[RewrittenManifest]) -> None:
+    """Every file that leaves must still be live (R5), and in one entry only."""
+    found = [path for manifest in rewritten for path in manifest.removed]
+    distinct = set(found)
+    missing = [path for path in paths if path not in distinct]
+    if missing:
+        named = ", ".join(missing[:3]) + (" and others" if len(missing) > 3 else "")
+        raise errors.ConflictError(
+            f"{len(missing)} of the files to replace are no longer in the table ({named}); make a new plan."
+        )
+    if len(found) != len(distinct):
+        twice = next(path for path in found if found.count(path) > 1)
+        raise errors.MetadataError(f"{twice} is listed twice in the table's manifests; nothing was committed.")

@@ -3,20 +3,13 @@ plan may be hours old. Whatever fails here is final, because waiting does not un
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata import entries, fetch, manifests, partitions
-from iceberg_compaction.metadata.avro import decode
-from iceberg_compaction.model import table as table_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pyiceberg.io import FileIO
-    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
@@ -24,17 +17,6 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.table import Pin
 
 _VERSIONS = (1, 2)
-_PATH_ID = 2147483546  # file_path, the column of position delete files
-_DELETES = {
-    "status": ("status",),
-    "sequence_number": ("sequence_number",),
-    "content": ("data_file", "content"),
-    "file_path": ("data_file", "file_path"),
-    "partition": ("data_file", "partition"),
-    "referenced_data_file": ("data_file", "referenced_data_file"),
-    "lower_bounds": ("data_file", "lower_bounds"),
-    "upper_bounds": ("data_file", "upper_bounds"),
-}
 
 
 def check_request(request: ReplaceRequest) -> None:
@@ -48,12 +30,24 @@ def check_request(request: ReplaceRequest) -> None:
         raise errors.CommitError("The plan names a file twice, so its rows would be doubled; make a new plan.")
     removed = pc.sum(request.removed["record_count"]).as_py()
     added = sum(file.record_count for file in request.added)
-    if removed != added:
-        raise errors.CommitError(
-            f"{added} records would replace {removed}; a rewrite must not change what a table holds."
-        )
-    if strange := {(file.spec_id, file.partition) for file in request.added} - set(request.partitions):
+    check_records(added, removed, request.deleted_records)
+    if not request.moved and (strange := request.outputs - request.inputs):
         raise errors.CommitError(f"A new file lies in partition {min(strange)[1]}, which the plan does not rewrite.")
+
+
+def check_records(added: int, removed: int, deleted: int) -> None:
+    """Rows may only be gone where deletes took them (R8)."""
+    if deleted < 0 or added != removed - deleted:
+        taken = f" of which deletes took {deleted}" if deleted else ""
+        raise errors.CommitError(
+            f"{added} records would replace {removed}{taken}; a rewrite must not change what a table holds."
+        )
+
+
+def check_specs(metadata: TableMetadata, request: ReplaceRequest) -> None:
+    """The partition specs of all files are still there."""
+    if missing := {spec_id for spec_id, _ in request.inputs | request.outputs} - metadata.specs().keys():
+        raise errors.ConflictError(f"Partition spec {min(missing)} was removed from the table; make a new plan.")
 
 
 def check_history(metadata: TableMetadata, pin: Pin) -> Snapshot:
@@ -81,59 +75,3 @@ def check_history(metadata: TableMetadata, pin: Pin) -> Snapshot:
             "(rolled back, replaced, or history has expired); make a new plan."
         )
     return head
-
-
-def check_deletes(io: FileIO, metadata: TableMetadata, rows: Iterable[ManifestFile], request: ReplaceRequest) -> None:
-    """No position delete or deletion vector newer than the plan may apply to a replaced file (R6): the new files hold
-    the rows that it deletes, at other positions. Newer equality deletes are fine: the new files keep the planned data
-    sequence number, so these still apply (R2)."""
-    # A delete file newer than the plan came in a manifest newer than the plan, whatever manifest it has moved to since.
-    newer = [
-        row for row in rows if row.content == manifests.DELETES and row.sequence_number > request.pin.sequence_number
-    ]
-    if not newer:
-        return
-    replaced = frozenset(request.removed["file_path"].to_pylist())
-    for row in newer:
-        for entry in _new_position_deletes(io, metadata, row, request.pin.sequence_number):
-            path = _referenced_path(entry)
-            place = (row.partition_spec_id, entry["tuple"])
-            if path in replaced if path is not None else place in request.partitions:
-                raise errors.ConflictError(
-                    "Rows of a rewritten file were deleted since the plan was made, by the position delete file "
-                    f"{entry['file_path']}; make a new plan."
-                )
-
-
-def _new_position_deletes(io: FileIO, metadata: TableMetadata, row: ManifestFile, start: int) -> list[dict[str, Any]]:
-    """The live position delete files and deletion vectors of a manifest that are newer than `start`."""
-    where = f"Manifest {row.manifest_path}"
-    table = decode.read_table(fetch.read_bytes(io, row.manifest_path, where=where), _DELETES, where=where)
-    found = pc.and_(
-        pc.and_(
-            pc.not_equal(table["status"], entries.DELETED),
-            # A sequence number that is not stated is the manifest's own.
-            pc.greater(pc.fill_null(table["sequence_number"], row.sequence_number), start),
-        ),
-        pc.equal(table["content"], table_model.POSITION_DELETES),
-    )
-    partition = None
-    if "partition" in table.column_names:
-        partition = table["partition"].filter(found)
-        table = table.drop_columns("partition")
-    table = table.filter(found)
-    spec = metadata.specs()[row.partition_spec_id]
-    texts = partitions.encode(partition, spec, metadata.schema(), table.num_rows)
-    rows: list[dict[str, Any]] = table.append_column("tuple", texts).to_pylist()
-    return rows
-
-
-def _referenced_path(entry: dict[str, Any]) -> str | None:
-    """The one data file that a delete file is for, if it says so (R21)."""
-    if entry.get("referenced_data_file"):
-        return str(entry["referenced_data_file"])
-    lower, upper = (
-        next((pair["value"] for pair in entry[name] or () if pair["key"] == _PATH_ID), None)
-        for name in ("lower_bounds", "upper_bounds")
-    )
-    return lower.decode() if lower is not None and lower == upper else None

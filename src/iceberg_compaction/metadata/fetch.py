@@ -25,7 +25,7 @@ def list_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
     if not snapshot.manifest_list:
         raise errors.MetadataError(f"Snapshot {snapshot.snapshot_id} has no manifest list.")
     try:
-        with _storage_errors(where):
+        with storage_errors(where):
             return list(iceberg_manifest.read_manifest_list(io.new_input(snapshot.manifest_list)))
     except errors.CompactionError:
         raise
@@ -35,12 +35,13 @@ def list_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
 
 def read_bytes(io: FileIO, location: str, *, where: str) -> bytes:
     """A whole metadata file. `where` names it in errors."""
-    with _storage_errors(where), io.new_input(location).open() as stream:
+    with storage_errors(where), io.new_input(location).open() as stream:
         return bytes(stream.read())
 
 
 @contextlib.contextmanager
-def _storage_errors(where: str) -> Iterator[None]:
+def storage_errors(where: str) -> Iterator[None]:
+    """Errors of the store as ours. `where` names what is read."""
     try:
         yield
     except FileNotFoundError as error:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import entries, fetch, manifests
 from iceberg_compaction.metadata.avro import container, decode, encode
+from iceberg_compaction.model import table as table_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +28,7 @@ _SLIM = {
     "snapshot_id": ("snapshot_id",),
     "sequence_number": ("sequence_number",),
     "file_sequence_number": ("file_sequence_number",),
+    "content": ("data_file", "content"),
     "file_path": ("data_file", "file_path"),
     "record_count": ("data_file", "record_count"),
     "file_size_in_bytes": ("data_file", "file_size_in_bytes"),
@@ -41,6 +43,7 @@ class RewrittenManifest:
     source: str
     manifest: manifests.NewManifest
     removed: list[str]  # the paths whose entries became DELETED
+    kinds: dict[int, manifests.Counts]  # of these, by their content: data files, position deletes, equality deletes
 
 
 class Removed:
@@ -93,12 +96,14 @@ def rewrite_manifest(writing: manifests.Writing, source: ManifestFile, removed: 
             length=length,
             spec_id=source.partition_spec_id,
             snapshot_id=writing.snapshot_id,
+            content=source.content,
             existing=_counts(slim, change.stay),
             deleted=_counts(slim, gone),
             min_sequence_number=int(sequence_numbers.min()) if len(sequence_numbers) else None,
             summaries=source.partitions,  # of more files than are left, which a summary may be
         ),
         removed=slim["file_path"].filter(pa.array(gone)).to_pylist(),
+        kinds=_kinds(slim, gone),
     )
 
 
@@ -205,6 +210,14 @@ def _counts(slim: pa.Table, chosen: Mask) -> manifests.Counts:
         records=int(slim["record_count"].to_numpy()[chosen].sum()),
         bytes=int(slim["file_size_in_bytes"].to_numpy()[chosen].sum()),
     )
+
+
+def _kinds(slim: pa.Table, chosen: Mask) -> dict[int, manifests.Counts]:
+    """The chosen entries by content. Version 1 does not state it, and has data files only."""
+    if "content" not in slim.column_names:
+        return {table_model.DATA: _counts(slim, chosen)}
+    content = pc.fill_null(slim["content"], table_model.DATA).to_numpy()
+    return {int(kind): _counts(slim, chosen & (content == kind)) for kind in np.unique(content[chosen])}
 
 
 def _mask(column: pa.ChunkedArray) -> Mask:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 from pyiceberg import manifest as pyiceberg_manifest
-from pyiceberg.manifest import ManifestFile
+from pyiceberg.manifest import ManifestContent, ManifestFile
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import entries, fetch
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.task import StagedFile
 
-DATA, DELETES = pyiceberg_manifest.ManifestContent.DATA, pyiceberg_manifest.ManifestContent.DELETES
+DATA, DELETES = ManifestContent.DATA, ManifestContent.DELETES
 UNASSIGNED = -1  # a sequence number that the manifest list fills in
 CODEC_PROPERTY = "write.avro.compression-codec"
 _CODECS: dict[str, Codec] = {
@@ -54,6 +54,9 @@ class Counts:
         )
 
 
+NONE = Counts()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewManifest:
     """A manifest that this commit wrote, as its row in the manifest list needs it."""
@@ -62,9 +65,10 @@ class NewManifest:
     length: int
     spec_id: int
     snapshot_id: int
-    added: Counts = Counts()
-    existing: Counts = Counts()
-    deleted: Counts = Counts()
+    content: ManifestContent = DATA
+    added: Counts = NONE
+    existing: Counts = NONE
+    deleted: Counts = NONE
     min_sequence_number: int | None  # of the live files; None: there are none
     summaries: list[PartitionFieldSummary] | None
 
@@ -74,7 +78,7 @@ class NewManifest:
             manifest_path=self.path,
             manifest_length=self.length,
             partition_spec_id=self.spec_id,
-            content=DATA,
+            content=self.content,
             sequence_number=UNASSIGNED,
             min_sequence_number=UNASSIGNED if self.min_sequence_number is None else self.min_sequence_number,
             added_snapshot_id=self.snapshot_id,

@@ -80,6 +80,7 @@ def _commit(table: Table, plan: Plan, staged: Sequence[StagedFile], proof: Proof
         removed=plan.files,
         partitions=plan.partitions,
         added=tuple(staged),
+        deleted_records=proof.deleted_rows,
         snapshot_properties=snapshot_properties(plan, proof, run),
     )
     try:

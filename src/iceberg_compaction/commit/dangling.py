@@ -1,0 +1,191 @@
+"""Delete files that can apply to nothing once a rewrite has landed (R17, R18), so that they leave with the same commit.
+The head's live files come in, rows of delete files go out. Only what the rewritten partitions may have freed is looked
+at, and whatever is not certain stays."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_compaction import errors
+from iceberg_compaction.commit import prune
+from iceberg_compaction.metadata import cache, delete_index, delete_paths, delete_scopes, files, manifests
+from iceberg_compaction.model import table as table_model
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from numpy.typing import NDArray
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+    from iceberg_compaction.commit.replace import ReplaceRequest
+
+    Mask = NDArray[np.bool_]
+
+_log = logging.getLogger(__name__)
+
+_NONE = table_model.FILES.empty_table()
+# Of FILES, what decides where a delete applies.
+_INDEXED = [
+    "file_path",
+    "content",
+    "file_format",
+    "spec_id",
+    "partition",
+    "record_count",
+    "sequence_number",
+    "referenced_data_file",
+]
+
+
+def dangling(
+    table: Table,
+    head: Snapshot,
+    rows: Sequence[ManifestFile],
+    request: ReplaceRequest,
+    paths: delete_paths.NamedPaths,
+) -> pa.Table:
+    """The delete files (model.table.FILES) of the head, whose manifest list has these rows, that the request leaves
+    without any data file."""
+    everywhere = delete_scopes.unpartitioned(table.specs())
+    scope = prune.Scope(table.metadata, request.partitions)
+    if not any(concerned(row, scope, everywhere) for row in rows):
+        return _NONE
+    kept = cache.from_environment()
+    live = files.live_files(table, head, manifests=rows, cache=kept, branch=request.pin.branch)
+    return find(table.io, live, request, everywhere, paths)
+
+
+def concerned(row: ManifestFile, scope: prune.Scope, everywhere: Collection[int]) -> bool:
+    """Whether a manifest may list delete files that the rewritten partitions meet."""
+    if row.content != manifests.DELETES or not manifests.has_live_files(row):
+        return False
+    return row.partition_spec_id in everywhere or scope.may_be_in(row)
+
+
+def find(
+    io: FileIO,
+    live: pa.Table,
+    request: ReplaceRequest,
+    everywhere: frozenset[int],
+    paths: delete_paths.NamedPaths,
+) -> pa.Table:
+    """As `dangling`, given the live files. Equality deletes of the specs `everywhere` are global."""
+    content, here = live["content"].to_numpy(), _lies_in(live, request.partitions)
+    is_global = (content == table_model.EQUALITY_DELETES) & np.isin(live["spec_id"].to_numpy(), list(everywhere))
+    deletes = live.filter(pa.array((content != table_model.DATA) & (here | is_global)))
+    if not deletes.num_rows:
+        return _NONE
+    data = _data_after(live.filter(pa.array(content == table_model.DATA)), request)
+    kinds = _Kinds(deletes, everywhere)
+    # A delete of a partition meets data of that partition only; other partitions are not worth sorting.
+    near = data if kinds.is_global.any() else data.filter(pa.array(_lies_in(data, request.partitions)))
+    free = _meets_nothing(near, deletes, everywhere) & (kinds.equality | kinds.shared)
+    free &= ~kinds.doubtful | _newer_than_none(data, deletes)
+    free |= kinds.named & ~_is_live(deletes["referenced_data_file"], data)
+    unsure = kinds.shared & ~free
+    free[unsure] = _names_nothing(io, deletes.filter(pa.array(unsure)), data, paths)
+    return deletes.filter(pa.array(free))
+
+
+class _Kinds:
+    """Delete files by what decides whether they dangle; deletion vectors are none of these."""
+
+    def __init__(self, deletes: pa.Table, everywhere: frozenset[int]) -> None:
+        self.equality: Mask = deletes["content"].to_numpy() == table_model.EQUALITY_DELETES
+        self.is_global: Mask = self.equality & np.isin(deletes["spec_id"].to_numpy(), list(everywhere))
+        vector = pc.equal(deletes["file_format"].cast(pa.string()), "PUFFIN").to_numpy()
+        named = deletes["referenced_data_file"].is_valid().to_numpy()
+        self.named: Mask = ~self.equality & ~vector & named
+        self.shared: Mask = ~self.equality & ~vector & ~named
+        # Some writers mean a global delete, but state a partitioned spec and then no value at all (16668). It is one
+        # of a partition to every reader; it goes only when it could not apply as a global one either.
+        self.doubtful: Mask = self.equality & ~self.is_global & _all_null(deletes)
+
+
+def _lies_in(rows: pa.Table, places: Collection[tuple[int, str]]) -> Mask:
+    """Which files lie in one of these partitions."""
+    column, specs = rows["partition"].unify_dictionaries().combine_chunks(), rows["spec_id"].to_numpy()
+    found = np.zeros(rows.num_rows, np.bool_)
+    if not rows.num_rows:
+        return found
+    codes, texts = column.indices.to_numpy(), column.dictionary.to_pylist()
+    for spec_id in {spec_id for spec_id, _ in places}:
+        mine = {text for other, text in places if other == spec_id}
+        found |= (specs == spec_id) & np.fromiter((text in mine for text in texts), np.bool_, len(texts))[codes]
+    return found
+
+
+def _all_null(rows: pa.Table) -> Mask:
+    texts = rows["partition"].cast(pa.string()).to_pylist()
+    null = {text: all(value is None for value in json.loads(text).values()) for text in set(texts)}
+    return np.fromiter((null[text] for text in texts), np.bool_, len(texts))
+
+
+def _data_after(data: pa.Table, request: ReplaceRequest) -> pa.Table:
+    """The live data files once the request has landed. The added ones count with the number that they keep (R3)."""
+    gone = pc.is_in(data["file_path"], value_set=request.removed["file_path"].combine_chunks())
+    stay = data.select(_INDEXED).filter(pc.invert(gone))
+    if not request.added:
+        return stay
+    columns = {
+        "file_path": [file.file_path for file in request.added],
+        "content": [table_model.DATA] * len(request.added),
+        "file_format": ["PARQUET"] * len(request.added),
+        "spec_id": [file.spec_id for file in request.added],
+        "partition": [file.partition for file in request.added],
+        "record_count": [file.record_count for file in request.added],
+        "sequence_number": [request.pin.sequence_number] * len(request.added),
+        "referenced_data_file": [None] * len(request.added),
+    }
+    return pa.concat_tables([stay, pa.table(columns).cast(stay.schema)])
+
+
+def _meets_nothing(data: pa.Table, deletes: pa.Table, everywhere: frozenset[int]) -> Mask:
+    """Which deletes have no data file that is old enough in their scope. Those for one file are asked elsewhere."""
+    unnamed = deletes.set_column(
+        deletes.schema.get_field_index("referenced_data_file"),
+        "referenced_data_file",
+        pa.nulls(deletes.num_rows, pa.string()),
+    )
+    index = delete_index.build(pa.concat_tables([data, unnamed.select(_INDEXED)]), unpartitioned_specs=everywhere)
+    mask: Mask = index.live_targets()["in_scope"].to_numpy() == 0
+    return mask
+
+
+def _newer_than_none(data: pa.Table, deletes: pa.Table) -> Mask:
+    """Which deletes are not newer than any data file of the table."""
+    oldest = pc.min(data["sequence_number"]).as_py()
+    if oldest is None:
+        return np.ones(deletes.num_rows, np.bool_)
+    mask: Mask = deletes["sequence_number"].to_numpy() <= oldest
+    return mask
+
+
+def _is_live(paths: pa.ChunkedArray, data: pa.Table) -> Mask:
+    """Which of these paths are data files; null is none."""
+    asked = pc.unique(paths).drop_null()
+    alive = data["file_path"].filter(pc.is_in(data["file_path"], value_set=asked))
+    mask: Mask = pc.is_in(paths, value_set=alive.combine_chunks(), skip_nulls=True).to_numpy()
+    return mask
+
+
+def _names_nothing(io: FileIO, deletes: pa.Table, data: pa.Table, paths: delete_paths.NamedPaths) -> Mask:
+    """Which position deletes name no live data file. What cannot be read stays: it may, and the commit is not about
+    it."""
+    found = paths.read(io, deletes.select(delete_paths.COLUMNS))
+    known = {path: named for path, named in found.items() if isinstance(named, pa.Array)}
+    for error in (named for named in found.values() if isinstance(named, errors.CompactionError)):
+        _log.warning("A position delete file stays in the table although it may be of no use: %s", error)
+    every = pa.chunked_array(list(known.values()), pa.string())
+    alive = frozenset(every.filter(pa.array(_is_live(every, data))).to_pylist())
+    free = (path in known and alive.isdisjoint(known[path].to_pylist()) for path in deletes["file_path"].to_pylist())
+    return np.fromiter(free, np.bool_, deletes.num_rows)

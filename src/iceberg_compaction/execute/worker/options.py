@@ -28,8 +28,8 @@ _CODECS = {
     "uncompressed": "none",
     "none": "none",
 }
-_LEVELED = ("zstd", "gzip", "brotli", "lz4")
-_PAGE_VERSIONS = {"v1": "1.0", "v2": "2.0"}
+_LEVELED = ("zstd", "gzip", "brotli")
+_PAGE_VERSIONS = {"v1": "1.0", "v2": "2.0", "parquet_1_0": "1.0", "parquet_2_0": "2.0"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ def _compression(properties: Mapping[str, str]) -> dict[str, Any]:
     level = properties.get(f"{_PREFIX}compression-level")
     if level is None or level == "null" or codec not in _LEVELED:
         return {"compression": codec}
-    return {"compression": codec, "compression_level": _number(properties, "compression-level", 0)}
+    return {"compression": codec, "compression_level": _number(properties, "compression-level", 0, least=-(2**31))}
 
 
 def _page_version(properties: Mapping[str, str]) -> str:
@@ -92,18 +92,29 @@ def _bloom_filters(properties: Mapping[str, str], named: Mapping[str, str], rows
     for name, path in named.items():
         if not _flag(properties, f"bloom-filter-enabled.column.{name}", False):
             continue
-        chance = float(properties.get(f"{_PREFIX}bloom-filter-fpp.column.{name}", "0.01"))
+        chance = _chance(properties, f"bloom-filter-fpp.column.{name}")
         distinct = _number(properties, f"bloom-filter-ndv.column.{name}", max(rows, 1))
-        # A block filter takes about 1.44 * log2(1/fpp) bits per value, rounded up to a power of two.
-        fitting = int(largest * 8 / (1.6 * max(1.0, _bits(chance))))
-        found[path] = {"ndv": max(1, min(distinct, fitting)), "fpp": chance}
+        found[path] = {"ndv": max(1, min(distinct, _fitting(largest, chance))), "fpp": chance}
     return found
 
 
-def _bits(chance: float) -> float:
+def _fitting(size: int, chance: float) -> int:
+    """How many values a block filter of at most this many bytes holds; its size is a power of two."""
+    bits = 8 << (max(size, 32).bit_length() - 1)
+    return int(-bits * math.log(1 - chance ** (1 / 8)) / 8)
+
+
+def _chance(properties: Mapping[str, str], name: str) -> float:
+    text = properties.get(_PREFIX + name, "0.01")
+    try:
+        chance = float(text)
+    except ValueError:
+        chance = 0.0
     if not 0.0 < chance < 1.0:
-        raise errors.UnsupportedError(f"A Bloom filter's false-positive probability must lie in 0..1, got {chance}.")
-    return -math.log2(chance)
+        raise errors.UnsupportedError(
+            f"The table's property {_PREFIX}{name} is {text!r}, not a number between 0 and 1."
+        )
+    return chance
 
 
 def _columns_by_name(schema: Schema, columns: pa.Schema) -> dict[str, str]:
@@ -133,9 +144,12 @@ def _flag(properties: Mapping[str, str], name: str, default: bool) -> bool:
     return properties.get(_PREFIX + name, str(default)).lower() == "true"
 
 
-def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+def _number(properties: Mapping[str, str], name: str, default: int, least: int = 1) -> int:
     text = properties.get(_PREFIX + name)
     try:
-        return default if text is None else int(text)
+        found = default if text is None else int(text)
     except ValueError:
         raise errors.UnsupportedError(f"The table's property {_PREFIX}{name} is {text!r}, not a number.") from None
+    if found < least:
+        raise errors.UnsupportedError(f"The table's property {_PREFIX}{name} is {text}, less than {least}.")
+    return found

@@ -62,6 +62,33 @@ class DeleteIndex:
         columns = {"known": known, "position_at_most": shared, "equality_keys": keys}
         return pa.table({"row": self.scopes.data_rows, **columns})
 
+    def figures_per_data_file(self) -> pa.Table:
+        """For each data file, how many delete files apply to it, `delete_files`, and an estimate of the rows that they
+        delete, `deleted_rows`. Deletes of its own count in full. Those that it shares are shared out among all data
+        files that they apply to, in proportion to their rows: each row that they name is in one of these files, and
+        nothing says in which. So over a table the estimates add up to the rows that delete files name."""
+        chosen = np.arange(len(self.scopes.data_rows))
+        size = self.records[self.scopes.data_rows]
+        counts, own, shared = np.zeros(len(size), np.int64), np.zeros(len(size), np.int64), np.zeros(len(size))
+        for scope in self.scopes.all:
+            if not len(scope.deletes.rows):
+                continue
+            runs = self._runs(scope, chosen)
+            counts += runs.counts
+            if scope is self.scopes.vectors or scope is self.scopes.file_position:
+                own += scope.deletes.sums(runs, self.records)
+            else:
+                upto = np.concatenate([np.zeros(1), np.cumsum(self._deleted_shares(scope))])
+                shared += size * (upto[runs.stop] - upto[runs.start])
+        rows = np.minimum(own + np.rint(shared).astype(np.int64), size)
+        return pa.table({"row": self.scopes.data_rows, "delete_files": counts, "deleted_rows": rows})
+
+    def _deleted_shares(self, scope: Scope) -> NDArray[np.float64]:
+        """For each delete of the scope, in its shelf's order, the share of the rows within its reach that it names."""
+        data = self._data_shelf(scope, self._not_superseded() if scope.superseded else None)
+        reach = data.sums(_older(scope, data), self.records)
+        return np.minimum(self.records[scope.deletes.rows] / np.maximum(reach, 1), reach > 0)
+
     def live_targets(self) -> pa.Table:
         """For each delete file, how many live data files it applies to: `targets`; and `in_scope`, which also counts
         files whose deletion vector supersedes it. A delete with nothing in scope is dangling and may be dropped."""

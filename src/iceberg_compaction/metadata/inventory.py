@@ -5,19 +5,21 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.table import refs
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import cache as caches
-from iceberg_compaction.metadata import clustering, fetch, support
+from iceberg_compaction.metadata import clustering, delete_index, delete_scopes, fetch, support
 from iceberg_compaction.metadata import files as live
 from iceberg_compaction.metadata import filter as file_filter
 from iceberg_compaction.model import table as table_model
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
@@ -51,6 +53,8 @@ def take_inventory(
         manifests=len(manifest_sizes),
         manifest_sizes=manifest_sizes,
         clustering_column=_clustering_column(table),
+        unwritable_specs=support.unwritable_specs(table),
+        **_deletes(table, files),
         snapshots=len(table.metadata.snapshots),
         refs=len(table.metadata.refs),
         unsupported=support.unsupported(table, files),
@@ -86,6 +90,20 @@ def _read(table: Table, snapshot: Snapshot | None, question: _Question) -> tuple
             raise
         # Manifests of an encrypted table are encrypted, too; that the table is not supported says it better.
         return live.no_files(metrics=question.field_ids), ()
+
+
+def _deletes(table: Table, files: pa.Table) -> dict[str, Any]:
+    """What deletes mean for each file, if there are any."""
+    if (pc.max(files["content"]).as_py() or table_model.DATA) == table_model.DATA:
+        return {}
+    index = delete_index.build(files, unpartitioned_specs=delete_scopes.unpartitioned(table.specs()))
+    found = index.figures_per_data_file()
+    columns: dict[str, Any] = {"dangling_deletes": len(index.dangling())}
+    for name in ("delete_files", "deleted_rows"):
+        column = np.zeros(files.num_rows, np.int64)
+        column[found["row"].to_numpy()] = found[name].to_numpy()
+        columns[name] = pa.array(column)
+    return columns
 
 
 def _clustering_column(table: Table) -> str | None:

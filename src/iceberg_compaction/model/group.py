@@ -28,6 +28,7 @@ class Reason(str, Enum):
     LARGE_FILES = "large-files"  # a file above the maximum size is split
     NOT_OPTIMAL = "not-optimal"  # `full`: the partition would fit into fewer files
     REWRITE_ALL = "rewrite-all"  # asked for, whatever the sizes
+    DELETES = "deletes"  # files with many delete files or many deleted rows, whatever the sizes
 
 
 class FileGroup(Value):
@@ -43,6 +44,8 @@ class FileGroup(Value):
     small_files: int  # below the minimum size
     large_files: int  # above the maximum size
     outputs: int  # expected output files
+    delete_files: int = 0  # that apply to the files; one that several files share counts for each of them
+    deleted_rows: int = 0  # of the files, an estimate
     reason: Reason
     sentence: str  # the above in words
 
@@ -112,7 +115,7 @@ class Groups(Sequence[FileGroup]):
         count = row["files"]
         mean = size.format_size(row["bytes"] / max(1, count))
         what = f"1 file of {mean}" if count == 1 else f"{count} files of {mean} on average"
-        return f"{partition.text(row['partition'])}: {what}{self._rest(row)}".removeprefix(": ")
+        return f"{partition.text(row['partition'])}: {what}{_deletes(row)}{self._rest(row)}".removeprefix(": ")
 
     def _rest(self, row: dict[str, Any]) -> str:
         count, below, above, outputs = row["files"], row["small_files"], row["large_files"], row["outputs"]
@@ -121,6 +124,8 @@ class Groups(Sequence[FileGroup]):
         match reason:
             case Reason.REWRITE_ALL:
                 return f", rewritten as asked, {become} {outputs}"
+            case Reason.DELETES:
+                return f", {become} {outputs}"
             case Reason.LARGE_FILES:
                 which = "above" if above == count else f"{above} of them above"
                 return f", {which} {self._high}, {become} {outputs}"
@@ -131,3 +136,18 @@ class Groups(Sequence[FileGroup]):
                 return f", {below} of them below {self._low}{large}, {become} {outputs}"
             case _:
                 assert_never(reason)
+
+
+def _deletes(row: dict[str, Any]) -> str:
+    """What readers of the files have to apply, if anything."""
+    if not row["delete_files"]:
+        return ""
+    each = row["delete_files"] / max(1, row["files"])
+    met = (
+        f"{each:.1f} delete files each"
+        if row["files"] > 1
+        else "1 delete file"
+        if each == 1
+        else f"{each:.0f} delete files"
+    )
+    return f", with {met} and about {row['deleted_rows'] / max(1, row['records']):.0%} of rows deleted"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMAT", "PLAN_FILES", "PLAN_GROUPS", "FileGroup", "Groups", "LeftOut", "LeftOutReason", "Plan", "Reason"]
 
-FORMAT = 2
+FORMAT = 3
 
 # The input files of all groups, in group order and within a group in reading order.
 PLAN_FILES = pa.schema(
@@ -54,6 +54,7 @@ class LeftOutReason(str, Enum):
 
     WELL_SIZED = "well-sized"
     TOO_FEW_FILES = "too-few-files"  # fewer than min-input-files, and not more than one target's worth
+    FEW_DELETES = "few-deletes"  # `delete-files`: no delete file applies, or fewer than the thresholds ask for
     NO_GAIN = "no-gain"  # as many files would come out as go in
     NOT_SELECTED = "not-selected"  # `where` rules them out
     OVER_BUDGET = "over-budget"  # max-files-to-rewrite or max-bytes-to-rewrite was reached

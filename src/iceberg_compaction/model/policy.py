@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 GIB = 2**30
 DEFAULT_TARGET = 512 * 2**20  # Iceberg's own default of write.target-file-size-bytes
 
+DEFAULT_DELETE_RATIO = 0.3  # Iceberg's own default of delete-ratio-threshold
+
 
 class Strategy(str, Enum):
     """How candidates are chosen. docs/strategies.md states each one's candidate set and fixed point."""
 
     SMALL_FILES = "small-files"
     FULL = "full"
+    DELETE_FILES = "delete-files"
 
 
 class JobOrder(str, Enum):
@@ -76,6 +79,20 @@ class Policy(Value):
         ByteSize | None, Field(gt=0, description="stop adding groups after this many input bytes")
     ] = None
     rewrite_all: Annotated[bool, Field(description="rewrite every file, whatever its size; has no fixed point")] = False
+    delete_file_threshold: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            description="data files that so many delete files apply to are candidates, even alone; default: no limit, "
+            "for strategy delete-files 1 unless delete-ratio-threshold is given",
+        ),
+    ] = None
+    delete_ratio_threshold: Annotated[
+        float | None,
+        Field(
+            gt=0, le=1, description="data files with this share of rows deleted are candidates, even alone; default 0.3"
+        ),
+    ] = None
     keep_spec: Annotated[
         bool, Field(description="outputs keep the partition spec of their inputs; default: the table's current spec")
     ] = False
@@ -88,6 +105,21 @@ class Policy(Value):
         if self.target_file_size_bytes is not None:
             resolve_sizes(self, {})
         return self
+
+
+class DeleteThresholds(Value):
+    """From where on deletes alone are a reason to rewrite a data file."""
+
+    files: int | None  # delete files that apply to it; None: their number does not matter
+    ratio: float  # of its rows that are deleted
+
+
+def resolve_thresholds(policy: Policy) -> DeleteThresholds:
+    """Those of the policy, else Iceberg's defaults; `delete-files` by default takes every file that has a delete."""
+    files, ratio = policy.delete_file_threshold, policy.delete_ratio_threshold
+    if files is None and ratio is None and policy.strategy is Strategy.DELETE_FILES:
+        files = 1
+    return DeleteThresholds(files=files, ratio=DEFAULT_DELETE_RATIO if ratio is None else ratio)
 
 
 class Sizes(Value):

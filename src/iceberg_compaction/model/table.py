@@ -68,4 +68,8 @@ class Inventory:
     clustering_column: str | None = None  # whose bounds `cluster_lower` and `cluster_upper` are
     snapshots: int = 0
     refs: int = 0
+    delete_files: pa.Int64Array | None = None  # that apply to each row of `files`; None: the table has no deletes
+    deleted_rows: pa.Int64Array | None = None  # of each row of `files`, an estimate; see metadata.delete_index
+    dangling_deletes: int = 0  # delete files that apply to nothing any more
+    unwritable_specs: frozenset[int] = frozenset()  # partition specs that files can be read of, but not written in
     unsupported: tuple[str, ...] = ()  # why the table must not be rewritten; empty: it may

@@ -13,6 +13,8 @@ from iceberg_compaction.model.plan import PLAN_FILES, PLAN_GROUPS, Groups, LeftO
 from iceberg_compaction.plan import decide, explain, selection
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from iceberg_compaction.model.policy import Policy, Sizes
     from iceberg_compaction.model.table import Inventory
 
@@ -22,10 +24,12 @@ def build(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: int) ->
     ConfigError for sizes that contradict one another."""
     if inventory.unsupported:
         raise errors.UnsupportedError(f"Table {inventory.table} is not rewritten: {'; '.join(inventory.unsupported)}.")
+    _check_specs(inventory, policy)
     sizes = decide.resolve_sizes(inventory, policy)
     decided = decide.decide(inventory, policy, sizes)
     chosen = selection.select(decided, policy, sizes)
     files = _plan_files(inventory.files, decided, chosen)
+    groups = _plan_groups(inventory, decided, chosen, files)
     left = decided.left | {LeftOutReason.OVER_BUDGET: chosen.over_budget}
     return Plan(
         id=plan_id,
@@ -34,7 +38,7 @@ def build(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: int) ->
         pin=inventory.pin,
         policy=policy,
         sizes=sizes,
-        groups=Groups(_plan_groups(decided, chosen, files), sizes),
+        groups=Groups(groups, sizes),
         left_out=_left_out(left, len(files), policy, sizes),
         files=files,
     )
@@ -51,7 +55,7 @@ def empty_plan(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: in
         policy=policy,
         sizes=sizes,
         groups=Groups(PLAN_GROUPS.empty_table(), sizes),
-        left_out=_left_out(decide.untouched(inventory), 0, policy, sizes),
+        left_out=_left_out(decide.untouched(inventory, policy), 0, policy, sizes),
         files=PLAN_FILES.empty_table(),
     )
 
@@ -66,7 +70,9 @@ def _plan_files(files: pa.Table, decided: decide.Decision, chosen: selection.Sel
     return pa.table(columns, schema=PLAN_FILES)
 
 
-def _plan_groups(decided: decide.Decision, chosen: selection.Selection, files: pa.Table) -> pa.Table:
+def _plan_groups(
+    inventory: Inventory, decided: decide.Decision, chosen: selection.Selection, files: pa.Table
+) -> pa.Table:
     keys, partitions = decided.bins.keys[chosen.bins], decided.files.partitions
     reasons = list(decided.verdict.rewritten)
     reason_of = np.argmax([decided.verdict.rewritten[reason][chosen.bins] for reason in reasons], axis=0)
@@ -81,9 +87,27 @@ def _plan_groups(decided: decide.Decision, chosen: selection.Selection, files: p
         "small_files": chosen.below,
         "large_files": chosen.above,
         "outputs": chosen.outputs,
+        **{name: _deletes(getattr(inventory, name), decided, chosen) for name in ("delete_files", "deleted_rows")},
         "reason": pa.array([reason.value for reason in reasons]).take(pa.array(reason_of)),
     }
     return pa.table(columns, schema=PLAN_GROUPS)
+
+
+def _deletes(column: pa.Int64Array | None, decided: decide.Decision, chosen: selection.Selection) -> NDArray[np.int64]:
+    """The sum of a column about deletes for each group."""
+    if column is None:
+        return np.zeros(len(chosen.first), np.int64)
+    return selection.sums(column.to_numpy()[decided.files.rows[chosen.positions]], chosen.first)
+
+
+def _check_specs(inventory: Inventory, policy: Policy) -> None:
+    """Files of a spec whose source column is gone can move to the current spec, but no new file can have theirs."""
+    lost = sorted(inventory.unwritable_specs) if policy.keep_spec else []
+    if lost and np.isin(inventory.files["spec_id"].to_numpy(), lost).any():
+        raise errors.UnsupportedError(
+            f"Table {inventory.table} is not rewritten: keep-spec asks for files in partition specs whose source "
+            f"column the table no longer has ({', '.join(map(str, lost))}); leave keep-spec out."
+        )
 
 
 def _left_out(left: decide.Tally, planned: int, policy: Policy, sizes: Sizes) -> tuple[LeftOut, ...]:

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction.model import table as table_model
-from iceberg_compaction.plan import ordering
+from iceberg_compaction.plan import delete_files, ordering
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model.policy import Sizes
+    from iceberg_compaction.model.policy import Policy, Sizes
     from iceberg_compaction.model.table import Inventory
 
 # Numbers for all pairs of spec and partition text may outnumber the files by this factor before they are made dense.
@@ -52,6 +52,8 @@ class DataFiles:
 
     rows: NDArray[np.int64]  # row numbers of Inventory.files
     bytes: NDArray[np.int64]
+    live: NDArray[np.int64]  # bytes of the rows that deletes leave, an estimate; the same array where there are none
+    worn: NDArray[np.bool_]  # has so many deletes that this alone is a reason to rewrite it
     keys: NDArray[np.int64]  # partition numbers
     partitions: Partitions
 
@@ -63,8 +65,14 @@ class DataFiles:
         """The files of a mask."""
         if chosen.all():
             return self
+        size = self.bytes[chosen]
         return DataFiles(
-            rows=self.rows[chosen], bytes=self.bytes[chosen], keys=self.keys[chosen], partitions=self.partitions
+            rows=self.rows[chosen],
+            bytes=size,
+            live=size if self.live is self.bytes else self.live[chosen],
+            worn=self.worn[chosen],
+            keys=self.keys[chosen],
+            partitions=self.partitions,
         )
 
 
@@ -87,7 +95,7 @@ class ReadingOrder:
         return positions[ordering.positions_by(by)]
 
 
-def data_files(inventory: Inventory) -> tuple[DataFiles, NDArray[np.int64]]:
+def data_files(inventory: Inventory, policy: Policy) -> tuple[DataFiles, NDArray[np.int64]]:
     """The selected data files in manifest order, and the sizes of those that `where` rules out."""
     files = inventory.files
     is_data = selected = _numbers(files, "content") == table_model.DATA
@@ -95,8 +103,21 @@ def data_files(inventory: Inventory) -> tuple[DataFiles, NDArray[np.int64]]:
         selected = is_data & pc.fill_null(inventory.selected, False).to_numpy(zero_copy_only=False)
     size = _numbers(files, "file_size_in_bytes")
     keys, partitions = _partitions(files)
-    everything = DataFiles(rows=np.arange(len(size)), bytes=size, keys=keys, partitions=partitions)
+    live, worn = _wear(inventory, policy, size)
+    everything = DataFiles(
+        rows=np.arange(len(size)), bytes=size, live=live, worn=worn, keys=keys, partitions=partitions
+    )
     return everything.take(selected), size[is_data & ~selected]
+
+
+def _wear(inventory: Inventory, policy: Policy, size: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """What deletes leave of every file's bytes, and which files have too many of them."""
+    if inventory.delete_files is None or inventory.deleted_rows is None:
+        return size, np.zeros(len(size), np.bool_)
+    met, deleted = inventory.delete_files.to_numpy(), inventory.deleted_rows.to_numpy()
+    records = _numbers(inventory.files, "record_count")
+    live = size - (size * (deleted / np.maximum(records, 1))).astype(np.int64)
+    return live, delete_files.worn(met, deleted, records, policy)
 
 
 def _numbers(files: pa.Table, name: str) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.model import policy as policy_model
 from iceberg_compaction.model.plan import LeftOutReason
 from iceberg_compaction.model.policy import Policy, Sizes, Strategy
-from iceberg_compaction.plan import candidates, full, packing, small_files, verdict
+from iceberg_compaction.plan import candidates, delete_files, full, packing, small_files, verdict
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,14 +36,15 @@ class Decision:
 
 
 def decide(inventory: Inventory, policy: Policy, sizes: Sizes) -> Decision:
-    selected, not_selected = candidates.data_files(inventory)
+    selected, not_selected = candidates.data_files(inventory, policy)
     wanted = np.ones(len(selected.rows), np.bool_) if policy.rewrite_all else _candidates(selected, policy, sizes)
     files = selected.take(wanted)
     order = candidates.ReadingOrder(inventory, files)
     numbers, bins = packing.pack(files, order, policy, sizes)
     decided = verdict.everything(bins) if policy.rewrite_all else _judge(bins, policy, sizes)
+    by_deletes = policy.strategy is Strategy.DELETE_FILES
     left: Tally = {
-        LeftOutReason.WELL_SIZED: _tally(selected.bytes[~wanted]),
+        LeftOutReason.FEW_DELETES if by_deletes else LeftOutReason.WELL_SIZED: _tally(selected.bytes[~wanted]),
         LeftOutReason.NOT_SELECTED: _tally(not_selected),
     }
     for reason, mask in decided.left_out.items():
@@ -52,9 +53,9 @@ def decide(inventory: Inventory, policy: Policy, sizes: Sizes) -> Decision:
     return Decision(files=files, order=order, numbers=numbers, bins=bins, verdict=decided, left=left)
 
 
-def untouched(inventory: Inventory) -> Tally:
+def untouched(inventory: Inventory, policy: Policy) -> Tally:
     """What is left out of a table that must not be rewritten."""
-    selected, not_selected = candidates.data_files(inventory)
+    selected, not_selected = candidates.data_files(inventory, policy)
     return {LeftOutReason.UNSUPPORTED: _tally(selected.bytes), LeftOutReason.NOT_SELECTED: _tally(not_selected)}
 
 
@@ -76,6 +77,8 @@ def _candidates(files: candidates.DataFiles, policy: Policy, sizes: Sizes) -> ND
             return small_files.candidates(files, sizes)
         case Strategy.FULL:
             return full.candidates(files, sizes)
+        case Strategy.DELETE_FILES:
+            return delete_files.candidates(files, sizes)
         case _:
             assert_never(policy.strategy)
 
@@ -86,5 +89,7 @@ def _judge(bins: packing.Bins, policy: Policy, sizes: Sizes) -> verdict.Verdict:
             return small_files.judge(bins, policy, sizes)
         case Strategy.FULL:
             return full.judge(bins, policy, sizes)
+        case Strategy.DELETE_FILES:
+            return delete_files.judge(bins, policy, sizes)
         case _:
             assert_never(policy.strategy)

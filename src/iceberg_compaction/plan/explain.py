@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
+from iceberg_compaction.model import policy as policy_model
 from iceberg_compaction.model import size
 from iceberg_compaction.model.plan import LeftOutReason
 
@@ -27,6 +28,8 @@ def left_out(reason: LeftOutReason, count: int, total: int, policy: Policy, size
         case LeftOutReason.TOO_FEW_FILES:
             few, target = max(2, policy.min_input_files), size.format_size(sizes.target)
             return f"{files} {be} small but no group of {few} in one partition, nor more than {target} together"
+        case LeftOutReason.FEW_DELETES:
+            return f"{files} {'has' if count == 1 else 'have'} {_few_deletes(policy)}"
         case LeftOutReason.NO_GAIN:
             return f"{files} would become as many files again"
         case LeftOutReason.NOT_SELECTED:
@@ -39,6 +42,14 @@ def left_out(reason: LeftOutReason, count: int, total: int, policy: Policy, size
             return f"{files} {be} not touched, because the table is not supported"
         case _:
             assert_never(reason)
+
+
+def _few_deletes(policy: Policy) -> str:
+    thresholds = policy_model.resolve_thresholds(policy)
+    if thresholds.files == 1:
+        return "no deletes"
+    share = f"less than {thresholds.ratio:.0%} of rows deleted"
+    return share if thresholds.files is None else f"fewer than {thresholds.files} delete files and {share}"
 
 
 def _budgets(policy: Policy) -> Iterator[str]:

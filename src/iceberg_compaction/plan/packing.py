@@ -31,6 +31,7 @@ class Bins:
     below: NDArray[np.int64]  # files smaller than the minimum
     below_bytes: NDArray[np.int64]  # of these; only for bins that are not alone
     above: NDArray[np.int64]  # files larger than the maximum
+    worn: NDArray[np.int64]  # files whose deletes alone are a reason
     outputs: NDArray[np.int64]  # expected output files
     alone: NDArray[np.bool_]  # the partition has no other bin
 
@@ -50,7 +51,8 @@ def pack(files: DataFiles, order: ReadingOrder, policy: Policy, sizes: Sizes) ->
     positions = order.sort(found, files.keys[found])
     in_order = files.bytes[positions], files.keys[positions]
     wrong_first = policy.strategy is Strategy.FULL and not policy.rewrite_all
-    packing_order, starts = _divide(*in_order, (policy.max_file_group_size_bytes, most), sizes if wrong_first else None)
+    wrong = np.flatnonzero((files.outside(sizes) | files.worn)[positions]) if wrong_first else None
+    packing_order, starts = _divide(*in_order, (policy.max_file_group_size_bytes, most), wrong)
     packed = positions[packing_order]
     numbers = files.keys.copy()
     numbers[packed] = len(keys) + np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(packed))))
@@ -72,7 +74,8 @@ def measure(files: DataFiles, numbers: NDArray[np.int64], keys: NDArray[np.int64
         below=_counts(numbers, below, count),
         below_bytes=below_bytes,
         above=_counts(numbers, files.bytes > sizes.max, count),
-        outputs=output_counts(total, sizes),
+        worn=_counts(numbers, files.worn, count),
+        outputs=output_counts(total if files.live is files.bytes else _sums(numbers, files.live, len(keys)), sizes),
         alone=alone,
     )
 
@@ -96,18 +99,18 @@ def file_counts(total: NDArray[np.int64], sizes: Sizes) -> NDArray[np.int64]:
 
 
 def _divide(
-    size: NDArray[np.int64], keys: NDArray[np.int64], capacity: tuple[int, int], sizes: Sizes | None
+    size: NDArray[np.int64], keys: NDArray[np.int64], capacity: tuple[int, int], wrong: NDArray[np.int64] | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The order in which files of large partitions, given in reading order, are packed, and where bins start in it.
 
-    With `sizes`, files of a wrong size are packed before the well-sized ones. So they share as few bins as possible,
-    `full` leaves the other bins alone, and what a rewrite puts elsewhere in the order does not make new pairs of them
-    (fixed point). Their last bin is filled up with well-sized files that come after its first file: so all that is
-    rewritten is in reading order from bin to bin, and no output covers more keys than it must.
+    With `wrong`, the positions of files of a wrong size and of worn ones, these are packed before the others. So they
+    share as few bins as possible, `full` leaves the other bins alone, and what a rewrite puts elsewhere in the order
+    does not make new pairs of them (fixed point). Their last bin is filled up with other files that come after its
+    first file: so all that is rewritten is in reading order from bin to bin, and no output covers more keys than it
+    must.
     """
-    if sizes is None:
+    if wrong is None:
         return np.arange(len(size)), _next_fit(size, _begins(keys), capacity)
-    wrong = np.flatnonzero((size < sizes.min) | (size > sizes.max))
     starts = wrong[_next_fit(size[wrong], _begins(keys[wrong]), capacity)]
     partition = np.cumsum(np.append(False, keys[1:] != keys[:-1]))
     start_of = np.zeros(int(partition[-1]) + 1, np.int64)

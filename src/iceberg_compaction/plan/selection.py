@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iceberg_compaction.model.policy import Policy, Sizes
+    from iceberg_compaction.plan.candidates import DataFiles
     from iceberg_compaction.plan.decide import Decision
 
 
@@ -48,7 +49,7 @@ def select(decided: Decision, policy: Policy, sizes: Sizes) -> Selection:
     first = np.cumsum(bins.count[reached]) - bins.count[reached]
     if len(reached) > whole:
         start = int(first[-1])
-        length = _shortened(decided.files.bytes, positions, start, policy, sizes)
+        length = _shortened(decided.files, positions, start, policy, sizes)
         positions = positions[: start + length]
         reached, first = (reached, first) if length else (reached[:-1], first[:-1])
     size = decided.files.bytes[positions]
@@ -61,7 +62,7 @@ def select(decided: Decision, policy: Policy, sizes: Sizes) -> Selection:
         bytes=total,
         below=sums(size < sizes.min, first),
         above=sums(size > sizes.max, first),
-        outputs=packing.output_counts(total, sizes),
+        outputs=packing.output_counts(sums(decided.files.live[positions], first), sizes),
         over_budget=(int(bins.count[kept].sum() - len(positions)), int(bins.bytes[kept].sum() - total.sum())),
     )
 
@@ -109,17 +110,17 @@ def _positions(decided: Decision, chosen: NDArray[np.int64]) -> NDArray[np.int64
     return decided.order.sort(found, ranks[found])
 
 
-def _shortened(
-    sizes_of_files: NDArray[np.int64], positions: NDArray[np.int64], start: int, policy: Policy, sizes: Sizes
-) -> int:
+def _shortened(files: DataFiles, positions: NDArray[np.int64], start: int, policy: Policy, sizes: Sizes) -> int:
     """How many files the budgets leave of the last group, which begins at `start`; 0 if so many would gain nothing."""
-    size = sizes_of_files[positions[start:]]
+    size = files.bytes[positions[start:]]
     length = len(size)
     if policy.max_files_to_rewrite is not None:
         length = min(length, policy.max_files_to_rewrite - start)
     if policy.max_bytes_to_rewrite is not None:
-        left = policy.max_bytes_to_rewrite - int(sizes_of_files[positions[:start]].sum())
+        left = policy.max_bytes_to_rewrite - int(files.bytes[positions[:start]].sum())
         length = min(length, int(np.searchsorted(np.cumsum(size), left, side="right")))
-    size = size[:length]
-    gains = sizing.output_count(int(size.sum()), sizes) < length or bool((size > sizes.max).any())
+    shortened = positions[start : start + length]
+    live = int(files.live[shortened].sum())
+    by_itself = (files.bytes[shortened] > sizes.max) | files.worn[shortened]
+    gains = sizing.output_count(live, sizes) < length or bool(by_itself.any())
     return length if gains or policy.rewrite_all else 0

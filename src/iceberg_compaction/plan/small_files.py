@@ -1,7 +1,8 @@
 """Strategy `small-files`: rewrites only files of a wrong size.
 
-Candidates: files below the minimum or above the maximum size. A group of them is rewritten if it has at least
-min-input-files, or more than one target's worth, or a file to split; and if fewer files come out than go in.
+Candidates: files below the minimum or above the maximum size, and worn ones, whose deletes alone are a reason. A group
+of them is rewritten if it has at least min-input-files, or more than one target's worth, or a file to split, and if
+fewer files come out than go in; or if it has a worn file.
 Fixed point: a rewrite leaves at most one file below the minimum per partition, which is no group; see
 docs/strategies.md for the conditions.
 """
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 
 
 def candidates(files: DataFiles, sizes: Sizes) -> NDArray[np.bool_]:
-    return files.outside(sizes)
+    return files.outside(sizes) | files.worn
 
 
 def judge(bins: Bins, policy: Policy, sizes: Sizes) -> verdict.Verdict:
     masks = verdict.Masks(
-        well_sized=np.zeros(len(bins), np.bool_),  # every candidate has a wrong size
+        well_sized=np.zeros(len(bins), np.bool_),  # every candidate has a wrong size, or is worn
         enough=verdict.enough(bins, policy, sizes),
         gains=verdict.gains(bins),
     )

@@ -33,7 +33,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Masks:
-    """What a strategy says about each bin. Rewritten is what is not well sized, is enough, and gains."""
+    """What a strategy says about the sizes in each bin: rewritten is what is not well sized, is enough, and gains."""
 
     well_sized: NDArray[np.bool_]
     enough: NDArray[np.bool_]
@@ -54,16 +54,19 @@ def gains(bins: Bins) -> NDArray[np.bool_]:
 
 
 def judge(masks: Masks, bins: Bins, *, merged: Reason) -> Verdict:
-    """The verdict of a strategy that calls the merging of files `merged`."""
+    """The verdict of a strategy that calls the merging of files `merged`. A worn file is a reason of its own, as in
+    Iceberg; it is named where sizes alone are none."""
+    worn = bins.worn > 0
     open_bins = ~masks.well_sized & (bins.count > 0)
-    kept = open_bins & masks.enough & masks.gains
-    splits = kept & (bins.above > 0) & (bins.below < 2)
+    by_size = open_bins & masks.enough & masks.gains
+    splits = by_size & (bins.above > 0) & (bins.below < 2)
+    merges = by_size & ~splits & ((bins.below > 0) | ~worn)
     return Verdict(
-        rewritten={merged: kept & ~splits, Reason.LARGE_FILES: splits},
+        rewritten={merged: merges, Reason.LARGE_FILES: splits, Reason.DELETES: worn & ~splits & ~merges},
         left_out={
-            LeftOutReason.WELL_SIZED: masks.well_sized,
-            LeftOutReason.TOO_FEW_FILES: open_bins & ~masks.enough,
-            LeftOutReason.NO_GAIN: open_bins & masks.enough & ~kept,
+            LeftOutReason.WELL_SIZED: masks.well_sized & ~worn,
+            LeftOutReason.TOO_FEW_FILES: open_bins & ~masks.enough & ~worn,
+            LeftOutReason.NO_GAIN: open_bins & masks.enough & ~by_size & ~worn,
         },
     )
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import tables
 from iceberg_compaction.inspect import checkup, deletes, health
-from iceberg_compaction.metadata import delete_index, delete_scopes, history
+from iceberg_compaction.metadata import history
 from iceberg_compaction.metadata import inventory as inventories
 from iceberg_compaction.model import outcome
 from iceberg_compaction.model.table import DATA
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
 
     from iceberg_compaction.execute.engine import Engine
     from iceberg_compaction.model.health import TableHealth
@@ -57,21 +56,19 @@ def diagnose(
         policy=policy,
         sizes=decide.resolve_sizes(inventory, policy),
         sick=quick.needs_work(inventory, policy),
-        applied=_applied_deletes(table, inventory),
+        applied=_applied_deletes(inventory),
         history=history.read_history(table, branch=branch),
         worst=worst,
     )
     return health.assess(inventory, asked)
 
 
-def _applied_deletes(table: Table, inventory: Inventory) -> deletes.Applied | None:
-    """What the delete index knows, if there is anything to know."""
-    if (pc.max(inventory.files["content"]).as_py() or DATA) == DATA:
+def _applied_deletes(inventory: Inventory) -> deletes.Applied | None:
+    """How many delete files data files meet, if there are any."""
+    if inventory.delete_files is None:
         return None
-    index = delete_index.build(inventory.files, unpartitioned_specs=delete_scopes.unpartitioned(table.specs()))
-    counts = index.counts_per_data_file()
-    met = sum(counts[kind].to_numpy() for kind in ("position", "equality", "dv"))
-    return deletes.Applied(per_data_file=met, dangling=len(index.dangling()))
+    met = inventory.delete_files.filter(pc.equal(inventory.files["content"].combine_chunks(), DATA))
+    return deletes.Applied(per_data_file=met.to_numpy(), dangling=inventory.dangling_deletes)
 
 
 def plan_table(catalog: Catalog, name: str, policy: Policy, run: Run) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iceberg_compaction.inspect import checkup as checkup_module
 from iceberg_compaction.inspect import score
 from iceberg_compaction.model import size as size_model
 
@@ -27,6 +28,11 @@ def advice(inventory: Inventory, checkup: Checkup, found: TableHealth, figures: 
     if checkup.sick:
         strategy = checkup.policy.strategy.value
         told.append(f"Run: iceberg-compact run --table {inventory.table} --strategy {strategy}")
+    if checkup.worn:
+        told.append(
+            f"Run: iceberg-compact run --table {inventory.table} --strategy delete-files "
+            f"--delete-file-threshold {checkup_module.MANY_DELETES}"
+        )
     if (figures.small_files - figures.lone_small_files) * 2 > figures.data_files:
         told.append(_sizes(inventory, checkup, found))
     told += _deletes(found)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policy import Policy, Sizes
 
 WORST = 10
+MANY_DELETES = 5  # delete files that apply to one data file; each is opened whenever it is read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,7 @@ class Checkup:
     policy: Policy
     sizes: Sizes  # resolved for the table
     sick: bool  # a run by the policy would find something to do
+    worn: bool = False  # so would `delete-files`, with MANY_DELETES as its threshold
     applied: Applied | None = None
     history: History | None = None
     worst: int = WORST  # how many partitions to name

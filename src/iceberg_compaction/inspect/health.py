@@ -39,7 +39,7 @@ def assess(inventory: Inventory, checkup: Checkup) -> TableHealth:
     places = partitions.measure(census, bars)
     figures = _figures(inventory, census, places)
     parts = score.parts(figures)
-    points, note = score.score(parts, sick=checkup.sick, supported=not inventory.unsupported)
+    points, note = score.score(parts, sick=checkup.sick or checkup.worn, supported=not inventory.unsupported)
     clustered, depths = clustering.clustering(inventory, census)
     specs = _specs(inventory, census, places)
     total = int(places.bytes.sum())
@@ -67,7 +67,7 @@ def assess(inventory: Inventory, checkup: Checkup) -> TableHealth:
         score=points,
         score_parts=parts,
         score_note=note,
-        sick=checkup.sick,
+        sick=checkup.sick or checkup.worn,
         advice=(),
         unsupported=inventory.unsupported,
     )

@@ -163,7 +163,7 @@ class TableHealth(Value):
     score: int  # 0 (sick) to 100 (healthy)
     score_parts: tuple[ScorePart, ...] = ()
     score_note: str | None = None  # why the score is not the sum of its parts
-    sick: bool  # a default `small-files` run would find something to do
+    sick: bool  # a default `small-files` run would find something to do, or deletes have piled up on a data file
     advice: tuple[str, ...]
     writers: tuple[Writer, ...] = ()  # most live small files first
     causes: tuple[str, ...] = ()  # which writer makes the small files, and what would help

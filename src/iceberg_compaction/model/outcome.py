@@ -37,6 +37,8 @@ class Outcome(Value):
     bytes_removed: int = 0
     bytes_added: int = 0
     records: int = 0
+    deleted_rows: int = 0  # that delete files had taken, and that are in no file any more
+    delete_files_removed: int = 0  # that applied to nothing after the run
     groups: int = 0
     attempts: int = 0  # commit attempts
     proof: Proof | None = None

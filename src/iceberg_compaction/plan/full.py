@@ -2,8 +2,8 @@
 
 Candidates: all files of a partition, well sized or not. A group is left alone when it is well sized already: no file
 above the maximum, at most one outside the range (the rest of a division), and none worn, with so many deletes that
-this alone is a reason. Else the rules of `small-files` apply to all its files. Fixed point: a rewrite leaves every group
-well sized; see docs/strategies.md for the conditions.
+this alone is a reason. Else the rules of `small-files` apply to all its files. Fixed point: a rewrite leaves every
+group well sized; see docs/strategies.md for the conditions.
 """
 
 from __future__ import annotations

@@ -104,6 +104,7 @@ def snapshot_properties(plan: Plan, proof: Proof, run: Run) -> dict[str, str]:
         "compaction.proof.level": proof.level.value,
         "compaction.proof.rows": str(proof.source.rows),
     }
+    told |= {"compaction.proof.deleted-rows": str(proof.deleted_rows)} if proof.deleted_rows else {}
     return told | ({"compaction.proof.checksum": proof.checksum} if proof.checksum else {})
 
 
@@ -116,7 +117,7 @@ def _compacted(
         table=plan.table,
         sentence=(
             f"{plan.input_files} files ({size.format_size(plan.input_bytes)}) became {len(staged)} "
-            f"({size.format_size(written)}) in snapshot {result.snapshot_id}."
+            f"({size.format_size(written)}) in snapshot {result.snapshot_id}{_deletes(proof, result)}."
         ),
         run_id=run.run_id,
         plan_id=plan.id,
@@ -127,10 +128,23 @@ def _compacted(
         bytes_removed=plan.input_bytes,
         bytes_added=written,
         records=proof.source.rows,
+        deleted_rows=proof.deleted_rows,
+        delete_files_removed=result.removed_delete_files,
         groups=len(plan.groups),
         attempts=result.attempts,
         proof=proof,
     )
+
+
+def _deletes(proof: Proof, result: replace.CommitResult) -> str:
+    """What became of deletes, in words."""
+    rows, files = proof.deleted_rows, result.removed_delete_files
+    told = []
+    if rows:
+        told.append(f"{rows} deleted {'row is' if rows == 1 else 'rows are'} gone")
+    if files:
+        told.append(f"{files} delete {'file was' if files == 1 else 'files were'} removed")
+    return f"; {' and '.join(told)}" if told else ""
 
 
 def _sweep(table: Table, staged: Sequence[StagedFile]) -> None:

@@ -14,6 +14,7 @@ from iceberg_compaction.inspect import checkup, deletes, health
 from iceberg_compaction.metadata import history
 from iceberg_compaction.metadata import inventory as inventories
 from iceberg_compaction.model import outcome
+from iceberg_compaction.model.policy import Policy, Strategy
 from iceberg_compaction.model.table import DATA
 from iceberg_compaction.plan import build, decide, quick
 from iceberg_compaction.workflow import apply
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.engine import Engine
     from iceberg_compaction.model.health import TableHealth
     from iceberg_compaction.model.plan import Plan
-    from iceberg_compaction.model.policy import Policy
     from iceberg_compaction.model.table import Inventory
     from iceberg_compaction.workflow.run import Run
 
@@ -44,6 +44,8 @@ _TABLE_ERRORS: tuple[tuple[type[errors.CompactionError], outcome.Kind], ...] = (
     (errors.MetadataError, outcome.Kind.FAILED),
 )
 
+_MANY_DELETES = Policy(strategy=Strategy.DELETE_FILES, delete_file_threshold=checkup.MANY_DELETES)
+
 
 def diagnose(
     catalog: Catalog, name: str, policy: Policy, *, branch: str = "main", worst: int = checkup.WORST
@@ -56,6 +58,7 @@ def diagnose(
         policy=policy,
         sizes=decide.resolve_sizes(inventory, policy),
         sick=quick.needs_work(inventory, policy),
+        worn=inventory.delete_files is not None and quick.needs_work(inventory, _MANY_DELETES),
         applied=_applied_deletes(inventory),
         history=history.read_history(table, branch=branch),
         worst=worst,

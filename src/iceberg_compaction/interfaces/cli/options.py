@@ -56,9 +56,9 @@ class CatalogOptions:
 class PolicyOptions:
     """What to rewrite, under the names of Iceberg's rewrite_data_files."""
 
-    strategy: Annotated[str, typer.Option(metavar="NAME", help="small-files or full.", rich_help_panel=_POLICY)] = (
-        "small-files"
-    )
+    strategy: Annotated[
+        str, typer.Option(metavar="NAME", help="small-files, full or delete-files.", rich_help_panel=_POLICY)
+    ] = "small-files"
     target_file_size_bytes: Annotated[
         str | None,
         typer.Option(
@@ -99,6 +99,24 @@ class PolicyOptions:
     rewrite_all: Annotated[
         bool | None,
         typer.Option("--rewrite-all", help="Rewrite every file, whatever its size.", rich_help_panel=_POLICY),
+    ] = None
+    delete_file_threshold: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Data files with so many delete files are candidates.", rich_help_panel=_POLICY),
+    ] = None
+    delete_ratio_threshold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X", help="Data files with this share of rows deleted, too; default 0.3.", rich_help_panel=_POLICY
+        ),
+    ] = None
+    keep_spec: Annotated[
+        bool | None,
+        typer.Option(
+            "--keep-spec",
+            help="New files keep the partition spec of their inputs; default: the table's current one.",
+            rich_help_panel=_POLICY,
+        ),
     ] = None
     rewrite_job_order: Annotated[
         str | None,

@@ -24,6 +24,8 @@ def run(
 
         iceberg-compact run --table 'shop.*' --strategy full --target-file-size 1GB --output json
 
+        iceberg-compact run --table shop.events --strategy delete-files --delete-file-threshold 5
+
         iceberg-compact run --table shop.events --where "at >= '2026-01-01T00:00:00'" --verify deep
     """
     logs.configure(console)

@@ -24,6 +24,7 @@ from iceberg_compaction.execute.worker import (
     project,
     read,
     schemas,
+    sink,
     verify,
     write,
 )
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.io import FileIO
 
-_UNSORTED = 0  # Iceberg's id of the empty sort order: rows keep the order in which they were read (R42)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -49,6 +48,7 @@ class Setting:
     schema: Schema
     spec: PartitionSpec
     columns: pa.Schema  # of the output files
+    layout: sink.Layout
     constants: dict[int, pa.Array]  # partition values and defaults, for columns that a file lacks
     footers: list[read.Footer]
     dictionaries: frozenset[int]
@@ -60,11 +60,12 @@ def rewrite(task: task_model.RewriteTask, context: task_model.RewriteContext, at
     started = time.monotonic()
     setting = prepare(task, context)
     source = measure.Meter(setting.schema, context.verify, setting.constants)
-    sink = measure.Meter(setting.schema, context.verify)
-    writer = write.RollingWriter(setting.io, write_request(task, context, attempt, setting), sink)
+    written = measure.Meter(setting.schema, context.verify)
+    request = write_request(task, context, attempt, setting)
+    writer = sink.open_sink(setting.io, setting.layout, request, setting.schema, written)
     try:
         files = transfer(setting, source, writer)
-        shown = _prove(task, context.verify, setting, files, (source.side, sink.side))
+        shown = _prove(task, context.verify, setting, files, (source.side, written.side))
         staged = tuple(_staged(task, context, setting, file) for file in files)
     except BaseException as error:
         left = writer.abort()
@@ -101,6 +102,7 @@ def prepare(task: task_model.RewriteTask, context: task_model.RewriteContext) ->
         schema=schema,
         spec=spec,
         columns=columns,
+        layout=sink.lay_out(task, context, schema, columns),
         constants=constants,
         footers=footers,
         dictionaries=dictionaries,
@@ -138,12 +140,13 @@ def write_request(
         options=options.write_options(context.properties, setting.schema, setting.columns, rows),
         locations=locations.output_locations(task, context, attempt, partition_path),
         sizes=context.sizes,
+        partition=task.partition,
         rows=rows,
-        data_bytes=sum(footer.data_bytes for footer in setting.footers) * rows // max(1, stored),
+        bytes_per_row=sum(footer.data_bytes for footer in setting.footers) / max(1, stored),
     )
 
 
-def transfer(setting: Setting, source: measure.Meter, writer: write.RollingWriter) -> list[write.WrittenFile]:
+def transfer(setting: Setting, source: measure.Meter, writer: sink.Sink) -> list[write.WrittenFile]:
     """All rows from the inputs into the writer."""
     for batch in carry(_measured(setting, source), setting):
         writer.write(batch)
@@ -207,8 +210,8 @@ def _staged(
         file_path=file.path,
         file_size_in_bytes=file.size,
         record_count=file.metadata.num_rows,
-        spec_id=task.spec_id,
-        partition=task.partition,
+        spec_id=setting.layout.spec.spec_id,
+        partition=file.partition,
         column_sizes=found.column_sizes,
         value_counts=found.value_counts,
         null_value_counts=found.null_value_counts,
@@ -216,7 +219,7 @@ def _staged(
         lower_bounds=found.lower_bounds,
         upper_bounds=found.upper_bounds,
         split_offsets=metrics.split_offsets(file.metadata),
-        sort_order_id=_UNSORTED,
+        sort_order_id=setting.layout.order_id,
     )
 
 

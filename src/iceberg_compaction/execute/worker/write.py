@@ -26,14 +26,15 @@ _CLOSE_ENOUGH = 0.1  # of a file's size; a file is not opened or kept open for l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
-    """What is to be written. `rows` and `data_bytes` are what the inputs hold; the first guess at what comes out."""
+    """What is to be written. `bytes_per_row` is what rows take in the inputs, a first guess at what comes out."""
 
     columns: pa.Schema
     options: options.WriteOptions
     locations: locations.OutputLocations
     sizes: policy.Sizes
-    rows: int
-    data_bytes: int
+    partition: str  # canonical JSON
+    rows: int | None  # how many will come, at most; None: nobody knows
+    bytes_per_row: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class WrittenFile:
     """A finished file, its footer as the writer made it, and what the footer does not know."""
 
     path: str
+    partition: str
     size: int
     metadata: Any
     nans: metrics.NanCounts
@@ -58,8 +60,9 @@ class RollingWriter:
         self._buffered_rows = 0
         self._buffered_bytes = 0
         self._written_rows = 0
-        self._bytes_per_row = max(1.0, request.data_bytes / max(1, request.rows))
+        self._bytes_per_row = max(1.0, request.bytes_per_row)
         self._learned = False
+        self._known_rows = request.rows
         self._file: _OpenFile | None = None
         self.finished: list[WrittenFile] = []
         self.paths: list[str] = []  # everything that this attempt has put on storage
@@ -71,13 +74,20 @@ class RollingWriter:
         self._buffered_bytes += batch.nbytes
         while self._buffered_rows and self._buffered_rows >= (rows := self._group_rows()):
             self._write_group(rows)
-            if self._full():
-                self._finish_file()
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._buffered_bytes
+
+    def flush(self) -> None:
+        """Encode what is buffered, to free its memory."""
+        while self._buffered_rows:
+            self._write_group(min(self._buffered_rows, self._group_rows()))
 
     def close(self) -> list[WrittenFile]:
         """Encode the rest and finish the last file."""
-        if self._buffered_rows:
-            self._write_group(self._buffered_rows)
+        self._known_rows = self._written_rows + self._buffered_rows
+        self.flush()
         if self._file is not None:
             self._finish_file()
         return self.finished
@@ -99,26 +109,30 @@ class RollingWriter:
 
     # Where to cut
 
-    @property
     def _held(self) -> int:
-        return 0 if self._file is None else self._file.position
+        """Bytes of the file that the next rows go to: the open one, unless that is full. A full one stays open until
+        there are rows for another, since the last few may still go into it."""
+        held = 0 if self._file is None else self._file.position
+        room, takes_all = self._room(held)
+        return 0 if not takes_all and room <= _CLOSE_ENOUGH * self._request.sizes.target else held
 
     def _to_come(self) -> int:
         """Rows that are not written yet, buffered or still to be read."""
-        return max(self._request.rows - self._written_rows, self._buffered_rows)
+        return max((self._known_rows or 0) - self._written_rows, self._buffered_rows)
 
-    def _room(self) -> tuple[int, bool]:
-        """Bytes that the current file should still take, and whether it takes all that is to come."""
+    def _room(self, held: int) -> tuple[int, bool]:
+        """Bytes that a file with so many should still take, and whether it takes all that is to come."""
+        if self._known_rows is None:
+            return self._request.sizes.target - held, False
         rest = int(self._to_come() * self._bytes_per_row)
-        total = self._held + rest
-        if sizing.file_count(total, self._request.sizes) == 1:
+        if sizing.file_count(held + rest, self._request.sizes) == 1:
             return rest, True
-        room = sizing.roll_size(total, self._request.sizes) - self._held
+        room = sizing.roll_size(held + rest, self._request.sizes) - held
         return room, rest - room <= _CLOSE_ENOUGH * self._request.sizes.target
 
     def _group_rows(self) -> int:
         """Rows of the next row group; more than are buffered means: wait."""
-        room, takes_all = self._room()
+        room, takes_all = self._room(self._held())
         group = self._request.options.row_group_bytes
         rows = self._to_come() if takes_all else max(1, int(room / self._bytes_per_row))
         wanted = rows * self._bytes_per_row
@@ -133,13 +147,11 @@ class RollingWriter:
             rows = min(rows, self._buffered_rows)
         return rows
 
-    def _full(self) -> bool:
-        room, takes_all = self._room()
-        return not takes_all and room <= _CLOSE_ENOUGH * self._request.sizes.target
-
     # Encoding
 
     def _write_group(self, rows: int) -> None:
+        if self._file is not None and not self._held():
+            self._finish_file()
         table = pa.Table.from_batches(self._take(rows), schema=self._request.columns).unify_dictionaries()
         if self._file is None:
             self._file = self._open_file()
@@ -183,6 +195,7 @@ class _OpenFile:
 
     def __init__(self, path: str, stream: Any, request: WriteRequest) -> None:
         self.path = path
+        self._partition = request.partition
         self._stream = stream
         self._metadata: list[Any] = []
         self._nans = metrics.NanCounts(columns=request.columns)
@@ -202,7 +215,9 @@ class _OpenFile:
         self._writer.close()
         size = int(self._stream.tell())
         self._stream.close()
-        return WrittenFile(path=self.path, size=size, metadata=self._metadata[0], nans=self._nans)
+        return WrittenFile(
+            path=self.path, partition=self._partition, size=size, metadata=self._metadata[0], nans=self._nans
+        )
 
     def abandon(self) -> None:
         """Close without caring whether the file is whole; it is deleted next."""

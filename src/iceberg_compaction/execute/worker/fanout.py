@@ -1,0 +1,151 @@
+"""Rows of one task to several files at once, where there is more to do than to append: each row to its partition of the
+output spec (R31), in the order that the table asks for (R34). Batches come in, finished files come out, memory stays
+bounded however many partitions there are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from iceberg_compaction.execute.worker import sort
+from iceberg_compaction.execute.worker import write as rolling
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+    from pyiceberg.io import FileIO
+
+    from iceberg_compaction.execute.worker import measure, order, tuples
+
+# Partitions that are written as their rows come. Those of further ones go to disk first, so that they come one by one.
+OPEN_PARTITIONS = 32
+BUFFER_BYTES = 192 * 2**20  # Arrow bytes held back by all open writers together
+_CHUNK_BYTES = 16 * 2**20  # rows are parted in chunks of this size, as small batches would become tiny ones
+_CHUNK_ROWS = 1 << 18
+
+
+class Outputs:
+    """The writers of one attempt, one after another or side by side, and how to undo all of them."""
+
+    def __init__(
+        self, io: FileIO, request: rolling.WriteRequest, meter: measure.Meter, found: tuples.PartitionTuples | None
+    ) -> None:
+        self._io, self._request, self._meter, self._tuples = io, request, meter, found
+        self._writers: list[rolling.RollingWriter] = []
+
+    def open(self, number: int, rows: int | None, columns: pa.Schema) -> rolling.RollingWriter:
+        """A writer for one partition; without partition tuples there is only that of the request."""
+        request = replace(self._request, rows=rows, columns=columns)
+        if self._tuples is not None:
+            request = replace(
+                request,
+                partition=self._tuples.texts[number],
+                locations=request.locations.of_partition(number, self._tuples.path(number)),
+            )
+        self._writers.append(rolling.RollingWriter(self._io, request, self._meter))
+        return self._writers[-1]
+
+    def write_all(self, sorter: sort.Sorter) -> Iterator[rolling.WrittenFile]:
+        """Everything that was sorted, partition by partition."""
+        writer: rolling.RollingWriter | None = None
+        current = -1
+        for number, batch in sorter.batches():
+            if writer is None or number != current:
+                if writer is not None:
+                    yield from writer.close()
+                writer, current = self.open(number, sorter.counts[number], sorter.columns), number
+            writer.write(batch)
+        if writer is not None:
+            yield from writer.close()
+
+    def abort(self) -> tuple[str, ...]:
+        return tuple(path for writer in self._writers for path in writer.abort())
+
+
+class SortedSink:
+    """All rows of the task in order, and where there is an output spec by partition first."""
+
+    def __init__(
+        self,
+        outputs: Outputs,
+        fields: tuple[order.Field, ...],
+        columns: pa.Schema,
+        found: tuples.PartitionTuples | None,
+    ) -> None:
+        self._outputs = outputs
+        self._tuples = found
+        self._sorter = sort.Sorter(fields, columns)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._sorter.add(batch, None if self._tuples is None else self._tuples.numbers(batch))
+
+    def close(self) -> list[rolling.WrittenFile]:
+        try:
+            return list(self._outputs.write_all(self._sorter))
+        finally:
+            self._sorter.close()
+
+    def abort(self) -> tuple[str, ...]:
+        self._sorter.close()
+        return self._outputs.abort()
+
+
+class FanOut:
+    """Rows in the order in which they come, each to its partition."""
+
+    def __init__(self, outputs: Outputs, columns: pa.Schema, found: tuples.PartitionTuples) -> None:
+        self._outputs = outputs
+        self._columns = columns
+        self._tuples = found
+        self._open: dict[int, rolling.RollingWriter] = {}
+        self._later = sort.Sorter((), columns)
+        self._chunk: list[pa.RecordBatch] = []
+        self._chunk_rows = self._chunk_bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._chunk.append(batch)
+        self._chunk_rows += batch.num_rows
+        self._chunk_bytes += batch.nbytes
+        if self._chunk_rows >= _CHUNK_ROWS or self._chunk_bytes >= _CHUNK_BYTES:
+            self._part()
+
+    def close(self) -> list[rolling.WrittenFile]:
+        try:
+            self._part()
+            files = [file for number in sorted(self._open) for file in self._open[number].close()]
+            return [*files, *self._outputs.write_all(self._later)]
+        finally:
+            self._later.close()
+
+    def abort(self) -> tuple[str, ...]:
+        self._later.close()
+        return self._outputs.abort()
+
+    def _part(self) -> None:
+        """The chunk's rows to their writers."""
+        if not self._chunk_rows:
+            return
+        chunk = sort.joined(self._chunk)
+        self._chunk, self._chunk_rows, self._chunk_bytes = [], 0, 0
+        numbers = self._tuples.numbers(chunk)
+        for number in np.unique(numbers).tolist():
+            if number >= OPEN_PARTITIONS:
+                break
+            if number not in self._open:
+                self._open[number] = self._outputs.open(number, None, self._columns)
+            self._open[number].write(_rows(chunk, numbers == number))
+        if (later := numbers >= OPEN_PARTITIONS).any():
+            self._later.add(_rows(chunk, later), numbers[later])
+        self._free()
+
+    def _free(self) -> None:
+        while sum(writer.buffered_bytes for writer in self._open.values()) > BUFFER_BYTES:
+            max(self._open.values(), key=lambda writer: writer.buffered_bytes).flush()
+
+
+def _rows(chunk: pa.RecordBatch, wanted: NDArray[np.bool_]) -> pa.RecordBatch:
+    return chunk if wanted.all() else chunk.take(pa.array(np.flatnonzero(wanted)))

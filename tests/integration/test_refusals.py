@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
-import pyarrow as pa
 import pytest
-from pyiceberg.manifest import FileFormat
+from pyiceberg.manifest import DataFileContent, FileFormat
 from tests.factories import lake as lakes
 from tests.factories import manifests, storage
 
@@ -19,6 +18,7 @@ from iceberg_compaction import Compactor, Kind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
 
@@ -45,12 +45,43 @@ def unknown_transform(metadata: dict[str, Any]) -> None:
     metadata |= {"default-spec-id": 1, "last-partition-id": 1000}
 
 
+def vector(table: Table) -> DataFile:
+    """The entry of a deletion vector, which version 2 does not have; its bounds name the data file."""
+    bound = {manifests.FILE_PATH_ID: paths(table)[0].encode()}
+    return manifests.fake_data_file(
+        table,
+        "d.puffin",
+        content=DataFileContent.POSITION_DELETES,
+        file_format=FileFormat.PUFFIN,
+        lower_bounds=bound,
+        upper_bounds=bound,
+    )
+
+
 REFUSED: dict[str, tuple[Callable[[Table], Table], str]] = {
     "format version 3": (lambda table: manifests.as_v3(table, "db.v3"), "format version 3"),
-    "position deletes": (lambda table: manifests.add_position_delete(table, {paths(table)[0]: [0]}), "delete file"),
-    "equality deletes": (
-        lambda table: manifests.add_equality_delete(table, pa.table({"id": pa.array([1], pa.int64())})),
-        "delete file",
+    "deletion vector": (lambda table: manifests.add_files(table, [vector(table)]), "deletion vector"),
+    "equality deletes on an unknown field": (
+        lambda table: manifests.add_files(
+            table,
+            [
+                manifests.fake_data_file(
+                    table, "d.parquet", content=DataFileContent.EQUALITY_DELETES, equality_ids=[1, 77]
+                )
+            ],
+        ),
+        "[77]",
+    ),
+    "encrypted delete file": (
+        lambda table: manifests.add_files(
+            table,
+            [
+                manifests.fake_data_file(
+                    table, "d.parquet", content=DataFileContent.EQUALITY_DELETES, equality_ids=[1], key_metadata=b"k"
+                )
+            ],
+        ),
+        "encryption",
     ),
     "ORC": (
         lambda table: manifests.add_files(

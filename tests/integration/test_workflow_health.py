@@ -180,5 +180,6 @@ def test_real_deletes_are_told_with_what_they_meet(local_lake: lakes.Lake) -> No
     assert (deletes.fragment_ratio, deletes.deleted_row_ratio, deletes.equality_row_ratio) == (0.5, 0.075, 0.05)
     # The equality delete is newer than all four files, the position delete is for one of them.
     assert (deletes.per_data_file_mean, deletes.per_data_file_max, deletes.dangling_files) == (1.25, 2, 0)
-    assert not found.sick
-    assert found.unsupported
+    assert found.sick  # three of ten rows of the first file are deleted, and one in twenty of all
+    assert "--strategy delete-files --delete-file-threshold 5" in " ".join(found.advice)
+    assert found.unsupported == ()

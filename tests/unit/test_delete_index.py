@@ -114,6 +114,8 @@ def test_index_is_the_rules_pair_by_pair(rows: list[dict[str, Any]]) -> None:
         if rules.applies(plain[left], plain[right], plain, UNPARTITIONED)
     ]
     check_data_files(index, plain, data_rows, pairs)
+    check_estimates(index, plain, data_rows, pairs)
+    check_slices(index, plain, data_rows, pairs)
     check_delete_files(index, plain, delete_rows, pairs)
 
 
@@ -139,6 +141,34 @@ def check_data_files(index: Any, plain: list[dict[str, Any]], rows: list[int], p
             "position_at_most": min(records(plain, shared), plain[row]["record_count"]),
             "equality_keys": records(plain, equalities),
         }
+
+
+def check_estimates(index: Any, plain: list[dict[str, Any]], rows: list[int], pairs: list[tuple[int, int]]) -> None:
+    found = index.figures_per_data_file().to_pylist()
+    assert [each["row"] for each in found] == rows
+    for each in found:
+        row, size = each["row"], plain[each["row"]]["record_count"]
+        mine = [right for left, right in pairs if left == row]
+        own = [right for right in mine if plain[right]["referenced_data_file"] is not None]
+        shared = 0.0
+        for delete in set(mine) - set(own):
+            reach = records(plain, [left for left, right in pairs if right == delete])
+            shared += size * min(1, plain[delete]["record_count"] / reach) if reach else 0
+        assert each["delete_files"] == len(mine)
+        assert abs(each["deleted_rows"] - min(size, records(plain, own) + shared)) <= 0.5 + 1e-9
+
+
+def check_slices(index: Any, plain: list[dict[str, Any]], rows: list[int], pairs: list[tuple[int, int]]) -> None:
+    """Two slices for each partition."""
+    by_place: dict[tuple[int, str], list[int]] = {}
+    for row in rows:
+        by_place.setdefault((plain[row]["spec_id"], plain[row]["partition"]), []).append(row)
+    halves = [half for mine in by_place.values() for half in (mine[: len(mine) // 2], mine[len(mine) // 2 :]) if half]
+    starts = np.cumsum([0, *(len(half) for half in halves)])[:-1]
+    found = index.for_slices(np.array([row for half in halves for row in half], np.int64), starts).to_pylist()
+    assert [sorted(deletes) for deletes in found] == [
+        sorted({right for left, right in pairs if left in half}) for half in halves
+    ]
 
 
 def check_delete_files(index: Any, plain: list[dict[str, Any]], rows: list[int], pairs: list[tuple[int, int]]) -> None:

@@ -123,7 +123,7 @@ def _delete_format_reasons(formats: pa.ChunkedArray) -> list[str]:
     for name, number in sorted(_counts(formats).items()):
         if name == "PUFFIN":
             reasons.append(
-                f"{number} live deletion {'vector' if number == 1 else 'vectors'}, which are not applied yet."
+                f"{number} live deletion {'vector' if number == 1 else 'vectors'}; vectors are not applied yet."
             )
         elif name not in _DELETE_FORMATS:
             reasons.append(f"{number} live delete {_files(number)} in format {name}, which cannot be read here.")
@@ -137,7 +137,7 @@ def _equality_reasons(table: Table, files: pa.Table) -> list[str]:
         return []
     reasons = []
     if unnamed := sum(not ids for ids in equality.to_pylist()):
-        reasons.append(f"{unnamed} live equality delete {_files(unnamed)} that do not say which fields they compare.")
+        reasons.append(f"{unnamed} live equality delete {_files(unnamed)} without the fields to compare.")
     known = {field_id for schema in table.schemas().values() for field_id in iceberg_schema.index_by_id(schema)}
     lost = sorted(set(pc.unique(pc.list_flatten(equality)).to_pylist()) - known)
     if lost:

@@ -46,6 +46,10 @@ def engine_of(request: pytest.FixtureRequest) -> EngineOf:
     return lambda rewrite: SparkEngine(session, rewrite=rewrite)
 
 
+def test_an_engine_tells_how_much_it_does_at_a_time(engine_of: EngineOf) -> None:
+    assert engine_of(engines.make_rewrite()).cores() >= 1
+
+
 def test_results_come_in_task_order_and_are_reported_once_in_the_calling_thread(
     engine_of: EngineOf, tmp_path: Path
 ) -> None:

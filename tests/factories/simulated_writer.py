@@ -15,6 +15,8 @@ from iceberg_compaction.execute import tasks as rewrite_tasks
 from iceberg_compaction.model import sizing
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.policy import Sizes
     from iceberg_compaction.model.table import Inventory
@@ -40,15 +42,16 @@ class Output:
     inputs: tuple[str, ...]  # paths of the files that its rows come from
 
 
-def write(task: RewriteTask, sizes: Sizes, data: Data) -> list[Output]:
-    """A task's output files."""
+def write(task: RewriteTask, sizes: Sizes, data: Data, left: Mapping[str, float] | None = None) -> list[Output]:
+    """A task's output files. `left` is the share of its rows that deletes leave, by path; all where it is not told."""
+    left = left or {}
     dice = random.Random(data.seed * 1_000_003 + task.id)
     done: list[Output] = []
     inputs: dict[str, None] = {}
     consumed = written = current = 0.0
     roll = sizing.roll_size(task.bytes, sizes)
     for path, size in zip(task.file_paths, task.file_sizes, strict=True):
-        factor = data.ratio * (1 + dice.uniform(-data.noise, data.noise))
+        factor = left.get(path, 1.0) * data.ratio * (1 + dice.uniform(-data.noise, data.noise))
         pieces = max(1, size * PIECES // sizes.target)
         for _ in range(pieces):
             if current >= roll:
@@ -60,16 +63,19 @@ def write(task: RewriteTask, sizes: Sizes, data: Data) -> list[Output]:
             current += size / pieces * factor
             to_come = (task.bytes - consumed) * written / consumed
             roll = sizing.roll_size(int(current + to_come), sizes)
+    if not written:
+        return []  # deletes have taken every row
     return [*done, Output(size=max(1, int(current)), inputs=tuple(inputs))]
 
 
-def perform(plan: Plan, inventory: Inventory, data: Data) -> Inventory:
+def perform(plan: Plan, inventory: Inventory, data: Data, *, cores: int = 1) -> Inventory:
     """The inventory after the plan's commit."""
-    kept = inventory.files.filter(pc.invert(pc.is_in(inventory.files["file_path"], plan.files["file_path"])))
+    stays = pc.invert(pc.is_in(inventory.files["file_path"], plan.files["file_path"])).combine_chunks()
+    kept = inventory.files.filter(stays)
     added = []
-    known = bounds(inventory)
-    for task in rewrite_tasks.build_tasks(plan):
-        outputs = write(task, plan.sizes, data)
+    known, left = bounds(inventory), _left(inventory)
+    for task in rewrite_tasks.build_tasks(plan, cores=cores):
+        outputs = write(task, plan.sizes, data, left)
         rows = inventories.files(
             [output.size for output in outputs],
             partitions=task.partition,
@@ -79,7 +85,27 @@ def perform(plan: Plan, inventory: Inventory, data: Data) -> Inventory:
             prefix=f"out-{task.id}",
         )
         added.append(rows)
-    return replace(inventory, files=pa.concat_tables([kept, *added]))
+    files = pa.concat_tables([kept, *added])
+    return replace(inventory, files=files, **_deletes(inventory, stays, files.num_rows))
+
+
+def _left(inventory: Inventory) -> dict[str, float]:
+    if inventory.deleted_rows is None:
+        return {}
+    columns = (inventory.files["file_path"], inventory.files["record_count"], inventory.deleted_rows)
+    rows = zip(*(column.to_pylist() for column in columns), strict=True)
+    return {path: 1 - deleted / max(1, records) for path, records, deleted in rows}
+
+
+def _deletes(inventory: Inventory, stays: pa.BooleanArray, count: int) -> dict[str, pa.Int64Array]:
+    """The columns about deletes after a commit: none applies to the files that it adds."""
+    if inventory.delete_files is None or inventory.deleted_rows is None:
+        return {}
+    kept = {"delete_files": inventory.delete_files.filter(stays), "deleted_rows": inventory.deleted_rows.filter(stays)}
+    return {
+        name: pa.concat_arrays([column, pa.array([0] * (count - len(column)), pa.int64())])
+        for name, column in kept.items()
+    }
 
 
 def bounds(inventory: Inventory) -> dict[str, tuple[int, int] | None]:

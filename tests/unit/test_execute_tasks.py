@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 TARGET = 1000
 
 
-def tasks_of(sizes: list[int], **changes: object) -> list[RewriteTask]:
+def tasks_of(sizes: list[int], *, cores: int = 1, **changes: object) -> list[RewriteTask]:
     stock = inventories.inventory(inventories.files(sizes, **changes))
     policy = Policy(target_file_size_bytes=TARGET, rewrite_all=True)
-    return rewrite_tasks.build_tasks(build.build(stock, policy, plan_id="p", now_ms=0))
+    return rewrite_tasks.build_tasks(build.build(stock, policy, plan_id="p", now_ms=0), cores=cores)
 
 
 def test_a_plan_without_groups_has_no_tasks() -> None:
@@ -34,6 +34,13 @@ def test_a_large_group_is_cut_into_equal_tasks() -> None:
     tasks = tasks_of([100] * 800)
     assert [task.bytes for task in tasks] == [8 * TARGET] * 10
     assert inventories.unsplit(tasks) == [f"f-{number}.parquet" for number in range(800)]
+
+
+def test_where_cores_would_idle_tasks_are_smaller() -> None:
+    assert [task.bytes // TARGET for task in tasks_of([100] * 160, cores=2)] == [8, 8]
+    assert [task.bytes // TARGET for task in tasks_of([100] * 160, cores=3)] == [4, 4, 4, 4]
+    assert [task.bytes // TARGET for task in tasks_of([100] * 79, cores=64)] == [7]
+    assert inventories.unsplit(tasks_of([100] * 160, cores=64)) == [f"f-{number}.parquet" for number in range(160)]
 
 
 def test_what_lies_next_to_a_very_large_file_joins_it() -> None:

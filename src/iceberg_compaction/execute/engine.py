@@ -17,6 +17,10 @@ Rewrite: TypeAlias = Callable[[RewriteTask, RewriteContext, str], TaskResult]
 class Engine(Protocol):
     """Performs rewrite tasks. tests/contract/test_engines.py holds for every implementation."""
 
+    def cores(self) -> int:
+        """How many tasks it performs at a time."""
+        ...
+
     def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_result: OnResult) -> list[TaskResult]:
         """Performs all tasks and returns their results in the order of the tasks.
 

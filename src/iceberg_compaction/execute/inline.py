@@ -24,6 +24,9 @@ class InlineEngine:
         self._rewrite = rewrite
         self._cancelled = threading.Event()
 
+    def cores(self) -> int:
+        return 1
+
     def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_result: OnResult) -> list[TaskResult]:
         rewrite = self._rewrite or _worker()
         attempt = f"0-{secrets.token_hex(4)}"

@@ -17,20 +17,23 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.task import DeleteFile
 
 # From eight targets on, a rest can always be spread over the other files (they grow by at most an eighth of the minimum
-# size, less than Iceberg's 10 %), so no task ends in a small file that the next plan would pick up again. Even where
-# data shrinks to 0.3 of its size, two targets remain, which divide into files within the range.
-TASK_TARGETS = 8
-# Next to a very large file a cut can leave less than its share; below this a task joins its neighbour.
-LEAST_TARGETS = 7
+# size, less than Iceberg's 10 %), so no task ends in a small file that the next plan would pick up again. Where cores
+# would have nothing to do, tasks hold half as much: their files are within 12 % of each other's ideal, and still none is
+# small, even if data shrinks to a fifth of its size.
+TASK_TARGETS, FEWER_TARGETS = 8, 4
+# Next to a very large file a cut can leave less than its share; a task that lacks more than a target joins its neighbour.
+LACK = 1
 
 
-def build_tasks(plan: Plan, applied: AppliedDeletes | None = None) -> list[RewriteTask]:
-    """The tasks of all groups: contiguous files of roughly equal bytes. `applied`: the deletes that go with them."""
+def build_tasks(plan: Plan, applied: AppliedDeletes | None = None, *, cores: int = 1) -> list[RewriteTask]:
+    """The tasks of all groups: contiguous files of roughly equal bytes. `applied`: the deletes that go with them;
+    `cores`: how many tasks can run at a time."""
+    targets = _task_targets(plan, cores)
     paths, sizes, records = (plan.files[name].to_pylist() for name in plan.files.column_names)
     slices = []
     for group in plan.groups.columns.to_pylist():  # figures are enough: no sentence is made
         first, end = group["first"], group["first"] + group["files"]
-        cuts = [first + cut for cut in _cuts(sizes[first:end], plan.sizes.target)]
+        cuts = [first + cut for cut in _cuts(sizes[first:end], plan.sizes.target, targets)]
         slices += [(group, start, stop) for start, stop in zip(cuts, [*cuts[1:], end], strict=True)]
     sequence = [] if applied is None else applied.sequence_numbers()
     deletes = [()] * len(slices) if applied is None else applied.of_slices([start for _, start, _ in slices])
@@ -55,17 +58,22 @@ def all_deletes(tasks: Sequence[RewriteTask]) -> list[DeleteFile]:
     return list({delete.file_path: delete for task in tasks for delete in task.deletes}.values())
 
 
-def _cuts(sizes: list[int], target: int) -> list[int]:
-    """Where the tasks of one group begin."""
+def _task_targets(plan: Plan, cores: int) -> int:
+    shares = plan.groups.columns["bytes"].to_numpy() // (TASK_TARGETS * plan.sizes.target)
+    return TASK_TARGETS if np.maximum(shares, 1).sum() >= cores else FEWER_TARGETS
+
+
+def _cuts(sizes: list[int], target: int, targets: int) -> list[int]:
+    """Where the tasks of one group, of so many targets each, begin."""
     total = sum(sizes)
-    count = max(1, total // (TASK_TARGETS * target))
+    count = max(1, total // (targets * target))
     if count == 1:
         return [0]
     reach = np.cumsum(np.array(sizes, np.int64))
     # A file belongs to the share in which its middle lies.
     share = (reach - np.array(sizes, np.int64) // 2) * count // (total + 1)
     begins = np.flatnonzero(np.append(True, share[1:] != share[:-1]))
-    return _join_short([0, *(int(begin) for begin in begins[1:])], [0, *reach.tolist()], LEAST_TARGETS * target)
+    return _join_short([0, *(int(begin) for begin in begins[1:])], [0, *reach.tolist()], (targets - LACK) * target)
 
 
 def _join_short(begins: list[int], reach: list[int], least: int) -> list[int]:

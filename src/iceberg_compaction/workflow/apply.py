@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 def apply(table: Table, plan: Plan, engine: Engine, run: Run) -> outcome.Outcome:
     """Perform a plan that is not empty. Raises what went wrong; by then nothing of the run is left behind."""
     _check_same_table(table, plan)
-    tasks = rewrite_tasks.build_tasks(plan, applied.applied_deletes(table, plan))
+    tasks = rewrite_tasks.build_tasks(plan, applied.applied_deletes(table, plan), cores=engine.cores())
     context = contexts.build_context(table, plan, run.run_id, rewrite_tasks.all_deletes(tasks))
     progress = _Progress(plan, tasks, run)
     try:

@@ -62,6 +62,9 @@ class SparkEngine:
         # Spark itself is told by `run`: a signal handler must not talk to the JVM in the middle of something else.
         self._cancelled.set()
 
+    def cores(self) -> int:
+        return labels.cores(self._session())
+
     def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_result: OnResult) -> list[TaskResult]:
         if not tasks:
             return []

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
-CORES, TARGET = 2, 64 << 20
+CORES, TARGET = 2, 32 << 20
 ROWS, FILES, QUICK_FILES = 100_000, 54, 12  # about 5.9 MB each
 DELETED, KEYS = 0.02, 1_000_000
 ROUNDS, QUICK_ROUNDS = 3, 2

@@ -1,5 +1,5 @@
-"""Delete files as other writers make them, in Parquet, Avro and ORC, with field ids; and the value that describes them to a
-task."""
+"""Delete files as other writers make them, in Parquet, Avro and ORC, with field ids; and the value that describes them
+to a task."""
 
 from __future__ import annotations
 

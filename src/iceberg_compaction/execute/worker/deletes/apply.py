@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 from pyiceberg import types as iceberg
+from pyiceberg.schema import Schema
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import project, schemas
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from pyiceberg.io import FileIO
-    from pyiceberg.schema import Schema
 
     from iceberg_compaction.execute.worker import read
     from iceberg_compaction.execute.worker.deletes import equality
@@ -33,7 +33,7 @@ class Inputs:
 
     io: FileIO
     schema: Schema
-    constants: Mapping[int, pa.Array]  # identity partition values, for columns that a file lacks
+    constants: Mapping[int, pa.Array]  # partition values and defaults, for columns that a file lacks
     footers: Sequence[read.Footer]
 
 
@@ -71,17 +71,15 @@ def _key_fields(ids: tuple[int, ...], context: task_model.RewriteContext, inputs
 
 def _key_field(number: int, context: task_model.RewriteContext, inputs: Inputs) -> keys.KeyField:
     if (name := inputs.schema.find_column_name(number)) is not None:
-        field = inputs.schema.find_field(number)
+        field, known = inputs.schema.find_field(number), inputs.constants
     elif (text := context.delete_fields.get(number)) is not None:  # dropped since, but still what rows are known by
         field = iceberg.NestedField.model_validate_json(text)
-        name = field.name
+        name, known = field.name, project.fillers(Schema(field), {})
     else:
         raise errors.UnsupportedError(f"Equality deletes compare field id {number}, which no schema of the table has.")
     if not field.field_type.is_primitive:
         raise errors.UnsupportedError(f"Equality deletes compare {name}, which is a {field.field_type}.")
-    missing = inputs.constants.get(number)
-    if missing is None and field.initial_default is not None:
-        missing = project.constant(field.initial_default, field.field_type)
+    missing = known.get(number)
     if missing is None:
         missing = pa.nulls(1, schemas.plain(schemas.arrow_type(field.field_type)))
     return keys.KeyField(field_id=number, name=name, kind=field.field_type, missing=missing)

@@ -14,7 +14,7 @@ from pyiceberg.types import BinaryType, DoubleType, LongType, NestedField, Strin
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import bounds, locations, read, rewrite, write
+from iceberg_compaction.execute.worker import locations, read, rewrite, write
 from iceberg_compaction.model.policy import ProofLevel
 
 SCHEMA = Schema(
@@ -182,7 +182,10 @@ def test_bad_settings_are_refused_before_anything_is_written(tmp_path: Path) -> 
         {"write.parquet.page-size-bytes": "many"},
         {"write.format.default": "orc"},
         {"write.location-provider.impl": "org.acme.Provider"},
-        {"write.metadata.metrics.default": "some"},
+        {"write.parquet.page-row-limit": "0"},
+        {"write.parquet.page-version": "v3"},
+        {"write.parquet.bloom-filter-enabled.column.id": "true", "write.parquet.bloom-filter-fpp.column.id": "1"},
+        {"write.folder-storage.path": "/elsewhere"},
     ]:
         with pytest.raises(errors.UnsupportedError):
             _rewrite(tmp_path, paths, properties=properties)
@@ -197,52 +200,6 @@ def test_paths(tmp_path: Path) -> None:
     assert set("".join(parts[:-1])) <= {"0", "1"}
     moved = _rewrite(tmp_path, paths, "b", properties={"write.data.path": f"{tmp_path}/elsewhere"}).staged[0].file_path
     assert moved == f"{tmp_path}/elsewhere/00000-b-5b1e-00000.parquet"
-
-
-def test_metrics_modes(tmp_path: Path) -> None:
-    paths = _inputs(tmp_path, 1, 50, noise=40)
-    modes = {
-        "write.metadata.metrics.default": "counts",
-        "write.metadata.metrics.column.noise": "truncate(3)",
-        "write.metadata.metrics.column.word": "full",
-        "write.metadata.metrics.column.s.x": "none",
-    }
-    (file,) = _rewrite(tmp_path, paths, properties=modes).staged
-    assert set(file.value_counts) == {1, 2, 3}
-    assert set(file.column_sizes) == {1, 2, 3, 5}
-    assert set(file.lower_bounds) == {2, 3}
-    assert len(file.lower_bounds[3]) == 3
-    assert file.upper_bounds[2] == b"gamma"
-
-
-def test_wide_tables_keep_metrics_of_their_first_columns() -> None:
-    fields = [NestedField(index, f"c{index}", LongType(), required=False) for index in range(1, 121)]
-    wide = Schema(*fields[:50], NestedField(200, "s", StructType(*fields[50:60]), required=False), *fields[60:])
-    found = bounds.modes(wide, {})
-    assert [number for number, mode in found.items() if mode is bounds.NONE] == list(range(111, 121)) + list(
-        range(51, 61)
-    )
-    assert bounds.NONE not in bounds.modes(wide, {"write.metadata.metrics.default": "full"}).values()
-
-
-@pytest.mark.parametrize(
-    ("text", "length", "expected"),
-    [
-        ("abc", 3, "abc"),
-        ("abcd", 3, "abd"),
-        ("ab\ud7ffd", 3, "ab\ue000"),
-        ("a\U0010ffff\U0010ffffz", 3, "b"),
-        ("\U0010ffff\U0010ffff", 1, None),
-    ],
-)
-def test_upper_bounds_of_cut_text(text: str, length: int, expected: str | None) -> None:
-    assert bounds.raised_text(text, length) == expected
-
-
-def test_upper_bounds_of_cut_bytes() -> None:
-    assert bounds.raised_bytes(b"ab", 2) == b"ab"
-    assert bounds.raised_bytes(b"a\xff\xff", 2) == b"b"
-    assert bounds.raised_bytes(b"\xff\xff\xff", 2) is None
 
 
 def test_missing_and_damaged_inputs_are_named_before_anything_is_written(tmp_path: Path) -> None:

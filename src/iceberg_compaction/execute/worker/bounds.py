@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg import conversions
 from pyiceberg import types as iceberg
-
-from iceberg_compaction import errors
+from pyiceberg.table import sorting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,7 +19,9 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
 _PREFIX = "write.metadata.metrics."
-_TRUNCATE = re.compile(r"truncate\((\d+)\)")
+_INFERRED = 100  # columns that have metrics where the table says nothing
+_CUT = (iceberg.StringType, iceberg.BinaryType)  # fixed and uuid are kept whole
+_TRUNCATE = re.compile(r"truncate\((\d{1,9})\)", re.ASCII)
 _LAST_BEFORE_SURROGATES, _FIRST_AFTER_SURROGATES, _LAST = 0xD7FF, 0xE000, 0x10FFFF
 
 
@@ -39,33 +40,45 @@ FULL = Mode(counts=True, bounds=True)
 DEFAULT = Mode(counts=True, bounds=True, length=16)
 
 
-def modes(schema: Schema, properties: Mapping[str, str]) -> dict[int, Mode]:
-    """The mode of every column, by field id. Without a default of its own, a wide table keeps metrics of its first 100
-    columns only."""
-    given = properties.get(f"{_PREFIX}default")
+def modes(schema: Schema, properties: Mapping[str, str], sort_order: str | None = None) -> dict[int, Mode]:
+    """The mode of every column, by field id, as Iceberg Java finds it. Without a default of its own, a wide table keeps
+    metrics of its first 100 columns only. Columns of the sort order (Iceberg JSON) have bounds unless the table says
+    otherwise of that very column. A mode that nobody knows counts as not given."""
+    default = _parsed(properties.get(f"{_PREFIX}default"), DEFAULT)
     numbers = list(_primitives(schema.as_struct()))
-    limit = int(properties.get(f"{_PREFIX}max-inferred-column-defaults", "100"))
-    found = dict.fromkeys(numbers, parse_mode(given) if given else DEFAULT)
-    if given is None:
+    found = dict.fromkeys(numbers, default)
+    if f"{_PREFIX}default" not in properties and len(numbers) > (limit := _inferred(properties)):
+        default = NONE
         found.update(dict.fromkeys(numbers[limit:], NONE))
-    for key, text in properties.items():
-        if key.startswith(f"{_PREFIX}column."):
-            name = key[len(f"{_PREFIX}column.") :]
-            field = next((number for number in numbers if schema.find_column_name(number) == name), None)
-            if field is not None:
-                found[field] = parse_mode(text)
+    for number in _sorted(sort_order) & found.keys():
+        found[number] = default if default.bounds else DEFAULT
+    for number in numbers:
+        given = properties.get(f"{_PREFIX}column.{schema.find_column_name(number)}")
+        if given is not None:
+            found[number] = _parsed(given, default)
     return found
 
 
-def parse_mode(text: str) -> Mode:
-    """none, counts, truncate(16) or full."""
-    name = text.strip().lower()
+def _parsed(text: str | None, fallback: Mode) -> Mode:
+    """none, counts, truncate(16) or full; what nobody knows is passed over, as Iceberg does."""
+    name = "" if text is None else text.lower()
     known = {"none": NONE, "counts": COUNTS, "full": FULL}
-    if name in known:
-        return known[name]
     if (match := _TRUNCATE.fullmatch(name)) and int(match[1]) > 0:
         return Mode(counts=True, bounds=True, length=int(match[1]))
-    raise errors.UnsupportedError(f"The table's metrics mode {text!r} is none of none, counts, truncate(n) and full.")
+    return known.get(name, fallback)
+
+
+def _inferred(properties: Mapping[str, str]) -> int:
+    text = properties.get(f"{_PREFIX}max-inferred-column-defaults", "")
+    return int(text) if text.isascii() and text.isdecimal() else _INFERRED
+
+
+def _sorted(order: str | None) -> set[int]:
+    """Columns that a sort order keeps close together: bounds of a bucketed one would say nothing."""
+    if order is None:
+        return set()
+    fields = sorting.SortOrder.model_validate_json(order).fields
+    return {field.source_id for field in fields if field.transform.preserves_order}
 
 
 def _primitives(kind: iceberg.IcebergType) -> Iterator[int]:
@@ -86,7 +99,7 @@ def lower(kind: iceberg.PrimitiveType, raw: Any, mode: Mode) -> bytes | None:
     value = _value(kind, raw)
     if value is None:
         return None
-    if mode.length is not None and isinstance(value, (str, bytes)) and not isinstance(kind, iceberg.UUIDType):
+    if mode.length is not None and isinstance(kind, _CUT):
         value = value[: mode.length]
     return conversions.to_bytes(kind, value)
 
@@ -96,11 +109,8 @@ def upper(kind: iceberg.PrimitiveType, raw: Any, mode: Mode) -> bytes | None:
     value = _value(kind, raw)
     if value is None:
         return None
-    if mode.length is not None and not isinstance(kind, iceberg.UUIDType):
-        if isinstance(value, str):
-            value = raised_text(value, mode.length)
-        elif isinstance(value, bytes):
-            value = raised_bytes(value, mode.length)
+    if mode.length is not None and isinstance(kind, _CUT):
+        value = raised_text(value, mode.length) if isinstance(value, str) else raised_bytes(value, mode.length)
     return None if value is None else conversions.to_bytes(kind, value)
 
 

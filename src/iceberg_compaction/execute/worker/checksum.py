@@ -162,7 +162,8 @@ def _number_reader(stored: str, wide: str, factor: int) -> Hasher:
             return lambda start, stop: words[start:stop]
 
         def digest(start: int, stop: int) -> Hashes:
-            x = values[start:stop].astype(wide, copy=False)
+            with np.errstate(invalid="ignore"):  # a signalling NaN is a value like any other
+                x = values[start:stop].astype(wide, copy=False)
             return (x if factor == 1 else x * factor).view(np.uint64)
 
         return digest

@@ -1,12 +1,12 @@
-"""The metrics of a data file that its manifest entry carries (R40): from the footer as written, and NaN counts taken
-from the rows on their way into the writer, because a footer does not know them."""
+"""The metrics of a data file that its manifest entry carries (R40): from the footer as written, and from the rows on
+their way into the writer what a footer does not know or keep: floats in full, bounds of long values."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import types as iceberg
@@ -14,90 +14,177 @@ from pyiceberg import types as iceberg
 from iceberg_compaction.execute.worker import bounds, schemas
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyiceberg.schema import Schema
 
+_KEPT = 4096  # bytes; a footer holds no longer bound
+
 
 @dataclass(slots=True, kw_only=True)
-class NanCounts:
-    """NaNs per float column, of the rows of one file."""
+class Floats:
+    """What Iceberg counts itself about a float column: NaNs are no bounds, and of two zeros the negative is smaller."""
+
+    nulls: int = 0
+    nans: int = 0
+    smallest: float | None = None
+    largest: float | None = None
+
+    def add(self, column: pa.ChunkedArray) -> None:
+        self.nulls += column.null_count
+        nans = pc.sum(pc.is_nan(column)).as_py() or 0
+        self.nans += nans
+        if nans + column.null_count == len(column):
+            return
+        found = pc.min_max(column).as_py()
+        low, high = found["min"], found["max"]
+        if low == 0:
+            low = -0.0 if _has_zero(column, negative=True) else 0.0
+        if high == 0:
+            high = 0.0 if _has_zero(column, negative=False) else -0.0
+        self.smallest = low if self.smallest is None else min(self.smallest, low, key=_order)
+        self.largest = high if self.largest is None else max(self.largest, high, key=_order)
+
+
+@dataclass(slots=True, kw_only=True)
+class RowMetrics:
+    """Seen of the rows of one file, row group by row group."""
 
     columns: pa.Schema
-    counts: dict[int, int] = field(default_factory=dict)
+    floats: dict[int, Floats] = field(default_factory=dict)
+    long: dict[tuple[int, int], tuple[bytes, bytes]] = field(default_factory=dict)  # by row group and field id
+    groups: int = 0
 
     def add(self, table: pa.Table) -> None:
+        """Look at the rows of the next row group."""
         for leaf in schemas.leaves(self.columns):
-            if leaf.repeated or not pa.types.is_floating(leaf.type):
+            if leaf.repeated:
                 continue
-            column = table.column(leaf.path[0])
-            if len(leaf.path) > 1:
-                column = pc.struct_field(column, list(leaf.path[1:]))
-            found = pc.sum(pc.is_nan(column)).as_py() or 0
-            self.counts[leaf.field_id] = self.counts.get(leaf.field_id, 0) + found
+            kind = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else leaf.type
+            if pa.types.is_floating(kind):
+                self.floats.setdefault(leaf.field_id, Floats()).add(_column(table, leaf))
+            elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+                found = _long_bounds(_column(table, leaf))
+                if found is not None:
+                    self.long[self.groups, leaf.field_id] = found
+        self.groups += 1
+
+
+def _column(table: pa.Table, leaf: schemas.Leaf) -> pa.ChunkedArray:
+    column = table.column(leaf.path[0])
+    return column if len(leaf.path) == 1 else pc.struct_field(column, list(leaf.path[1:]))
+
+
+def _has_zero(column: pa.ChunkedArray, *, negative: bool) -> bool:
+    for chunk in column.chunks:
+        values = chunk.drop_null().to_numpy(zero_copy_only=False)
+        if bool(((values == 0) & (np.signbit(values) == negative)).any()):
+            return True
+    return False
+
+
+def _long_bounds(column: pa.ChunkedArray) -> tuple[bytes, bytes] | None:
+    """The bounds of text and binary, if one may be too long for a footer."""
+    lows, highs, longest = [], [], 0
+    for chunk in column.chunks:
+        values = chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk
+        longest = max(longest, pc.max(pc.binary_length(values)).as_py() or 0)
+    if longest <= _KEPT:
+        return None
+    for chunk in column.chunks:
+        values = chunk
+        if pa.types.is_dictionary(chunk.type):
+            values = chunk.dictionary.take(chunk.indices.unique().drop_null())
+        found = pc.min_max(values.view(pa.binary())).as_py()
+        if found["min"] is not None:
+            lows.append(found["min"])
+            highs.append(found["max"])
+    return (min(lows), max(highs)) if lows else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
     """The metric maps of a manifest entry, by field id."""
 
-    column_sizes: dict[int, int]
-    value_counts: dict[int, int]
-    null_value_counts: dict[int, int]
-    nan_value_counts: dict[int, int]
-    lower_bounds: dict[int, bytes]
-    upper_bounds: dict[int, bytes]
+    column_sizes: dict[int, int] = field(default_factory=dict)
+    value_counts: dict[int, int] = field(default_factory=dict)
+    null_value_counts: dict[int, int] = field(default_factory=dict)
+    nan_value_counts: dict[int, int] = field(default_factory=dict)
+    lower_bounds: dict[int, bytes] = field(default_factory=dict)
+    upper_bounds: dict[int, bytes] = field(default_factory=dict)
 
 
 def file_metrics(
-    metadata: Any, schema: Schema, columns: pa.Schema, nans: NanCounts, modes: Mapping[int, Any]
+    metadata: Any, schema: Schema, columns: pa.Schema, rows: RowMetrics, modes: Mapping[int, bounds.Mode]
 ) -> Metrics:
-    """Metrics of a file from its footer. Columns below lists and maps have a size and nothing else."""
+    """Metrics of a file. Columns below lists and maps have a size and nothing else; a column whose statistics are
+    switched off has a size too, and the rest only where it does not come from the footer."""
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    found = Metrics(
-        column_sizes={}, value_counts={}, null_value_counts={}, nan_value_counts={}, lower_bounds={}, upper_bounds={}
-    )
+    found = Metrics()
     for index, leaf in enumerate(schemas.leaves(columns)):
         chunks = [group.column(index) for group in groups]
         number, mode = leaf.field_id, modes.get(leaf.field_id, bounds.NONE)
-        found.column_sizes[number] = sum(chunk.total_compressed_size for chunk in chunks)
-        if leaf.repeated or not mode.counts:
+        if not mode.counts:
             continue
-        found.value_counts[number] = sum(chunk.num_values for chunk in chunks)
+        found.column_sizes[number] = sum(chunk.total_compressed_size for chunk in chunks)
+        if leaf.repeated:
+            continue
+        values, kind = sum(chunk.num_values for chunk in chunks), schema.find_type(number)
+        if (floats := rows.floats.get(number)) is not None:
+            found.nan_value_counts[number] = floats.nans
+            _add(found, number, values, floats.nulls)
+            _add_bounds(found, number, kind, (floats.smallest, floats.largest), mode)
+            continue
         statistics = [chunk.statistics for chunk in chunks]
         if all(known is not None and known.has_null_count for known in statistics):
-            found.null_value_counts[number] = sum(known.null_count for known in statistics)
-        if number in nans.counts:
-            found.nan_value_counts[number] = nans.counts[number]
-        if mode.bounds:
-            _add_bounds(found, number, schema.find_type(number), statistics, mode)
+            _add(found, number, values, sum(known.null_count for known in statistics))
+            _add_bounds(found, number, kind, _range(number, kind, statistics, rows), mode)
     return found
 
 
-def _add_bounds(found: Metrics, number: int, kind: Any, statistics: list[Any], mode: Any) -> None:
-    known = []
-    for chunk in statistics:
-        if chunk is not None and chunk.has_min_max:
-            known.append(chunk)
-        elif chunk is None or not chunk.has_null_count or chunk.num_values:
-            return  # a row group with values and without bounds: nothing is known about the file
-    if not known:
+def _add(found: Metrics, number: int, values: int, nulls: int) -> None:
+    found.value_counts[number] = values
+    found.null_value_counts[number] = nulls
+
+
+def _range(number: int, kind: Any, statistics: list[Any], rows: RowMetrics) -> tuple[Any, Any]:
+    """The smallest and largest value of all row groups, in physical form; None if unknown or if there are none."""
+    lows, highs = [], []
+    for group, chunk in enumerate(statistics):
+        if chunk.has_min_max:
+            low, high = chunk.min_raw, chunk.max_raw
+        elif (group, number) in rows.long:
+            low, high = rows.long[group, number]
+        elif chunk.num_values:
+            return None, None  # a row group with values and without bounds: nothing is known about the file
+        else:
+            continue
+        lows.append(low)
+        highs.append(high)
+    return (min(lows, key=_key(kind)), max(highs, key=_key(kind))) if lows else (None, None)
+
+
+def _add_bounds(
+    found: Metrics, number: int, kind: iceberg.PrimitiveType, values: tuple[Any, Any], mode: bounds.Mode
+) -> None:
+    if not mode.bounds or values[0] is None:
         return
-    smallest = bounds.lower(kind, min((chunk.min_raw for chunk in known), key=_key(kind)), mode)
-    largest = bounds.upper(kind, max((chunk.max_raw for chunk in known), key=_key(kind)), mode)
+    smallest, largest = bounds.lower(kind, values[0], mode), bounds.upper(kind, values[1], mode)
     if smallest is not None:
         found.lower_bounds[number] = smallest
     if largest is not None:
         found.upper_bounds[number] = largest
 
 
-def _key(kind: iceberg.IcebergType) -> Any:
-    """Decimals in bytes are signed, all else orders as Python orders it; of two zeros the negative one is smaller."""
+def _key(kind: iceberg.IcebergType) -> Callable[[Any], Any]:
+    """Decimals in bytes are signed, all else orders as Python orders it."""
     if isinstance(kind, iceberg.DecimalType):
         return lambda raw: int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
-    if isinstance(kind, (iceberg.FloatType, iceberg.DoubleType)):
-        return lambda raw: (raw, math.copysign(1.0, raw))
     return lambda raw: raw
+
+
+def _order(value: float) -> tuple[float, float]:
+    return value, float(np.copysign(1.0, value))
 
 
 def split_offsets(metadata: Any) -> tuple[int, ...]:

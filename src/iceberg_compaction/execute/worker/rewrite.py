@@ -204,8 +204,8 @@ def _prove(
 def _staged(
     task: task_model.RewriteTask, context: task_model.RewriteContext, setting: Setting, file: write.WrittenFile
 ) -> task_model.StagedFile:
-    modes = bounds.modes(setting.schema, context.properties)
-    found = metrics.file_metrics(file.metadata, setting.schema, setting.columns, file.nans, modes)
+    modes = bounds.modes(setting.schema, context.properties, context.sort_order)
+    found = metrics.file_metrics(file.metadata, setting.schema, setting.columns, file.rows, modes)
     return task_model.StagedFile(
         file_path=file.path,
         file_size_in_bytes=file.size,

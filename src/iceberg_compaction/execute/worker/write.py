@@ -45,7 +45,7 @@ class WrittenFile:
     partition: str
     size: int
     metadata: Any
-    nans: metrics.NanCounts
+    rows: metrics.RowMetrics
 
 
 class RollingWriter:
@@ -198,7 +198,7 @@ class _OpenFile:
         self._partition = request.partition
         self._stream = stream
         self._metadata: list[Any] = []
-        self._nans = metrics.NanCounts(columns=request.columns)
+        self._rows = metrics.RowMetrics(columns=request.columns)
         self._writer = pq.ParquetWriter(
             self._stream, request.columns, metadata_collector=self._metadata, **request.options.parquet
         )
@@ -206,7 +206,7 @@ class _OpenFile:
 
     def write(self, table: pa.Table) -> int:
         """Encode one row group; returns its bytes."""
-        self._nans.add(table)
+        self._rows.add(table)
         self._writer.write_table(table, row_group_size=table.num_rows)
         before, self.position = self.position, int(self._stream.tell())
         return self.position - before
@@ -216,7 +216,7 @@ class _OpenFile:
         size = int(self._stream.tell())
         self._stream.close()
         return WrittenFile(
-            path=self.path, partition=self._partition, size=size, metadata=self._metadata[0], nans=self._nans
+            path=self.path, partition=self._partition, size=size, metadata=self._metadata[0], rows=self._rows
         )
 
     def abandon(self) -> None:

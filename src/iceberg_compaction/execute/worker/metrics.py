@@ -164,9 +164,7 @@ def _range(number: int, kind: Any, statistics: list[Any], rows: RowMetrics) -> t
     return (min(lows, key=_key(kind)), max(highs, key=_key(kind))) if lows else (None, None)
 
 
-def _add_bounds(
-    found: Metrics, number: int, kind: iceberg.PrimitiveType, values: tuple[Any, Any], mode: bounds.Mode
-) -> None:
+def _add_bounds(found: Metrics, number: int, kind: Any, values: tuple[Any, Any], mode: bounds.Mode) -> None:
     if not mode.bounds or values[0] is None:
         return
     smallest, largest = bounds.lower(kind, values[0], mode), bounds.upper(kind, values[1], mode)

@@ -8,6 +8,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from iceberg_compaction.commit.replace import ReplaceRequest
@@ -17,7 +18,7 @@ from iceberg_compaction.model.table import Pin
 from iceberg_compaction.model.task import StagedFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
@@ -57,29 +58,37 @@ def rewrite_request(
     *,
     branch: str = "main",
     properties: dict[str, str] | None = None,
+    keep: Collection[int] | None = None,
 ) -> ReplaceRequest:
-    """Join the files (default: all live ones) into one staged file per partition, pinned to the table as it is."""
+    """Join the files (default: all live ones) into one staged file per partition, pinned to the table as it is. `keep`:
+    the values of `id` that deletes have left."""
     chosen = list(files) if files is not None else live_data_files(table, branch)
     groups = defaultdict(list)
     for file in chosen:
         spec = table.specs()[file.spec_id]
         groups[file.spec_id, partitions.encode_one(file.partition, spec, table.schema())].append(file)
     rows = [{name: getattr(file, name) for name in PLAN_FILES.names} for members in groups.values() for file in members]
+    added = tuple(_join(table, members, *place, keep) for place, members in groups.items())
     return ReplaceRequest(
         pin=pin_of(table, branch),
         removed=pa.Table.from_pylist(rows, schema=PLAN_FILES),
         partitions=tuple(groups),
-        added=tuple(_join(table, members, *place) for place, members in groups.items()),
+        added=added,
+        deleted_records=sum(file.record_count for file in chosen) - sum(file.record_count for file in added),
         snapshot_properties=properties or {},
     )
 
 
-def _join(table: Table, files: list[DataFile], spec_id: int, partition: str) -> StagedFile:
+def _join(
+    table: Table, files: list[DataFile], spec_id: int, partition: str, keep: Collection[int] | None
+) -> StagedFile:
     tables = []
     for file in files:
         with table.io.new_input(file.file_path).open() as stream:
             tables.append(pq.read_table(stream))
     joined = pa.concat_tables(tables)
+    if keep is not None:
+        joined = joined.filter(pc.is_in(joined["id"], value_set=pa.array(sorted(keep), pa.int64())))
     output = table.io.new_output(f"{table.location()}/data/joined-{uuid.uuid4()}.parquet")
     with output.create() as stream:
         pq.write_table(joined, stream)

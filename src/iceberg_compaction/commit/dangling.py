@@ -88,7 +88,9 @@ def find(
     kinds = _Kinds(deletes, everywhere)
     # A delete of a partition meets data of that partition only; other partitions are not worth sorting.
     near = data if kinds.is_global.any() else data.filter(pa.array(_lies_in(data, request.partitions)))
-    free = _meets_nothing(near, deletes, everywhere) & (kinds.equality | kinds.shared)
+    free = np.zeros(deletes.num_rows, np.bool_)
+    scoped = kinds.equality | kinds.shared
+    free[scoped] = _meets_nothing(near, deletes.filter(pa.array(scoped)), everywhere)
     free &= ~kinds.doubtful | _newer_than_none(data, deletes)
     free |= kinds.named & ~_is_live(deletes["referenced_data_file"], data)
     unsure = kinds.shared & ~free
@@ -150,13 +152,9 @@ def _data_after(data: pa.Table, request: ReplaceRequest) -> pa.Table:
 
 
 def _meets_nothing(data: pa.Table, deletes: pa.Table, everywhere: frozenset[int]) -> Mask:
-    """Which deletes have no data file that is old enough in their scope. Those for one file are asked elsewhere."""
-    unnamed = deletes.set_column(
-        deletes.schema.get_field_index("referenced_data_file"),
-        "referenced_data_file",
-        pa.nulls(deletes.num_rows, pa.string()),
-    )
-    index = delete_index.build(pa.concat_tables([data, unnamed.select(_INDEXED)]), unpartitioned_specs=everywhere)
+    """Which deletes have no data file in their scope that is old enough."""
+    both = pa.concat_tables([data, deletes.select(_INDEXED)])
+    index = delete_index.build(both, unpartitioned_specs=everywhere)
     mask: Mask = index.live_targets()["in_scope"].to_numpy() == 0
     return mask
 

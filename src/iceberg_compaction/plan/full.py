@@ -37,4 +37,4 @@ def judge(bins: Bins, policy: Policy, sizes: Sizes) -> verdict.Verdict:
         enough=verdict.enough(bins, policy, sizes) | ~bins.alone,
         gains=np.where(bins.alone, verdict.gains(bins), joined),
     )
-    return verdict.judge(masks, bins, merged=Reason.NOT_OPTIMAL)
+    return verdict.judge(masks, bins, policy, merged=Reason.NOT_OPTIMAL)

@@ -34,4 +34,4 @@ def judge(bins: Bins, policy: Policy, sizes: Sizes) -> verdict.Verdict:
         enough=verdict.enough(bins, policy, sizes),
         gains=verdict.gains(bins),
     )
-    return verdict.judge(masks, bins, merged=Reason.SMALL_FILES)
+    return verdict.judge(masks, bins, policy, merged=Reason.SMALL_FILES)

@@ -53,14 +53,14 @@ def gains(bins: Bins) -> NDArray[np.bool_]:
     return (bins.outputs < bins.count) | (bins.above > 0)
 
 
-def judge(masks: Masks, bins: Bins, *, merged: Reason) -> Verdict:
+def judge(masks: Masks, bins: Bins, policy: Policy, *, merged: Reason) -> Verdict:
     """The verdict of a strategy that calls the merging of files `merged`. A worn file is a reason of its own, as in
-    Iceberg; it is named where sizes alone are none."""
+    Iceberg; it is named where there are not enough small files."""
     worn = bins.worn > 0
     open_bins = ~masks.well_sized & (bins.count > 0)
     by_size = open_bins & masks.enough & masks.gains
     splits = by_size & (bins.above > 0) & (bins.below < 2)
-    merges = by_size & ~splits & ((bins.below > 0) | ~worn)
+    merges = by_size & ~splits & ((bins.below >= policy.min_input_files) | ~worn)
     return Verdict(
         rewritten={merged: merges, Reason.LARGE_FILES: splits, Reason.DELETES: worn & ~splits & ~merges},
         left_out={

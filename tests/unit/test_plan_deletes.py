@@ -1,0 +1,186 @@
+"""What deletes mean for a plan: which files are worn, what becomes of them, and that a run leaves none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.factories import inventories
+from tests.factories.simulated_writer import Data, perform
+
+from iceberg_compaction import errors
+from iceberg_compaction.model.plan import Plan, Reason
+from iceberg_compaction.model.policy import JobOrder, Policy, Strategy, resolve_thresholds
+from iceberg_compaction.plan import build, quick
+
+if TYPE_CHECKING:
+    from iceberg_compaction.model.table import Inventory
+
+MIB = 2**20
+TARGET = 100_000
+
+
+def stock(sizes: list[int], met: list[int], deleted: list[int], **changes: Any) -> Inventory:
+    """Files of 100 bytes for each row, how many delete files apply to each, and how many of its rows they delete."""
+    columns = {"delete_files": pa.array(met, pa.int64()), "deleted_rows": pa.array(deleted, pa.int64())}
+    selected = changes.pop("selected", None)
+    unwritable = changes.pop("unwritable_specs", frozenset())
+    rows = inventories.files(sizes, **changes)
+    return inventories.inventory(rows, selected=selected, unwritable_specs=unwritable, **columns)
+
+
+def planned(found: Inventory, **policy: Any) -> Plan:
+    return build.build(found, Policy.model_validate(policy), plan_id="p", now_ms=0)
+
+
+def left(found: Plan) -> dict[str, int]:
+    return {entry.reason.value: entry.files for entry in found.left_out}
+
+
+def test_delete_files_takes_every_file_that_a_delete_applies_to_and_no_other() -> None:
+    found = planned(stock([500 * MIB] * 3, [0, 1, 0], [0, 5, 0]), strategy="delete-files")
+    (group,) = found.groups
+    assert (group.files, group.reason, group.delete_files, group.deleted_rows) == (1, Reason.DELETES, 1, 5)
+    assert group.sentence == "1 file of 500.0 MiB, with 1 delete file and about 0% of rows deleted, becomes 1"
+    assert found.files["file_path"].to_pylist() == ["f-1.parquet"]
+    assert left(found) == {"few-deletes": 2}
+    assert found.left_out[0].sentence == "2 files (1000.0 MiB) have no deletes"
+
+
+def test_the_sentence_has_figures() -> None:
+    found = planned(stock([10_000] * 12, [3] * 8 + [4] * 4, [31] * 12), strategy="delete-files")
+    assert found.groups[0].sentence == (
+        "12 files of 9.8 KiB on average, with 3.3 delete files each and about 31% of rows deleted, become 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ({}, [0, 1, 2, 3]),
+        ({"delete-file-threshold": 2}, [1, 2, 3]),  # file 3 by its ratio
+        ({"delete-file-threshold": 4, "delete-ratio-threshold": 0.9}, [2]),
+        ({"delete-ratio-threshold": 0.3}, [3]),
+        ({"delete-ratio-threshold": 0.1}, [1, 3]),
+    ],
+)
+def test_thresholds_of_delete_files(policy: dict[str, Any], expected: list[int]) -> None:
+    table = stock([10_000] * 5, [1, 2, 4, 1, 0], [1, 29, 0, 30, 0])
+    found = planned(table, strategy="delete-files", **policy)
+    assert found.files["file_path"].to_pylist() == [f"f-{number}.parquet" for number in expected]
+    assert left(found) == {"few-deletes": 5 - len(expected)}
+
+
+@pytest.mark.parametrize("strategy", ["small-files", "full"])
+def test_other_strategies_take_worn_files_as_iceberg_does(strategy: str) -> None:
+    """A ratio of 0.3 by default; the number of delete files matters only if it is asked for."""
+    sizes = [512 * MIB] * 3
+    rows = sizes[0] // 100
+    light, heavy = int(rows * 0.29), int(rows * 0.31)
+    assert planned(stock(sizes, [99] * 3, [light] * 3), strategy=strategy).empty
+    found = planned(stock(sizes, [1, 1, 1], [light, heavy, light]), strategy=strategy)
+    assert found.groups[0].reason is Reason.DELETES
+    assert "f-1.parquet" in found.files["file_path"].to_pylist()
+    counted = planned(stock(sizes, [9, 10, 9], [0] * 3), strategy=strategy, **{"delete-file-threshold": 10})
+    assert counted.input_files == (1 if strategy == "small-files" else 3)
+
+
+def test_a_worn_file_travels_with_the_small_files_of_its_partition() -> None:
+    found = planned(stock([512 * MIB, MIB, MIB], [1, 0, 0], [512 * MIB // 100, 0, 0]))
+    (group,) = found.groups
+    assert (group.files, group.outputs, group.reason) == (3, 1, Reason.DELETES)  # too few small files by themselves
+    found = planned(stock([512 * MIB] + [MIB] * 5, [1] + [0] * 5, [2 * MIB] + [0] * 5))
+    assert [group.reason for group in found.groups] == [Reason.SMALL_FILES]
+
+
+def test_expected_outputs_are_those_of_the_rows_that_are_left() -> None:
+    rows = 512 * MIB // 100
+    (group,) = planned(stock([512 * MIB] * 4, [1] * 4, [rows // 2] * 4), strategy="delete-files").groups
+    assert (group.files, group.outputs) == (4, 2)
+
+
+def test_a_budget_keeps_a_lone_worn_file() -> None:
+    found = planned(stock([MIB] * 3, [1] * 3, [0] * 3), strategy="delete-files", **{"max-files-to-rewrite": 1})
+    assert (found.input_files, left(found)) == (1, {"over-budget": 2})
+
+
+def test_where_and_deletes() -> None:
+    table = stock([MIB] * 3, [1] * 3, [0] * 3, selected=pa.array([True, False, False]))
+    assert planned(table, strategy="delete-files").files["file_path"].to_pylist() == ["f-0.parquet"]
+
+
+def test_specs_that_cannot_be_written_are_refused_only_where_they_would_be() -> None:
+    table = stock([MIB] * 6, [0] * 6, [0] * 6, specs=[1] * 6, unwritable_specs=frozenset({1}))
+    assert planned(table).input_files == 6
+    with pytest.raises(errors.UnsupportedError, match="keep-spec"):
+        planned(table, **{"keep-spec": True})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"delete-file-threshold": 0}, {"delete-ratio-threshold": 0}, {"delete-ratio-threshold": 1.1}]
+)
+def test_thresholds_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="threshold"):
+        Policy.model_validate(wrong)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Inventory:
+    size = st.one_of(st.integers(100, 75_000), st.integers(75_000, 180_000), st.integers(180_000, 500_000))
+    row = st.tuples(size, st.integers(0, 1), st.sampled_from([0, 0, 1, 3]), st.floats(0, 1))
+    rows = draw(st.lists(st.tuples(row, st.sampled_from([1, 4, 30])), max_size=6))
+    files = [one for one, count in rows for _ in range(count)]
+    draw(st.randoms(use_true_random=False)).shuffle(files)
+    met = [deletes for _, _, deletes, _ in files]
+    deleted = [int(share * (size // 100)) if deletes else 0 for size, _, deletes, share in files]
+    parts = [f'{{"p": {part}}}' for _, part, _, _ in files]
+    return stock([size for size, _, _, _ in files], met, deleted, partitions=parts)
+
+
+POLICIES = st.builds(
+    Policy,
+    strategy=st.sampled_from(Strategy),
+    target_file_size_bytes=st.just(TARGET),
+    max_file_group_size_bytes=st.sampled_from([3 * TARGET, 16 * TARGET, 10**9]),
+    delete_file_threshold=st.sampled_from([None, 1, 3]),
+    delete_ratio_threshold=st.sampled_from([None, 0.1, 1.0]),
+    rewrite_job_order=st.sampled_from(JobOrder),
+)
+
+
+def worn_paths(table: Inventory, policy: Policy) -> set[str]:
+    """File by file, in the words of the documentation."""
+    assert table.delete_files is not None
+    assert table.deleted_rows is not None
+    thresholds = resolve_thresholds(policy)
+    found = set()
+    for row, met, deleted in zip(
+        table.files.to_pylist(), table.delete_files.to_pylist(), table.deleted_rows.to_pylist(), strict=True
+    ):
+        many = thresholds.files is not None and met >= thresholds.files
+        if met and (many or deleted >= thresholds.ratio * row["record_count"]):
+            found.add(row["file_path"])
+    return found
+
+
+@settings(deadline=None, derandomize=True, max_examples=80)
+@given(table=tables(), policy=POLICIES, seed=st.integers(0, 99))
+def test_every_worn_file_is_in_a_group_and_no_run_leaves_one(table: Inventory, policy: Policy, seed: int) -> None:
+    first = build.build(table, policy, plan_id="first", now_ms=0)
+    chosen = set(first.files["file_path"].to_pylist())
+    worn = worn_paths(table, policy)
+    assert worn <= chosen
+    assert policy.strategy is not Strategy.DELETE_FILES or worn == chosen
+    assert first.input_files + sum(entry.files for entry in first.left_out) == table.files.num_rows
+    assert quick.needs_work(table, policy) is not first.empty
+    assert Plan.model_validate_json(first.model_dump_json()) == first
+
+    after = perform(first, table, Data(seed=seed))
+    assert not worn_paths(after, policy)
+    second = build.build(after, policy, plan_id="second", now_ms=0)
+    assert all(group.reason is not Reason.DELETES for group in second.groups)
+    if policy.strategy is Strategy.DELETE_FILES:
+        assert second.empty, second.sentence

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +15,9 @@ from tests.factories import tasks
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import locations, read, rewrite, write
 from iceberg_compaction.model.policy import ProofLevel
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=False),
@@ -146,36 +148,6 @@ def test_large_files_are_read_in_bounded_batches(tmp_path: Path, monkeypatch: py
     assert max(sizes) < 300_000
 
 
-@pytest.mark.parametrize("codec", ["zstd", "gzip", "snappy", "lz4", "brotli", "uncompressed"])
-def test_codecs(tmp_path: Path, codec: str) -> None:
-    result = _rewrite(tmp_path, _inputs(tmp_path, 2, 100), properties={"write.parquet.compression-codec": codec})
-    chunk = pq.read_metadata(result.staged[0].file_path).row_group(0).column(0)
-    assert chunk.compression.lower().startswith(codec)
-
-
-def test_level_pages_dictionaries_and_filters(tmp_path: Path) -> None:
-    paths = _inputs(tmp_path, 2, 5000, noise=8)
-
-    def written(attempt: str, **properties: str) -> Any:
-        named = {f"write.parquet.{key.replace('_', '-')}": value for key, value in properties.items()}
-        return _rewrite(tmp_path, paths, attempt, properties=named).staged[0]
-
-    fast, slow = written("fast", compression_level="1"), written("slow", compression_level="19")
-    assert slow.file_size_in_bytes < fast.file_size_in_bytes
-    few, many = written("few"), written("many", page_size_bytes="1000", page_row_limit="100")
-    assert many.column_sizes[3] > few.column_sizes[3]
-    plain = written("plain", **{"dict-encoding-enabled.column.word": "false", "page-version": "v2"})
-    assert not pq.read_metadata(plain.file_path).row_group(0).column(1).has_dictionary_page
-    assert pq.read_metadata(few.file_path).row_group(0).column(1).has_dictionary_page
-    filtered = written("bloom", **{"bloom-filter-enabled.column.id": "true", "bloom-filter-enabled.column.s.x": "true"})
-    metadata = pq.read_metadata(filtered.file_path).row_group(0)
-    assert [metadata.column(index).bloom_filter_offset is not None for index in range(4)] == [True, False, False, True]
-    silent = written("silent", **{"stats-enabled.column.id": "false"})
-    assert 1 not in silent.lower_bounds
-    assert 1 not in silent.null_value_counts
-    assert 5 in silent.lower_bounds
-
-
 def test_bad_settings_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     paths = _inputs(tmp_path, 1, 10)
     for properties in [
@@ -191,16 +163,6 @@ def test_bad_settings_are_refused_before_anything_is_written(tmp_path: Path) -> 
         with pytest.raises(errors.UnsupportedError):
             _rewrite(tmp_path, paths, properties=properties)
         assert tasks.files_below(tmp_path) == []
-
-
-def test_paths(tmp_path: Path) -> None:
-    paths = _inputs(tmp_path, 1, 10)
-    hashed = _rewrite(tmp_path, paths, "a", properties={"write.object-storage.enabled": "true"}).staged[0].file_path
-    parts = Path(hashed).relative_to(tmp_path / "table" / "data").parts
-    assert [len(part) for part in parts[:-1]] == [4, 4, 4, 8]
-    assert set("".join(parts[:-1])) <= {"0", "1"}
-    moved = _rewrite(tmp_path, paths, "b", properties={"write.data.path": f"{tmp_path}/elsewhere"}).staged[0].file_path
-    assert moved == f"{tmp_path}/elsewhere/00000-b-5b1e-00000.parquet"
 
 
 def test_missing_and_damaged_inputs_are_named_before_anything_is_written(tmp_path: Path) -> None:

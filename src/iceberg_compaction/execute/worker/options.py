@@ -29,6 +29,7 @@ _CODECS = {
     "none": "none",
 }
 _LEVELED = ("zstd", "gzip", "brotli")
+_USUAL_GZIP = 6  # the level of everybody else; pyarrow's own takes several times as long for little
 _PAGE_VERSIONS = {"v1": "1.0", "v2": "2.0", "parquet_1_0": "1.0", "parquet_2_0": "2.0"}
 
 
@@ -75,7 +76,7 @@ def _compression(properties: Mapping[str, str]) -> dict[str, Any]:
         raise errors.UnsupportedError(f"The table's codec {name!r} cannot be written; known ones are {known}.")
     level = properties.get(f"{_PREFIX}compression-level")
     if level is None or level == "null" or codec not in _LEVELED:
-        return {"compression": codec}
+        return {"compression": codec, "compression_level": _USUAL_GZIP if codec == "gzip" else None}
     return {"compression": codec, "compression_level": _number(properties, "compression-level", 0, least=-(2**31))}
 
 

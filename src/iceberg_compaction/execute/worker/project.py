@@ -88,7 +88,8 @@ def constant(value: Any, kind: iceberg.IcebergType) -> pa.Array:
 
 
 def _default(field: iceberg.NestedField) -> pa.Array:
-    value, kind = field.initial_default, field.field_type
+    kind: iceberg.IcebergType = field.field_type
+    value: Any = field.initial_default
     wanted = schemas.plain(schemas.arrow_type(kind))
     try:
         if not kind.is_primitive:

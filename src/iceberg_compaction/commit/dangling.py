@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _NONE = table_model.FILES.empty_table()
+_ENDLESS = 2**63 - 1  # the number of the oldest file where there is no file
 # Of FILES, what decides where a delete applies.
 _INDEXED = [
     "file_path",
@@ -84,18 +85,60 @@ def find(
     deletes = live.filter(pa.array((content != table_model.DATA) & (here | is_global)))
     if not deletes.num_rows:
         return _NONE
-    data = _data_after(live.filter(pa.array(content == table_model.DATA)), request)
+    after = _After(live, here, request)
     kinds = _Kinds(deletes, everywhere)
-    # A delete of a partition meets data of that partition only; other partitions are not worth sorting.
-    near = data if kinds.is_global.any() else data.filter(pa.array(_lies_in(data, request.partitions)))
     free = np.zeros(deletes.num_rows, np.bool_)
-    scoped = kinds.equality | kinds.shared
-    free[scoped] = _meets_nothing(near, deletes.filter(pa.array(scoped)), everywhere)
-    free &= ~kinds.doubtful | _newer_than_none(data, deletes)
-    free |= kinds.named & ~_is_live(deletes["referenced_data_file"], data)
+    local = kinds.shared | (kinds.equality & ~kinds.is_global)
+    free[local] = _meets_nothing(after.near, deletes.filter(pa.array(local)))
+    newer_than_none = deletes["sequence_number"].to_numpy() <= after.oldest
+    free |= kinds.is_global & newer_than_none
+    free &= ~kinds.doubtful | newer_than_none
+    free |= kinds.named & ~after.has(deletes["referenced_data_file"])
     unsure = kinds.shared & ~free
-    free[unsure] = _names_nothing(io, deletes.filter(pa.array(unsure)), data, paths)
+    free[unsure] = _names_nothing(io, deletes.filter(pa.array(unsure)), after, paths)
     return deletes.filter(pa.array(free))
+
+
+class _After:
+    """The data files once the request has landed. The added ones count with the number that they keep (R3)."""
+
+    def __init__(self, live: pa.Table, here: Mask, request: ReplaceRequest) -> None:
+        data = live["content"].to_numpy() == table_model.DATA
+        self._paths, self._data = live["file_path"], data
+        self._removed = request.removed["file_path"].combine_chunks()
+        near = live.select(_INDEXED).filter(pa.array(data & here))
+        near = near.filter(pc.invert(pc.is_in(near["file_path"], value_set=self._removed)))
+        self.near = pa.concat_tables([near, _added(request, near.schema)])  # of the rewritten partitions, and added
+        numbers = (live["sequence_number"].to_numpy()[data & ~here], self.near["sequence_number"].to_numpy())
+        self.oldest = min((int(some.min()) for some in numbers if len(some)), default=_ENDLESS)
+
+    def has(self, paths: pa.ChunkedArray) -> Mask:
+        """Which of these paths are data files; null is none."""
+        asked = pc.unique(paths).drop_null()
+        if not len(asked):
+            return np.zeros(len(paths), np.bool_)
+        old = self._paths.filter(pc.and_(pc.is_in(self._paths, value_set=asked), pa.array(self._data)))
+        old = old.filter(pc.invert(pc.is_in(old, value_set=self._removed)))
+        alive = pa.concat_arrays([*old.chunks, *self.near["file_path"].chunks])
+        mask: Mask = pc.is_in(paths, value_set=alive, skip_nulls=True).to_numpy()
+        return mask
+
+
+def _added(request: ReplaceRequest, schema: pa.Schema) -> pa.Table:
+    rows = [
+        {
+            "file_path": file.file_path,
+            "content": table_model.DATA,
+            "file_format": "PARQUET",
+            "spec_id": file.spec_id,
+            "partition": file.partition,
+            "record_count": file.record_count,
+            "sequence_number": request.pin.sequence_number,
+        }
+        for file in request.added
+    ]
+    plain = [field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in schema]
+    return pa.Table.from_pylist(rows, pa.schema(plain)).cast(schema)
 
 
 class _Kinds:
@@ -132,51 +175,14 @@ def _all_null(rows: pa.Table) -> Mask:
     return np.fromiter((null[text] for text in texts), np.bool_, len(texts))
 
 
-def _data_after(data: pa.Table, request: ReplaceRequest) -> pa.Table:
-    """The live data files once the request has landed. The added ones count with the number that they keep (R3)."""
-    gone = pc.is_in(data["file_path"], value_set=request.removed["file_path"].combine_chunks())
-    stay = data.select(_INDEXED).filter(pc.invert(gone))
-    if not request.added:
-        return stay
-    columns = {
-        "file_path": [file.file_path for file in request.added],
-        "content": [table_model.DATA] * len(request.added),
-        "file_format": ["PARQUET"] * len(request.added),
-        "spec_id": [file.spec_id for file in request.added],
-        "partition": [file.partition for file in request.added],
-        "record_count": [file.record_count for file in request.added],
-        "sequence_number": [request.pin.sequence_number] * len(request.added),
-        "referenced_data_file": [None] * len(request.added),
-    }
-    return pa.concat_tables([stay, pa.table(columns).cast(stay.schema)])
-
-
-def _meets_nothing(data: pa.Table, deletes: pa.Table, everywhere: frozenset[int]) -> Mask:
-    """Which deletes have no data file in their scope that is old enough."""
+def _meets_nothing(data: pa.Table, deletes: pa.Table) -> Mask:
+    """Which deletes of a partition have no data file there that is old enough."""
     both = pa.concat_tables([data, deletes.select(_INDEXED)])
-    index = delete_index.build(both, unpartitioned_specs=everywhere)
-    mask: Mask = index.live_targets()["in_scope"].to_numpy() == 0
+    mask: Mask = delete_index.build(both, unpartitioned_specs=frozenset()).live_targets()["in_scope"].to_numpy() == 0
     return mask
 
 
-def _newer_than_none(data: pa.Table, deletes: pa.Table) -> Mask:
-    """Which deletes are not newer than any data file of the table."""
-    oldest = pc.min(data["sequence_number"]).as_py()
-    if oldest is None:
-        return np.ones(deletes.num_rows, np.bool_)
-    mask: Mask = deletes["sequence_number"].to_numpy() <= oldest
-    return mask
-
-
-def _is_live(paths: pa.ChunkedArray, data: pa.Table) -> Mask:
-    """Which of these paths are data files; null is none."""
-    asked = pc.unique(paths).drop_null()
-    alive = data["file_path"].filter(pc.is_in(data["file_path"], value_set=asked))
-    mask: Mask = pc.is_in(paths, value_set=alive.combine_chunks(), skip_nulls=True).to_numpy()
-    return mask
-
-
-def _names_nothing(io: FileIO, deletes: pa.Table, data: pa.Table, paths: delete_paths.NamedPaths) -> Mask:
+def _names_nothing(io: FileIO, deletes: pa.Table, after: _After, paths: delete_paths.NamedPaths) -> Mask:
     """Which position deletes name no live data file. What cannot be read stays: it may, and the commit is not about
     it."""
     found = paths.read(io, deletes.select(delete_paths.COLUMNS))
@@ -184,6 +190,6 @@ def _names_nothing(io: FileIO, deletes: pa.Table, data: pa.Table, paths: delete_
     for error in (named for named in found.values() if isinstance(named, errors.CompactionError)):
         _log.warning("A position delete file stays in the table although it may be of no use: %s", error)
     every = pa.chunked_array(list(known.values()), pa.string())
-    alive = frozenset(every.filter(pa.array(_is_live(every, data))).to_pylist())
+    alive = frozenset(every.filter(pa.array(after.has(every))).to_pylist())
     free = (path in known and alive.isdisjoint(known[path].to_pylist()) for path in deletes["file_path"].to_pylist())
     return np.fromiter(free, np.bool_, deletes.num_rows)

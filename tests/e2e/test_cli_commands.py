@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.factories import lake as lakes
+from tests.factories import manifests
 from typer.testing import CliRunner
 
 from iceberg_compaction import Plan
@@ -62,6 +63,28 @@ def test_run_compacts_and_prints_the_outcome_with_its_proof(shop: Shop) -> None:
     assert outcome["proof"]["source"] == outcome["proof"]["sink"]
     assert shop.files("events") == 1
     assert "rewriting" in result.stderr
+
+
+def test_run_gets_rid_of_deletes_by_strategy(shop: Shop) -> None:
+    table = shop.lake.catalog.load_table("db.orders")
+    (path,) = table.inspect.data_files()["file_path"].to_pylist()
+    manifests.add_position_delete(table, {path: [0, 1, 2]})
+    flags = ("--table", "db.orders", "--strategy", "delete-files", "--output", "json")
+    (group,) = document(shop.call("plan", *flags))["groups"]
+    assert (group["reason"], group["delete_files"], group["deleted_rows"]) == ("deletes", 1, 3)
+    assert document(shop.call("plan", *flags, "--delete-ratio-threshold", "0.5"))["groups"] == []
+    found = document(shop.call("doctor", "--table", "db.orders", "--output", "json"))
+    assert found["sick"]
+    assert any("--strategy delete-files" in advice for advice in found["advice"])
+    result = shop.run(*flags, "--delete-file-threshold", "1", "--keep-spec")
+    assert result.exit_code == 0, result.stderr
+    outcome = document(result)
+    assert (outcome["kind"], outcome["deleted_rows"], outcome["delete_files_removed"]) == ("compacted", 3, 1)
+    assert outcome["records"] == 7
+    assert document(shop.run(*flags))["kind"] == "healthy"
+    wrong = shop.run("--table", "db.orders", "--delete-ratio-threshold", "2")
+    assert wrong.exit_code == 2
+    assert "delete-ratio-threshold" in wrong.stderr
 
 
 def test_nothing_to_do_is_a_success(shop: Shop) -> None:

@@ -43,6 +43,9 @@ class Then:
     def cancel(self) -> None:
         """Nothing runs."""
 
+    def cores(self) -> int:
+        return 1
+
     def run(
         self, tasks: Sequence[RewriteTask], context: RewriteContext, on_result: Callable[[TaskResult], None]
     ) -> list[TaskResult]:

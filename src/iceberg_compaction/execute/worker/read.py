@@ -16,7 +16,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import schemas
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from pyiceberg.io import FileIO
     from pyiceberg.table.name_mapping import NameMapping
@@ -143,6 +143,12 @@ def _is_hiding(chunk: Any) -> bool:
     dictionary = chunk.data_page_offset - chunk.dictionary_page_offset
     indices = chunk.total_compressed_size - dictionary
     return bool(dictionary > 2**12 and indices <= 3 * chunk.num_values)
+
+
+def columns_with(footers: Sequence[Footer], wanted: Collection[int]) -> frozenset[int]:
+    """Field ids of the top-level columns which are, or hold, one of the wanted fields in one of the files."""
+    leaves = [leaf for footer in footers for leaf in schemas.leaves(footer.schema)]
+    return frozenset(leaf.top for leaf in leaves if leaf.top in wanted or leaf.field_id in wanted)
 
 
 def read_batches(

@@ -157,7 +157,9 @@ def _measured(setting: Setting, source: measure.Meter) -> Iterator[tuple[read.Fo
     """The rows that live, with every one of them measured."""
     deletes = setting.deletes
     footers = deletes.living(setting.footers) if deletes else setting.footers
-    for footer, first_row, batch in read.read_batches(setting.io, footers, setting.dictionaries):
+    wanted = {field.field_id for field in setting.schema.fields} | (deletes.fields if deletes else set())
+    only = read.columns_with(setting.footers, wanted)  # what the table has dropped need not be decoded
+    for footer, first_row, batch in read.read_batches(setting.io, footers, setting.dictionaries, only):
         alive = deletes.apply(footer, first_row, batch) if deletes else batch
         if alive.num_rows:
             source.add(alive)

@@ -106,6 +106,11 @@ class DeleteFilter:
         self.dropped = 0
 
     @property
+    def fields(self) -> set[int]:
+        """Ids of the fields that rows are looked up by."""
+        return {field.field_id for index in self._indexes for field in index.fields}
+
+    @property
     def marked(self) -> int:
         """Rows whose deletion is known before any row is read."""
         return sum(self._marked)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Key: TypeAlias = tuple[str, int]  # path and size; a delete file never changes
     Batches: TypeAlias = list[pa.RecordBatch]
 
-BUDGET = 64 * 2**20  # bytes of Arrow data per process
+BUDGET = 96 * 2**20  # bytes of Arrow data per process
 
 
 class Cache:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-ROW_BYTES = 28  # that the index takes per key while it is built, beside the values
+ROW_BYTES = 32  # that the index takes per key while it is built, beside the values
 _SLICE = 4 * checksum.CHUNK
 
 
@@ -34,37 +34,26 @@ class EqualityIndex:
         self._sequences = np.array([sequence for sequence, _ in ordered], dtype=np.int64)
         self._ends = np.cumsum([batch.num_rows for _, batch in ordered])
         schema = pa.schema([field.stored for field in fields])
-        self._hashes = _hashes(keys.KeyColumns(fields, schema), [batch for _, batch in ordered])
         self._values = [pa.concat_arrays([batch.column(at) for _, batch in ordered]) for at in range(len(fields))]
-        order = np.argsort(self._hashes)
-        self._hashes = self._hashes[order]
-        self._order = order.astype(np.int32)
-        del order
+        self._hashes, self._order = _sorted(_hashes(keys.KeyColumns(fields, schema), [batch for _, batch in ordered]))
         self._drop_repeated()
         size = max(1, len(self._hashes).bit_length())
         self._shift = np.uint64(64 - size)
-        bounds = np.arange(1 << size, dtype=np.uint64) << self._shift
-        self._starts = np.append(np.searchsorted(self._hashes, bounds), len(self._hashes)).astype(np.int32)
+        counts = np.bincount((self._hashes >> self._shift).view(np.int64), minlength=1 << size)
+        self._starts = np.zeros(len(counts) + 1, dtype=np.int32)
+        np.cumsum(counts, out=self._starts[1:])
 
     def _drop_repeated(self) -> None:
-        again = self._hashes[1:] == self._hashes[:-1]
-        if not again.any():
+        """Of rows with the same hash, which follow one another, keep the first and those that are not equal to it."""
+        first = np.append(True, self._hashes[1:] != self._hashes[:-1])
+        if first.all():
             return
-        shared = np.zeros(len(self._hashes), dtype=bool)
-        shared[1:] = again
-        shared[:-1] |= again
-        members = np.flatnonzero(shared)
-        self._order[members] = self._order[members][np.lexsort((self._order[members], self._hashes[members]))]
-        hashes = self._hashes[members]
-        heads = np.maximum.accumulate(np.where(np.append(True, hashes[1:] != hashes[:-1]), np.arange(len(members)), 0))
-        same = self._equal(self._values, self._order[members], self._order[members[heads]])
-        gone = members[same & (heads != np.arange(len(members)))]
-        self._hashes = np.delete(self._hashes, gone)
-        self._order = np.delete(self._order, gone)
-
-    def _equal(self, other: Sequence[pa.Array], rows: NDArray[np.int32], mine: NDArray[np.int32]) -> NDArray[np.bool_]:
-        left = [array.take(pa.array(rows)) for array in other]
-        return keys.equal(left, [array.take(pa.array(mine)) for array in self._values])
+        heads = np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
+        again = np.flatnonzero(~first)
+        mine, other = pa.array(self._order[again]), pa.array(self._order[heads[again]])
+        same = keys.equal([array.take(mine) for array in self._values], [array.take(other) for array in self._values])
+        self._hashes = np.delete(self._hashes, again[same])
+        self._order = np.delete(self._order, again[same])
 
     def find(self, columns: keys.KeyColumns, batch: pa.RecordBatch, sequence: int) -> NDArray[np.int64]:
         """The rows of a batch that are deleted, given the data sequence number of its file; in no order, maybe twice.
@@ -104,6 +93,21 @@ class EqualityIndex:
             active, places, ends, wanted = active[going], places[going], ends[going], wanted[going]
         nothing = np.zeros(0, dtype=np.int64)
         return np.concatenate([nothing, *rows]), np.concatenate([nothing, *slots])
+
+
+def _sorted(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """Hashes in order, those that are equal in the order of their rows; and the rows. Upper bits and row are sorted as
+    one number, which is several times faster than asking for the order of the hashes."""
+    low = np.uint64((1 << len(hashes).bit_length()) - 1)
+    both = np.bitwise_and(hashes, ~low)
+    both |= np.arange(len(hashes), dtype=np.uint64)
+    both.sort()
+    order = np.bitwise_and(both, low).astype(np.int32)
+    found = hashes[order]
+    if np.any(found[1:] < found[:-1]):  # hashes that differ in their lower bits alone, which is rare
+        order = order[np.lexsort((order, found))]
+        found = hashes[order]
+    return found, order
 
 
 def _hashes(columns: keys.KeyColumns, batches: Sequence[pa.RecordBatch]) -> NDArray[np.uint64]:

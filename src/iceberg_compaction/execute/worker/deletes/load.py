@@ -42,7 +42,7 @@ class Source:
 
     def batches(self, file: task_model.DeleteFile, wanted: Mapping[int, str]) -> Iterator[pa.RecordBatch]:
         """The wanted fields of all records. `wanted` names the fields by id; names count in files without ids only."""
-        if file.record_count * _ROW_GUESS + 2 * file.file_size_in_bytes > self.kept.budget // 2:
+        if file.record_count * _ROW_GUESS + 2 * file.file_size_in_bytes > self.kept.budget:
             yield from self._stream(file, wanted)
         else:
             key = (file.file_path, file.file_size_in_bytes)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from iceberg_compaction.execute.worker import read, schemas
+from iceberg_compaction.execute.worker import read
 from iceberg_compaction.execute.worker.deletes import equality, keys
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ class Spool:
         for number, footer in data.footers.items():
             if data.sequences[number] >= newest:
                 continue
-            ids = {field.field_id for field in self._fields}
-            tops = frozenset(leaf.top for leaf in schemas.leaves(footer.schema) if leaf.field_id in ids)
+            tops = read.columns_with([footer], {field.field_id for field in self._fields})
             columns = None
             for _, first, batch in read.read_batches(data.io, [footer], frozenset(), tops):
                 columns = columns or keys.KeyColumns(self._fields, batch.schema)

@@ -166,6 +166,32 @@ def test_keys_of_floats_compare_as_java_does(tmp_path: Path) -> None:
     assert _ids(_run(tmp_path, [data], [delete], context=tasks.make_context(tmp_path, schema))) == [0, 3]
 
 
+def test_a_key_in_dictionaries_is_found(tmp_path: Path) -> None:
+    """R22: what is a dictionary in one file and plain text in the next is the same key."""
+    rows = [{"id": at, "name": None if at % 7 == 0 else f"n{at % 5}"} for at in range(2000)]
+    other = [{"id": at, "name": f"text that differs in every row {at}"} for at in range(2000, 2500)]
+    for order in (1, -1):
+        paths = [
+            tasks.write_input(tmp_path / f"{order}-1.parquet", rows, SCHEMA),
+            tasks.write_input(tmp_path / f"{order}-2.parquet", other, SCHEMA, use_dictionary=False),
+        ][: 1 + (order == 1)]
+        deleted = [{"id": 0, "name": "n3"}, {"id": 0, "name": None}, {"id": 0, "name": other[7]["name"]}]
+        delete = delete_files.equality_delete(tmp_path / f"{order}", deleted, SCHEMA, [2], sequence_number=2)
+        alive = [row["id"] for row in [*rows, *other] if row["name"] not in ("n3", None, other[7]["name"])]
+        assert _ids(_run(tmp_path, paths, [delete])) == [at for at in alive if order == 1 or at < 2000]
+
+
+def test_a_dropped_key_of_another_type_is_refused(tmp_path: Path) -> None:
+    """R23: a file whose values cannot be compared is not taken for one without matches."""
+    data = tasks.write_input(tmp_path / "a.parquet", _rows(3), SCHEMA)
+    table = Schema(ID)
+    lost = NestedField(2, "name", LongType())
+    delete = delete_files.equality_delete(tmp_path / "d", [{"name": 1}], Schema(lost), [2], sequence_number=2)
+    context = tasks.make_context(tmp_path, table).model_copy(update={"delete_fields": {2: lost.model_dump_json()}})
+    with pytest.raises(errors.UnsupportedError, match=r"a.parquet cannot be rewritten: Column name .* is long"):
+        _run(tmp_path, [data], [delete], context=context)
+
+
 def test_keys_that_share_a_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worst hash there is: values decide, whatever the hash says."""
     monkeypatch.setattr(keys.KeyColumns, "hashes", lambda *_: lambda start, stop: np.full(stop - start, 5, np.uint64))

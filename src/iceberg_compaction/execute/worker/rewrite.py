@@ -160,7 +160,8 @@ def _measured(setting: Setting, source: measure.Meter) -> Iterator[tuple[read.Fo
     wanted = {field.field_id for field in setting.schema.fields} | (deletes.fields if deletes else set())
     only = read.columns_with(setting.footers, wanted)  # what the table has dropped need not be decoded
     for footer, first_row, batch in read.read_batches(setting.io, footers, setting.dictionaries, only):
-        alive = deletes.apply(footer, first_row, batch) if deletes else batch
+        with read.translated(footer.path):
+            alive = deletes.apply(footer, first_row, batch) if deletes else batch
         if alive.num_rows:
             source.add(alive)
             yield footer, alive

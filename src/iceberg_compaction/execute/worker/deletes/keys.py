@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import types as iceberg
 
-from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import checksum, project, schemas
 from iceberg_compaction.execute.worker.deletes import load
 
@@ -41,16 +40,20 @@ class KeyField:
         return pa.field(str(self.field_id), self.arrow, metadata={schemas.FIELD_ID: str(self.field_id)})
 
     def values(self, array: pa.Array) -> pa.Array:
-        """Values of a file in the field's own type."""
-        if pa.types.is_fixed_size_binary(self.arrow) and pa.types.is_binary(array.type):  # as ORC has them
+        """Values of a data file in the field's own type; an error if they cannot be."""
+        field = iceberg.NestedField(self.field_id, self.name, self.kind, required=False)
+        convert = project.converter(pa.field(self.name, array.type), field, pa.field(self.name, self.arrow))
+        return array if convert is None else convert(array)
+
+    def deleted_values(self, array: pa.Array) -> pa.Array:
+        """Values of a delete file in the field's own type. ORC has no type for some, and reads times as nanoseconds."""
+        if pa.types.is_fixed_size_binary(self.arrow) and pa.types.is_binary(array.type):
             return array.cast(self.arrow)
         if pa.types.is_time64(self.arrow) and pa.types.is_int64(array.type):
             return array.view(self.arrow)
         if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
             array = array.cast(pa.timestamp("us", array.type.tz))
-        field = iceberg.NestedField(self.field_id, self.name, self.kind, required=False)
-        convert = project.converter(pa.field(self.name, array.type), field, pa.field(self.name, self.arrow))
-        return array if convert is None else convert(array)
+        return self.values(array)
 
 
 class KeyColumns:
@@ -63,8 +66,9 @@ class KeyColumns:
         self._hashers: list[checksum.Hasher | None] = []
         for field, path in zip(fields, self._paths, strict=True):
             kind = leaves[field.field_id].type if path else pa.dictionary(pa.int32(), field.missing.type)
-            if pa.types.is_timestamp(kind) and kind.unit == "ns":
-                raise errors.UnsupportedError(f"Column {field.name} has times in nanoseconds.")
+            field.values(
+                pa.nulls(0, kind)
+            )  # so that a type which cannot be compared is refused, not taken for no match
             skipped = path is None and field.missing.null_count  # nulls hash to nothing
             self._hashers.append(None if skipped else checksum.hasher(field.field_id, field.kind, kind))
 

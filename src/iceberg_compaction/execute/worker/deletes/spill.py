@@ -4,6 +4,7 @@ files are put on local disk, looked up in each part of the deletes in turn, and 
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import read
 from iceberg_compaction.execute.worker.deletes import equality, keys
 
@@ -76,7 +78,9 @@ def _read(
         schema = pa.schema([field.stored for field in fields[ids]])
         for batch in source.batches(file, {field.field_id: field.name for field in fields[ids]}):
             with read.translated(file.file_path, "Delete file", "applied"):
-                columns = [field.values(column) for field, column in zip(fields[ids], batch.columns, strict=True)]
+                columns = [
+                    field.deleted_values(column) for field, column in zip(fields[ids], batch.columns, strict=True)
+                ]
             if batch.num_rows:
                 yield ids, file.sequence_number, pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -90,6 +94,17 @@ def _indexes(parts: Parts, fields: Fields) -> list[equality.EqualityIndex]:
     return made
 
 
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        place = tempfile.gettempdir()
+        raise errors.ExecuteError(
+            f"Keys could not be kept in {place} while deletes are looked up: {error}; TMPDIR names another place."
+        ) from error
+
+
 class Spool:
     """The key columns of all data files that deletes can reach, in a local file that is gone when this is closed."""
 
@@ -99,7 +114,7 @@ class Spool:
         self._schema = pa.schema([field.stored for field in self._fields])
         self._places: list[tuple[int, int]] = []  # of each batch: the file's number, and the first row
         self._file = tempfile.NamedTemporaryFile(prefix="iceberg-compaction-keys-")  # noqa: SIM115 - closed by `close`
-        with pa.OSFile(self._file.name, "wb") as sink, pa.ipc.new_stream(sink, self._schema) as writer:
+        with _told(), pa.OSFile(self._file.name, "wb") as sink, pa.ipc.new_stream(sink, self._schema) as writer:
             for number, first, batch in self._keys(data, newest):
                 self._places.append((number, first))
                 writer.write_batch(batch)
@@ -119,7 +134,7 @@ class Spool:
     def mark(self, indexes: Sequence[equality.EqualityIndex], dead: positions.DeadRows) -> None:
         """Look all keys up and mark the rows that are deleted."""
         columns = [keys.KeyColumns(found.fields, self._schema) for found in indexes]
-        with pa.OSFile(self._file.name) as stored, pa.ipc.open_stream(stored) as batches:
+        with _told(), pa.OSFile(self._file.name) as stored, pa.ipc.open_stream(stored) as batches:
             for (number, first), batch in zip(self._places, batches, strict=True):
                 for found, of_keys in zip(indexes, columns, strict=True):
                     if found.newest > self._sequences[number]:

@@ -140,13 +140,7 @@ def bytes_digester(array: pa.Array, offset_type: str) -> Callable[[int, int], Ha
     data = np.zeros(0, dtype=np.uint8) if buffer is None else np.frombuffer(buffer, dtype=np.uint8)
     valid = validity(array) if array.null_count else None
 
-    def digest(start: int, stop: int) -> Hashes:
-        if stop - start > _STRINGS:
-            total = np.empty(stop - start, dtype=np.uint64)
-            for at in range(start, stop, _STRINGS):
-                end = min(at + _STRINGS, stop)
-                total[at - start : end - start] = digest(at, end)
-            return total
+    def digest_few(start: int, stop: int) -> Hashes:
         starts = every[start:stop].astype(_SIGNED)
         lengths = np.subtract(every[start + 1 : stop + 1], starts)
         if valid is not None:
@@ -159,6 +153,16 @@ def bytes_digester(array: pa.Array, offset_type: str) -> Callable[[int, int], Ha
         copy[: last - first] = data[first:last]
         starts -= first
         return _gathered(copy, starts, lengths)
+
+    # Two functions, as one that calls itself is a cycle that keeps the array's memory until the next garbage collection.
+    def digest(start: int, stop: int) -> Hashes:
+        if stop - start <= _STRINGS:
+            return digest_few(start, stop)
+        total = np.empty(stop - start, dtype=np.uint64)
+        for at in range(start, stop, _STRINGS):
+            end = min(at + _STRINGS, stop)
+            total[at - start : end - start] = digest_few(at, end)
+        return total
 
     return digest
 

@@ -25,6 +25,7 @@ _STEP_BYTES = 32 * 2**20  # what is merged at once, and about what one batch of 
 _STEP_ROWS = 1 << 20
 _PARTITION = pa.field("partition", pa.int32(), nullable=False)
 _ROW = pa.field("row", pa.int64(), nullable=False)
+_FIRST = pa.array([0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +106,10 @@ class Sorter:
         with pa.ipc.new_file(file, schema, options=options) as writer:
             for piece in self._sorted(_BLOCK_BYTES):
                 plain = _decoded(piece, schema)
-                firsts.append(self._keys(plain.slice(0, 1)))
+                firsts.append(self._keys(plain.take(_FIRST)))  # a slice would keep the whole block in memory
                 writer.write_batch(plain)
         file.flush()
+        pa.default_memory_pool().release_unused()  # sorting has many sizes of buffers, which would pile up
         run = pa.ipc.open_file(file)
         self._blocks += [_Block(run, number, first) for number, first in enumerate(firsts)]
 
@@ -144,6 +146,7 @@ class Sorter:
             cut = int(np.flatnonzero(indices == whole.num_rows)[0])
             yield from _taken(whole, indices[:cut])
             rest = whole.take(pa.array(indices[cut + 1 :]))
+            del whole, keys, bound  # before the next step is loaded
 
 
 def _taken(whole: pa.RecordBatch, indices: NDArray[np.uint64]) -> Iterator[pa.RecordBatch]:

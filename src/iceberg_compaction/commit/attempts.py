@@ -1,0 +1,196 @@
+"""The attempts of one commit, up to the one that lands; the same for every operation. Each loads the table anew,
+has the operation validate and stage its snapshot, and publishes it. What does not become part of the table is removed,
+unless nobody knows whether it did."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random as randomness
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
+
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import publish
+from iceberg_compaction.commit import retry, sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import TableRequirement, TableUpdate
+
+_log = logging.getLogger(__name__)
+
+
+class Staged(Protocol):
+    """A snapshot that is written but not published."""
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+    @property
+    def files(self) -> frozenset[str]:
+        """Of the files that the commit wrote, those that the snapshot needs."""
+        ...
+
+
+S = TypeVar("S", bound=Staged)
+
+
+class Operation(Protocol[S]):
+    """What is to be committed. The snapshot id is the same in all attempts, so that it can be looked for."""
+
+    @property
+    def snapshot_id(self) -> int: ...
+    @property
+    def branch(self) -> str: ...
+    @property
+    def written(self) -> list[str]:
+        """Every path that was written for the commit, noted before it is written."""
+        ...
+
+    def stage(self, table: Table, now_ms: int) -> S:
+        """Validate against the table as it is now, and write what the snapshot needs. Raises ConflictError where no
+        further attempt could succeed."""
+        ...
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """Time and chance."""
+
+    sleep: Callable[[float], None] = time.sleep
+    random: Callable[[], float] = randomness.random
+    clock: Callable[[], int] = _now_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed(Generic[S]):
+    """What was published, and how many attempts it took."""
+
+    staged: S
+    attempts: int
+
+
+def land(table: Table, operation: Operation[S], around: Surroundings | None = None) -> Landed[S]:
+    """Commit the operation. Raises ConflictError if others changed what it depends on or kept winning,
+    StateUnknownError if the catalog did not tell. In all cases but the last, no file of `written` is left that the
+    table does not use."""
+    attempts = _Attempts(table=table, operation=operation, around=around or Surroundings())
+    try:
+        landed = attempts.run()
+    except BaseException:
+        if not attempts.in_doubt:
+            sweep.sweep(attempts.table.io, operation.written)
+        raise
+    sweep.sweep(attempts.table.io, [path for path in operation.written if path not in landed.staged.files])
+    return landed
+
+
+@dataclass(slots=True, kw_only=True)
+class _Attempts(Generic[S]):
+    table: Table  # as last loaded
+    operation: Operation[S]
+    around: Surroundings
+    in_doubt: bool = False  # something was published, and it is not known that it failed
+    _tried: dict[str, S] = field(default_factory=dict)  # by manifest list
+
+    def run(self) -> Landed[S]:
+        """Try until the snapshot lands, a conflict is final or the retries are used up."""
+        waits = retry.commit_retry(self.table.metadata.properties).waits(self.around.random)
+        for attempt in itertools.count(1):
+            if landed := self._reload():
+                return Landed(staged=landed, attempts=attempt - 1)
+            staged = self.operation.stage(self.table, self.around.clock())
+            self._tried[staged.snapshot.manifest_list] = staged
+            try:
+                self._publish(staged.snapshot)
+            except errors.ConflictError as conflict:
+                _log.info("Commit attempt %d did not land: %s", attempt, conflict)
+                wait = next(waits, None)
+                if wait is not None:
+                    self.around.sleep(wait)
+                elif landed := self._reload():
+                    return Landed(staged=landed, attempts=attempt)
+                else:
+                    raise
+            else:
+                return Landed(staged=staged, attempts=attempt)
+        raise AssertionError("unreachable")
+
+    def _reload(self) -> S | None:
+        """Load the table anew, and with it the credentials that some catalogs give. A race may be lost against
+        ourselves, when a proxy has sent our commit twice: then what landed is returned."""
+        self.table = publish.reload(self.table)
+        snapshot = self.table.metadata.snapshot_by_id(self.operation.snapshot_id)
+        return self._tried[snapshot.manifest_list] if snapshot is not None else None
+
+    def _publish(self, snapshot: Snapshot) -> None:
+        """The compare-and-set. Raises ConflictError when the snapshot surely did not land and may be tried again."""
+        requirements, updates = _changes(self.table.metadata, self.operation.branch, snapshot)
+        self.in_doubt = True
+        try:
+            publish.publish(self.table, requirements, updates)
+        except errors.StateUnknownError as error:
+            self._settle(snapshot, error)
+        except errors.CommitError:
+            self.in_doubt = False
+            raise
+        except KeyboardInterrupt as stopped:
+            try:
+                self._settle(snapshot, stopped)
+            except errors.ConflictError:
+                raise stopped from None  # nothing landed, and nobody wants it to
+
+    def _settle(self, snapshot: Snapshot, error: BaseException) -> None:
+        """Find out whether the snapshot landed after all. That it is absent proves nothing, for a slow server may yet
+        add it (R14); only once the branch has moved on can it no longer land."""
+        waits = retry.status_check(self.table.metadata.properties).waits(self.around.random)
+        for wait in itertools.chain((None,), waits):
+            if wait is not None:
+                self.around.sleep(wait)
+            try:
+                metadata = publish.reload(self.table).metadata
+            except errors.CompactionError as failure:
+                _log.warning("The state of the commit could not be looked up: %s", failure)
+                continue
+            if metadata.snapshot_by_id(snapshot.snapshot_id) is not None:
+                return
+            head = metadata.snapshot_by_name(self.operation.branch)
+            if head is None or head.snapshot_id != snapshot.parent_snapshot_id:
+                self.in_doubt = False
+                raise errors.ConflictError("Another commit landed instead of ours.") from error
+        raise errors.StateUnknownError(
+            f"The catalog did not say whether snapshot {snapshot.snapshot_id} landed, and it has not appeared; nothing "
+            "was deleted. Look for it in the table's history: if it stays absent, its files are orphans."
+        ) from error
+
+
+def _changes(
+    metadata: TableMetadata, branch: str, snapshot: Snapshot
+) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
+    """Add the snapshot and move the branch to it, if the branch has not moved; its retention settings stay."""
+    ref = metadata.refs[branch]
+    requirements = (
+        AssertTableUUID(uuid=metadata.table_uuid),
+        AssertRefSnapshotId(ref=branch, snapshot_id=snapshot.parent_snapshot_id),
+    )
+    moved = SetSnapshotRefUpdate(
+        ref_name=branch,
+        type=SnapshotRefType.BRANCH,
+        snapshot_id=snapshot.snapshot_id,
+        max_ref_age_ms=ref.max_ref_age_ms,
+        max_snapshot_age_ms=ref.max_snapshot_age_ms,
+        min_snapshots_to_keep=ref.min_snapshots_to_keep,
+    )
+    return requirements, (AddSnapshotUpdate(snapshot=snapshot), moved)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.worker import locations, measure, options
     from iceberg_compaction.model import policy
 
-_BUFFER_BYTES = 256 * 2**20  # Arrow bytes held back at most; a row group may come out smaller for it
+_BUFFER_BYTES = 192 * 2**20  # Arrow bytes held back at most; a row group may come out smaller for it
 _CLOSE_ENOUGH = 0.1  # of a file's size; a file is not opened or kept open for less
 
 
@@ -154,7 +154,7 @@ class RollingWriter:
             self._finish_file()
         table = pa.Table.from_batches(self._take(rows), schema=self._request.columns).unify_dictionaries()
         if self._file is None:
-            self._file = self._open_file()
+            self._file = self._open_file(table)
         for batch in table.to_batches():
             self._meter.add(batch)
         size = self._file.write(table)
@@ -164,11 +164,11 @@ class RollingWriter:
         self._bytes_per_row = measured if not self._learned else (self._bytes_per_row + 3 * measured) / 4
         self._learned = True
 
-    def _open_file(self) -> _OpenFile:
+    def _open_file(self, first: pa.Table) -> _OpenFile:
         path = self._request.locations.path(len(self.paths))
         stream = self._io.new_output(path).create()
         self.paths.append(path)  # not earlier: a file that was there before is not ours to delete
-        return _OpenFile(path, stream, self._request)
+        return _OpenFile(path, stream, self._request, first)
 
     def _take(self, rows: int) -> list[pa.RecordBatch]:
         taken, missing = [], rows
@@ -193,15 +193,14 @@ class RollingWriter:
 class _OpenFile:
     """One file being written."""
 
-    def __init__(self, path: str, stream: Any, request: WriteRequest) -> None:
+    def __init__(self, path: str, stream: Any, request: WriteRequest, first: pa.Table) -> None:
         self.path = path
         self._partition = request.partition
         self._stream = stream
         self._metadata: list[Any] = []
         self._rows = metrics.RowMetrics(columns=request.columns)
-        self._writer = pq.ParquetWriter(
-            self._stream, request.columns, metadata_collector=self._metadata, **request.options.parquet
-        )
+        arguments = request.options.arguments(first)
+        self._writer = pq.ParquetWriter(self._stream, request.columns, metadata_collector=self._metadata, **arguments)
         self.position = 0
 
     def write(self, table: pa.Table) -> int:

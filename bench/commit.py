@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from iceberg_compaction.commit.replace import ReplaceRequest
+    from iceberg_compaction.commit.replace import ReplaceGroup, ReplaceRequest
 
 FILES, QUICK_FILES, MANY_FILES = 100_000, 10_000, 1_000_000
 TENANTS = [f"tenant{number:03d}" for number in range(5)]  # a tenth of the table, in every manifest
@@ -38,37 +38,43 @@ Figures = dict[str, float]
 
 
 def request_of(table: Table) -> ReplaceRequest:
-    """The files of five tenants become a hundred."""
+    """The files of five tenants become a hundred, in a hundred groups."""
     from tests.factories import rewrites
 
     from iceberg_compaction.commit.replace import ReplaceRequest
     from iceberg_compaction.metadata import inventory
-    from iceberg_compaction.model.plan import PLAN_FILES
-    from iceberg_compaction.model.task import StagedFile
 
     files = inventory.take_inventory(table, name=tables.NAME).files
     texts = files["partition"].cast(pa.string())
-    chosen = pc.is_in(texts, value_set=pa.array([text for text in pc.unique(texts).to_pylist() if _is_ours(text)]))
-    removed = files.filter(chosen)
-    places = tuple(dict.fromkeys(removed["partition"].cast(pa.string()).to_pylist()))
-    records = pc.sum(removed["record_count"]).as_py()
-    shares = [records // ADDED + (number < records % ADDED) for number in range(ADDED)]
-    added = tuple(
-        StagedFile(
-            file_path=f"{table.location()}/data/new-{number}.parquet",
-            file_size_in_bytes=512 << 20,
-            record_count=share,
-            spec_id=0,
-            partition=places[number % len(places)],
-            **_metrics(share),
-        )
-        for number, share in enumerate(shares)
+    places = pa.array([text for text in pc.unique(texts).to_pylist() if _is_ours(text)])
+    removed = files.filter(pc.is_in(texts, value_set=places))
+    numbers = pc.index_in(removed["partition"].cast(pa.string()), value_set=places).to_numpy() % ADDED
+    groups = (
+        _group(number, table, removed.filter(pa.array(numbers == number)), places[number::ADDED].to_pylist())
+        for number in range(min(ADDED, len(places)))
     )
-    return ReplaceRequest(
-        pin=rewrites.pin_of(table),
+    return ReplaceRequest(pin=rewrites.pin_of(table), groups=tuple(groups))
+
+
+def _group(number: int, table: Table, removed: pa.Table, places: list[str]) -> ReplaceGroup:
+    from iceberg_compaction.commit.replace import ReplaceGroup
+    from iceberg_compaction.model.plan import PLAN_FILES
+    from iceberg_compaction.model.task import StagedFile
+
+    records = pc.sum(removed["record_count"]).as_py()
+    added = StagedFile(
+        file_path=f"{table.location()}/data/new-{number}.parquet",
+        file_size_in_bytes=512 << 20,
+        record_count=records,
+        spec_id=0,
+        partition=places[0],
+        **_metrics(records),
+    )
+    return ReplaceGroup(
+        id=number,
         removed=removed.select(PLAN_FILES.names).cast(PLAN_FILES),
         partitions=tuple((0, place) for place in places),
-        added=added,
+        added=(added,),
     )
 
 

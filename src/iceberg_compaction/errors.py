@@ -20,7 +20,10 @@ border where they appear, with the cause chained. Each class says whether trying
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class CompactionError(Exception):
@@ -76,9 +79,14 @@ class CommitError(CompactionError):
 
 
 class ConflictError(CommitError):
-    """Somebody else changed what the commit depends on."""
+    """Somebody else changed what the commit depends on. `conflicts`: the groups by id, each with a sentence, where it
+    was for reasons of their own that none of them could land."""
 
     retryable = True
+
+    def __init__(self, message: str, *, conflicts: Mapping[int, str] | None = None) -> None:
+        super().__init__(message)
+        self.conflicts = dict(conflicts or {})
 
 
 class StateUnknownError(CommitError):

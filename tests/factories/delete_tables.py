@@ -19,7 +19,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import delete_files, manifests, rewrites
 from tests.factories.lake import make_table
 
-from iceberg_compaction.commit.replace import ReplaceRequest
+from iceberg_compaction.commit.replace import ReplaceGroup, ReplaceRequest
 from iceberg_compaction.metadata import delete_index, delete_scopes, files, partitions
 from iceberg_compaction.model.plan import PLAN_FILES
 from iceberg_compaction.model.task import StagedFile
@@ -70,13 +70,14 @@ class DeleteTable:
         outputs = [into] if into else places
         rows = [_records(chosen, None if into else place) for place in outputs]
         rows[0] -= deleted
-        return ReplaceRequest(
-            pin=rewrites.pin_of(self.table),
+        group = ReplaceGroup(
+            id=0,
             removed=pa.Table.from_pylist([{n: row[n] for n in PLAN_FILES.names} for row in chosen], schema=PLAN_FILES),
             partitions=tuple(places),
             added=tuple(_staged(*place, count) for place, count in zip(outputs, rows, strict=True) if count),
             deleted_records=deleted,
         )
+        return ReplaceRequest(pin=rewrites.pin_of(self.table), groups=(group,))
 
     def refresh(self) -> DeleteTable:
         self.table = self.table.catalog.load_table(self.table.name())

@@ -3,15 +3,16 @@ that would commit them. For tests of what happens to a rewrite afterwards."""
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from iceberg_compaction.commit.replace import ReplaceRequest
+from iceberg_compaction.commit.replace import ReplaceGroup, ReplaceRequest
 from iceberg_compaction.metadata import partitions
 from iceberg_compaction.model.plan import PLAN_FILES
 from iceberg_compaction.model.table import Pin
@@ -59,24 +60,48 @@ def rewrite_request(
     branch: str = "main",
     properties: dict[str, str] | None = None,
     keep: Collection[int] | None = None,
+    apart: bool = False,
 ) -> ReplaceRequest:
     """Join the files (default: all live ones) into one staged file per partition, pinned to the table as it is. `keep`:
-    the values of `id` that deletes have left."""
+    the values of `id` that deletes have left; `apart`: each partition is a group of its own, not all one."""
     chosen = list(files) if files is not None else live_data_files(table, branch)
     groups = defaultdict(list)
     for file in chosen:
         spec = table.specs()[file.spec_id]
         groups[file.spec_id, partitions.encode_one(file.partition, spec, table.schema())].append(file)
-    rows = [{name: getattr(file, name) for name in PLAN_FILES.names} for members in groups.values() for file in members]
-    added = tuple(_join(table, members, *place, keep) for place, members in groups.items())
+    made = [
+        ReplaceGroup(
+            id=number,
+            removed=pa.Table.from_pylist(
+                [{name: getattr(file, name) for name in PLAN_FILES.names} for file in members], schema=PLAN_FILES
+            ),
+            partitions=(place,),
+            added=(added := (_join(table, members, *place, keep),)),
+            deleted_records=sum(file.record_count for file in members) - added[0].record_count,
+        )
+        for number, (place, members) in enumerate(groups.items())
+    ]
     return ReplaceRequest(
         pin=pin_of(table, branch),
-        removed=pa.Table.from_pylist(rows, schema=PLAN_FILES),
-        partitions=tuple(groups),
-        added=added,
-        deleted_records=sum(file.record_count for file in chosen) - sum(file.record_count for file in added),
+        groups=tuple(made) if apart else (_as_one(made),),
         snapshot_properties=properties or {},
     )
+
+
+def _as_one(groups: list[ReplaceGroup]) -> ReplaceGroup:
+    return ReplaceGroup(
+        id=0,
+        removed=pa.concat_tables([group.removed for group in groups]),
+        partitions=tuple(place for group in groups for place in group.partitions),
+        added=tuple(file for group in groups for file in group.added),
+        deleted_records=sum(group.deleted_records for group in groups),
+    )
+
+
+def changed(request: ReplaceRequest, **changes: Any) -> ReplaceRequest:
+    """The request with another first group."""
+    first, *others = request.groups
+    return dataclasses.replace(request, groups=(dataclasses.replace(first, **changes), *others))
 
 
 def _join(

@@ -275,7 +275,7 @@ def test_requests_that_would_change_the_table_are_refused(local_lake: Lake, case
     }[case]
     before = metadata_files(table)
     with pytest.raises(errors.CommitError):
-        replace.replace(table, changed(request, **wrong))
+        replace.replace(table, rewrites.changed(request, **wrong))
     assert metadata_files(table) == before
 
 

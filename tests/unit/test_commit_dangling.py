@@ -17,7 +17,7 @@ from tests.factories import delete_rules as rules
 
 from iceberg_compaction import errors
 from iceberg_compaction.commit import dangling
-from iceberg_compaction.commit.replace import ReplaceRequest
+from iceberg_compaction.commit.replace import ReplaceGroup, ReplaceRequest
 from iceberg_compaction.metadata import delete_paths
 from iceberg_compaction.model.plan import PLAN_FILES
 from iceberg_compaction.model.table import FILES, Pin
@@ -54,11 +54,20 @@ def cases(draw: st.DrawFn) -> tuple[list[dict[str, Any]], ReplaceRequest, dict[s
             spec_id=0,
             format_version=2,
         ),
-        removed=pa.Table.from_pylist([{name: row[name] for name in PLAN_FILES.names} for row in removed], PLAN_FILES),
-        partitions=tuple({(row["spec_id"], row["partition"]) for row in removed}),
-        added=tuple(
-            StagedFile(file_path=f"new{n}", file_size_in_bytes=1, record_count=1, spec_id=place[0], partition=place[1])
-            for n, place in enumerate(outputs)
+        groups=(
+            ReplaceGroup(
+                id=0,
+                removed=pa.Table.from_pylist(
+                    [{name: row[name] for name in PLAN_FILES.names} for row in removed], PLAN_FILES
+                ),
+                partitions=tuple({(row["spec_id"], row["partition"]) for row in removed}),
+                added=tuple(
+                    StagedFile(
+                        file_path=f"new{n}", file_size_in_bytes=1, record_count=1, spec_id=place[0], partition=place[1]
+                    )
+                    for n, place in enumerate(outputs)
+                ),
+            ),
         ),
     )
     return rows, request, {path: unread.get(path, paths) for path, paths in named.items()}

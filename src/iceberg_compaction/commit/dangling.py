@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-    from iceberg_compaction.commit.replace import ReplaceRequest
+    from iceberg_compaction.commit.request import ReplaceRequest
 
     Mask = NDArray[np.bool_]
 

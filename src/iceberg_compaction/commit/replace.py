@@ -1,6 +1,6 @@
 """Files replaced by others with the same rows, as one `replace` snapshot. A request comes in, the committed snapshot
-goes out. Every attempt reads the table anew, validates, stages and publishes; what does not become part of the table is
-removed, unless nobody knows whether it did."""
+goes out. Every attempt reads the table anew, validates, stages and publishes; groups in conflict are dropped. What does
+not become part of the table is removed, unless nobody knows whether it did."""
 
 from __future__ import annotations
 
@@ -17,55 +17,22 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, Asser
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.commit import concurrent_deletes, dangling, retry, stage, sweep, validate
+from iceberg_compaction.commit.request import ReplaceGroup, ReplaceRequest
 from iceberg_compaction.metadata import delete_paths, fetch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import TypeAlias
+    from collections.abc import Callable
 
-    import pyarrow as pa
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
-    from iceberg_compaction.model.table import Pin
-    from iceberg_compaction.model.task import StagedFile
+    from iceberg_compaction.metadata.manifest_rewrite import RewrittenManifest
 
-    Place: TypeAlias = tuple[int, str]  # spec id, canonical JSON of the partition tuple
+__all__ = ["CommitResult", "ReplaceGroup", "ReplaceRequest", "replace"]
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplaceRequest:
-    """What to replace by what, and the state of the table that this was decided on."""
-
-    pin: Pin
-    removed: pa.Table  # PLAN_FILES
-    partitions: tuple[Place, ...]  # of the removed files
-    added: tuple[StagedFile, ...]  # may be none: deletes may have taken every row (R9)
-    deleted_records: int = 0  # rows of the removed files that deletes took
-    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def inputs(self) -> frozenset[Place]:
-        """Where the removed files lie."""
-        return frozenset(self.partitions)
-
-    @property
-    def outputs(self) -> frozenset[Place]:
-        """Where the added files lie."""
-        return frozenset((file.spec_id, file.partition) for file in self.added)
-
-    @property
-    def moved(self) -> frozenset[Place]:
-        """The partitions that rows leave or enter, because all output is in one spec and some input is in another;
-        empty: every row stays in its partition."""
-        outputs = self.outputs
-        specs = {spec_id for spec_id, _ in outputs}
-        left = frozenset(place for place in self.partitions if place[0] not in specs)
-        return left | outputs if len(specs) == 1 and left else frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +42,8 @@ class CommitResult:
     snapshot_id: int
     sequence_number: int
     attempts: int
+    landed: tuple[int, ...]  # ids of groups
+    conflicts: dict[int, str]  # the other groups: the id, and a sentence that says why
     removed_delete_files: int = 0  # that nothing is left for
 
 
@@ -90,8 +59,9 @@ def replace(
     random: Callable[[], float] = randomness.random,
     clock: Callable[[], int] = _now_ms,
 ) -> CommitResult:
-    """Commit the request. Raises ConflictError if others changed what it depends on or kept winning, StateUnknownError
-    if the catalog did not tell. In all cases but the last, no metadata file is left that the table does not use."""
+    """Commit the request, or of its groups those that others have left possible. Raises ConflictError if that is none,
+    if others changed what all depend on or if they kept winning, StateUnknownError if the catalog did not tell. In all
+    cases but the last, no metadata file is left that the table does not use. Data files are the caller's."""
     validate.check_request(request)
     staging = stage.Staging(io=table.io, request=request, snapshot_id=table.metadata.new_snapshot_id())
     commit = _Commit(table=table, staging=staging, sleep=sleep, random=random, clock=clock)
@@ -107,6 +77,8 @@ def replace(
         snapshot_id=staging.snapshot_id,
         sequence_number=sequence_number,
         attempts=attempts,
+        landed=landed.groups,
+        conflicts={group_id: why for group_id, why in staging.conflicts.items() if group_id not in landed.groups},
         removed_delete_files=landed.removed_delete_files,
     )
 
@@ -156,16 +128,27 @@ class _Commit:
         return self._tried[snapshot.manifest_list] if snapshot is not None else None
 
     def _stage(self) -> stage.StagedSnapshot:
-        metadata, request = self.table.metadata, self.staging.request
-        head = validate.check_history(metadata, request.pin)
-        validate.check_specs(metadata, request)
-        rows = fetch.list_manifests(self.staging.io, head)
-        concurrent_deletes.check(self.table, rows, request, self._paths)
-        useless = dangling.dangling(self.table, head, rows, request, self._paths)
+        metadata, staging = self.table.metadata, self.staging
+        head = validate.check_history(metadata, staging.request.pin)
+        rows = fetch.list_manifests(staging.io, head)
+        staging.drop(validate.without_spec(metadata, staging.request))
+        staging.drop(concurrent_deletes.conflicts(self.table, rows, staging.request, self._paths))
         parent = stage.Parent(metadata=metadata, snapshot=head, rows=rows)
-        staged = self.staging.stage(parent, useless, self.clock())
+        data = self._rewrite_data(parent)
+        useless = dangling.dangling(self.table, head, rows, staging.request, self._paths)
+        staged = staging.stage(parent, data, useless, self.clock())
         self._tried[staged.snapshot.manifest_list] = staged
         return staged
+
+    def _rewrite_data(self, parent: stage.Parent) -> list[RewrittenManifest]:
+        """Which files are still there shows while manifests are written. That one is not is rare, and then only what
+        its group had a part in is written again."""
+        while True:
+            found = self.staging.rewrite_data(parent)
+            gone = validate.without_inputs(self.staging.request, [path for made in found for path in made.removed])
+            if not gone:
+                return found
+            self.staging.drop(gone)
 
     def _publish(self, staged: stage.StagedSnapshot) -> None:
         """The compare-and-set. Raises ConflictError when the snapshot surely did not land and may be tried again."""

@@ -22,13 +22,13 @@ from iceberg_compaction.metadata import delete_scopes, entries, manifest_rewrite
 from iceberg_compaction.model import table as table_model
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table.metadata import TableMetadata
 
-    from iceberg_compaction.commit.replace import ReplaceRequest
+    from iceberg_compaction.commit.request import ReplaceRequest
     from iceberg_compaction.metadata.manifest_rewrite import RewrittenManifest
 
 _THREADS = 8  # reading and writing manifests is waiting for the store, and decoding them releases the GIL
@@ -42,6 +42,11 @@ class Parent:
     snapshot: Snapshot
     rows: Sequence[ManifestFile]  # of its manifest list
 
+    @property
+    def live(self) -> list[ManifestFile]:
+        """Those that the next snapshot keeps or replaces."""
+        return [row for row in self.rows if manifests.has_live_files(row)]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedSnapshot:
@@ -50,6 +55,7 @@ class StagedSnapshot:
     snapshot: Snapshot
     files: frozenset[str]  # of those that this commit wrote, the ones that the snapshot needs
     removed_delete_files: int
+    groups: tuple[int, ...]  # ids
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,25 +63,51 @@ class Staging:
     """The files written for one commit, over all its attempts."""
 
     io: FileIO
-    request: ReplaceRequest
+    request: ReplaceRequest  # without the groups that were dropped
     snapshot_id: int
     written: list[str] = field(default_factory=list)  # every path, noted before it is written
+    conflicts: dict[int, str] = field(default_factory=dict)  # the groups that were dropped, and why
     _uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
     # By the path of a manifest and the delete files that were to leave it; None: it holds nothing that leaves.
     _looked: dict[tuple[str, frozenset[str]], RewrittenManifest | None] = field(default_factory=dict)
     _added: list[manifests.NewManifest] = field(default_factory=list)
 
-    def stage(self, parent: Parent, dangling: pa.Table, timestamp_ms: int) -> StagedSnapshot:
-        """Write what the snapshot on top of the parent needs. `dangling` are the delete files that leave with it."""
+    def drop(self, conflicts: Mapping[int, str]) -> None:
+        """Go on without these groups; raises ConflictError if none is left. What was written for others stays good."""
+        if not conflicts:
+            return
+        self.conflicts |= conflicts
+        self.request = self.request.without(conflicts)
+        if not self.request.groups:
+            first = next(iter(conflicts.values()))
+            others = f" ({len(self.conflicts)} groups are in conflict.)" if len(self.conflicts) > 1 else ""
+            raise errors.ConflictError(first + others, conflicts=self.conflicts)
+        leaving = frozenset(self.request.removed["file_path"].to_pylist())
+        for key, found in list(self._looked.items()):
+            if found is not None and not key[1] and not leaving.issuperset(found.removed):
+                del self._looked[key]
+        self._added.clear()
+
+    def rewrite_data(self, parent: Parent) -> list[RewrittenManifest]:
+        """The manifests that lose data files, written anew. Those of an earlier attempt are good again where the same
+        files leave them."""
+        scope = prune.Scope(parent.metadata, self.request.partitions)
+        rows = [row for row in parent.live if row.content == manifests.DATA and scope.may_be_in(row)]
+        return self._look(parent.metadata, rows, self.request.removed["file_path"].combine_chunks(), frozenset())
+
+    def stage(
+        self, parent: Parent, data: Sequence[RewrittenManifest], dangling: pa.Table, timestamp_ms: int
+    ) -> StagedSnapshot:
+        """Write what the snapshot on top of the parent needs. `data` are the manifests that lose data files, `dangling`
+        the delete files that leave with them."""
         metadata, head = parent.metadata, parent.snapshot
-        live = [row for row in parent.rows if manifests.has_live_files(row)]
-        rewritten = self._rewrite(metadata, live, frozenset(dangling["file_path"].to_pylist()))
+        rewritten = [*data, *self._rewrite_deletes(parent, frozenset(dangling["file_path"].to_pylist()))]
         if not self._added:
             self._add(metadata)
         mine = [*self._added, *(found.manifest for found in rewritten)]
         sources = {found.source for found in rewritten}
-        kept = [manifests.with_counts(self.io, row) for row in live if row.manifest_path not in sources]
+        kept = [manifests.with_counts(self.io, row) for row in parent.live if row.manifest_path not in sources]
         figures = self._figures(rewritten, dangling, manifests_created=len(mine), manifests_kept=len(kept))
         validate.check_records(figures.added.records, figures.removed.records, self.request.deleted_records)
         snapshot = Snapshot(
@@ -84,13 +116,14 @@ class Staging:
             sequence_number=metadata.next_sequence_number(),
             timestamp_ms=max(timestamp_ms, metadata.last_updated_ms),
             manifest_list=self._write_list(metadata, head, [*(made.to_row() for made in mine), *kept]),
-            summary=summary.summarize(figures, head.summary, self.request.snapshot_properties),
+            summary=summary.summarize(figures, head.summary, self.request.properties()),
             schema_id=metadata.current_schema_id,
         )
         return StagedSnapshot(
             snapshot=snapshot,
             files=frozenset((snapshot.manifest_list, *(made.path for made in mine))),
             removed_delete_files=dangling.num_rows,
+            groups=self.request.ids,
         )
 
     def _figures(
@@ -126,24 +159,16 @@ class Staging:
         self.written.append(path)
         return path
 
-    def _rewrite(
-        self, metadata: TableMetadata, live: Sequence[ManifestFile], useless: frozenset[str]
-    ) -> list[RewrittenManifest]:
-        """The manifests that lose files, written anew. Those of an earlier attempt are good again where the same files
-        leave them."""
-        scope = prune.Scope(metadata, self.request.partitions)
-        everywhere = delete_scopes.unpartitioned(metadata.specs())
-        data = self.request.removed["file_path"].combine_chunks()
-        found = self._look(
-            metadata, [row for row in live if row.content == manifests.DATA and scope.may_be_in(row)], data, frozenset()
-        )
-        _check_removed(data.to_pylist(), found)
+    def _rewrite_deletes(self, parent: Parent, useless: frozenset[str]) -> list[RewrittenManifest]:
         if not useless:
-            return found
-        concerned = [row for row in live if dangling_deletes.concerned(row, scope, everywhere)]
-        without = self._look(metadata, concerned, pa.array(sorted(useless), pa.string()), useless)
-        _check_removed(sorted(useless), without)
-        return found + without
+            return []
+        scope = prune.Scope(parent.metadata, self.request.partitions)
+        everywhere = delete_scopes.unpartitioned(parent.metadata.specs())
+        concerned = [row for row in parent.live if dangling_deletes.concerned(row, scope, everywhere)]
+        found = self._look(parent.metadata, concerned, pa.array(sorted(useless), pa.string()), useless)
+        if sorted(path for manifest in found for path in manifest.removed) != sorted(useless):
+            raise errors.MetadataError("A delete file that leaves is not listed once; nothing was committed.")
+        return found
 
     def _look(
         self, metadata: TableMetadata, rows: Sequence[ManifestFile], removed: pa.Array, useless: frozenset[str]
@@ -171,18 +196,3 @@ class Staging:
         path = self._new_path(metadata, f"snap-{self.snapshot_id}-{next(self._numbers)}-{self._uuid}.avro")
         manifests.write_list(self._writing(metadata), path, rows, head, metadata.next_sequence_number())
         return path
-
-
-def _check_removed(paths: Sequence[str], rewritten: Sequence[RewrittenManifest]) -> None:
-    """Every file that leaves must still be live (R5), and in one entry only."""
-    found = [path for manifest in rewritten for path in manifest.removed]
-    distinct = set(found)
-    missing = [path for path in paths if path not in distinct]
-    if missing:
-        named = ", ".join(missing[:3]) + (" and others" if len(missing) > 3 else "")
-        raise errors.ConflictError(
-            f"{len(missing)} of the files to replace are no longer in the table ({named}); make a new plan."
-        )
-    if len(found) != len(distinct):
-        twice = next(path for path in found if found.count(path) > 1)
-        raise errors.MetadataError(f"{twice} is listed twice in the table's manifests; nothing was committed.")

@@ -1,8 +1,10 @@
 """Whether a rewrite may still be committed on the table as it is now. Run on every attempt, the first one included: the
-plan may be hours old. Whatever fails here is final, because waiting does not undo it; a new plan may succeed."""
+plan may be hours old. What concerns the whole commit is raised; what concerns some groups is returned, as their ids and
+a sentence for each. Either is final, because waiting does not undo it; a new plan may succeed."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -10,10 +12,12 @@ import pyarrow.compute as pc
 from iceberg_compaction import errors
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-    from iceberg_compaction.commit.replace import ReplaceRequest
+    from iceberg_compaction.commit.request import ReplaceGroup, ReplaceRequest
     from iceberg_compaction.model.table import Pin
 
 _VERSIONS = (1, 2)
@@ -23,15 +27,23 @@ def check_request(request: ReplaceRequest) -> None:
     """What must hold whatever the table looks like."""
     if request.pin.format_version not in _VERSIONS:
         raise errors.UnsupportedError(f"Format version {request.pin.format_version} cannot be committed to yet.")
+    if not request.groups:
+        raise errors.CommitError("There is nothing to commit: the request has no groups.")
+    if len(set(request.ids)) != len(request.ids):
+        raise errors.CommitError("The request names a group twice.")
+    for group in request.groups:
+        _check_group(group)
     paths = request.removed["file_path"]
-    if not len(paths):
-        raise errors.CommitError("There is nothing to commit: a rewrite removes at least one file.")
     if len(paths.unique()) != len(paths):
         raise errors.CommitError("The plan names a file twice, so its rows would be doubled; make a new plan.")
-    removed = pc.sum(request.removed["record_count"]).as_py()
-    added = sum(file.record_count for file in request.added)
-    check_records(added, removed, request.deleted_records)
-    if not request.moved and (strange := request.outputs - request.inputs):
+
+
+def _check_group(group: ReplaceGroup) -> None:
+    if not group.removed.num_rows:
+        raise errors.CommitError("There is nothing to commit: a rewrite removes at least one file.")
+    removed = pc.sum(group.removed["record_count"]).as_py()
+    check_records(sum(file.record_count for file in group.added), removed, group.deleted_records)
+    if not group.moved and (strange := group.outputs - frozenset(group.partitions)):
         raise errors.CommitError(f"A new file lies in partition {min(strange)[1]}, which the plan does not rewrite.")
 
 
@@ -44,10 +56,37 @@ def check_records(added: int, removed: int, deleted: int) -> None:
         )
 
 
-def check_specs(metadata: TableMetadata, request: ReplaceRequest) -> None:
-    """The partition specs of all files are still there."""
-    if missing := {spec_id for spec_id, _ in request.inputs | request.outputs} - metadata.specs().keys():
-        raise errors.ConflictError(f"Partition spec {min(missing)} was removed from the table; make a new plan.")
+def without_spec(metadata: TableMetadata, request: ReplaceRequest) -> dict[int, str]:
+    """The groups of which some file has a partition spec that is no longer there."""
+    specs = metadata.specs().keys()
+    if not {spec_id for spec_id, _ in request.inputs | request.outputs} - specs:
+        return {}
+    found = {}
+    for group in request.groups:
+        if missing := {spec_id for spec_id, _ in group.outputs.union(group.partitions)} - specs:
+            found[group.id] = f"Partition spec {min(missing)} was removed from the table; make a new plan."
+    return found
+
+
+def without_inputs(request: ReplaceRequest, leaving: Sequence[str]) -> dict[int, str]:
+    """The groups of which some file is no longer live (R5), given the paths that were found. Each may be found in one
+    entry only."""
+    distinct = frozenset(leaving)
+    if len(leaving) != len(distinct):
+        twice = next(path for path in leaving if leaving.count(path) > 1)
+        raise errors.MetadataError(f"{twice} is listed twice in the table's manifests; nothing was committed.")
+    if len(distinct) == request.removed.num_rows:
+        return {}
+    missing: dict[int, list[str]] = defaultdict(list)
+    for path, owner in zip(request.removed["file_path"].to_pylist(), request.owners.tolist(), strict=True):
+        if path not in distinct:
+            missing[owner].append(path)
+    return {owner: _missing(paths) for owner, paths in missing.items()}
+
+
+def _missing(paths: list[str]) -> str:
+    named = ", ".join(paths[:3]) + (" and others" if len(paths) > 3 else "")
+    return f"{len(paths)} of the files to replace are no longer in the table ({named}); make a new plan."
 
 
 def check_history(metadata: TableMetadata, pin: Pin) -> Snapshot:

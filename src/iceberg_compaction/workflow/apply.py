@@ -75,12 +75,12 @@ def prove(plan: Plan, tasks: Sequence[RewriteTask], results: Sequence[TaskResult
 
 def _commit(table: Table, plan: Plan, staged: Sequence[StagedFile], proof: Proof, run: Run) -> replace.CommitResult:
     assert plan.pin is not None  # an empty table has an empty plan, and that is never applied
+    group = replace.ReplaceGroup(
+        id=0, removed=plan.files, partitions=plan.partitions, added=tuple(staged), deleted_records=proof.deleted_rows
+    )
     request = replace.ReplaceRequest(
         pin=plan.pin,
-        removed=plan.files,
-        partitions=plan.partitions,
-        added=tuple(staged),
-        deleted_records=proof.deleted_rows,
+        groups=(group,),
         snapshot_properties=snapshot_properties(plan, proof, run),
     )
     try:

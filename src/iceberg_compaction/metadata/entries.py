@@ -65,12 +65,12 @@ def avro_schema(layout: Layout) -> dict[str, Any]:
     for field in _field(avro, "data_file")["type"]["fields"]:
         if field["name"] == "equality_ids":
             field["type"][1]["items"] = "int"  # as the spec says; PyIceberg takes long
-    _name_apart(_field(_field(avro, "data_file")["type"], "partition")["type"]["fields"])
+    name_apart(_field(_field(avro, "data_file")["type"], "partition")["type"]["fields"])
     built: dict[str, Any] = avro
     return built
 
 
-def _name_apart(fields: list[dict[str, Any]]) -> None:
+def name_apart(fields: list[dict[str, Any]]) -> None:
     """A named type may be defined only once: a second decimal(9, 2) or fixed(4) gets a name of its own."""
     seen = set()
     for field in fields:

@@ -41,15 +41,21 @@ class Narrow:
 
 def blocks(schema: dict[str, Any], table: pa.Table, codec: str, sync: bytes) -> Iterator[bytes]:
     """The rows as framed container blocks, in order."""
-    encoder, compress = Encoder(schema), container.compressor(codec)
-    for batch in _batches(table):
-        records = encoder.encode(batch)
-        offsets, data = _offsets(records), memoryview(records.buffers()[2] or b"")
+    compress = container.compressor(codec)
+    for encoded in records(schema, table):
+        offsets, data = offsets_of(encoded), memoryview(encoded.buffers()[2] or b"")
         cuts = np.searchsorted(offsets, np.arange(0, max(1, int(offsets[-1])), BLOCK_BYTES))
-        cuts = np.unique(np.append(cuts, len(records)))
+        cuts = np.unique(np.append(cuts, len(encoded)))
         for first, last in itertools.pairwise(cuts.tolist()):
             body = compress(data[int(offsets[first]) : int(offsets[last])])
             yield container.block(last - first, body, sync)
+
+
+def records(schema: dict[str, Any], table: pa.Table) -> Iterator[pa.Array]:
+    """The rows as Avro records, in order: binary arrays of some of them at a time."""
+    encoder = Encoder(schema)
+    for batch in _batches(table):
+        yield encoder.encode(batch)
 
 
 def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -135,7 +141,7 @@ class Encoder:
         item_rows = np.repeat(rows, counts) if rows is not None and counts[~rows].any() else None
         encoded = join(self._parts(schema["items"], items, item_rows))
         filled = counts > 0 if rows is None else rows & (counts > 0)  # an empty array has no block, only the end
-        ends = _offsets(encoded)[offsets - offsets[0]]
+        ends = offsets_of(encoded)[offsets - offsets[0]]
         return [_varint(counts, filled), _wide(ends, encoded.buffers()[2]), _constant(0, len(values), rows)]
 
 
@@ -203,7 +209,7 @@ def _text(schema: dict[str, Any], values: pa.Array, rows: Rows) -> list[Part]:
     values = values.view(pa.binary())
     if rows is not None:
         values = pc.if_else(pa.array(rows), values, _EMPTY)
-    return [_varint(np.diff(_offsets(values)), rows), _wide(_offsets(values), values.buffers()[2])]
+    return [_varint(np.diff(offsets_of(values)), rows), _wide(offsets_of(values), values.buffers()[2])]
 
 
 def _bytes(schema: dict[str, Any], values: pa.Array, rows: Rows) -> list[Part]:
@@ -247,7 +253,8 @@ def _matrix(values: pa.Array, width: int) -> NDArray[np.uint8]:
     return np.frombuffer(values.buffers()[1], np.uint8, count)[values.offset * width :].reshape(-1, width)
 
 
-def _offsets(values: pa.Array) -> NDArray[np.int32]:
+def offsets_of(values: pa.Array) -> NDArray[np.int32]:
+    """Where each value of a text or binary array begins, and the last ends, in its bytes."""
     return np.frombuffer(values.buffers()[1], np.int32, values.offset + len(values) + 1)[values.offset :]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import schemas
+from iceberg_compaction.execute.worker import encodings, schemas
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +39,18 @@ class WriteOptions:
 
     row_group_bytes: int
     parquet: dict[str, Any]  # arguments of pyarrow.parquet.ParquetWriter
+    free: dict[tuple[int, ...], str]  # columns with or without a dictionary as we see fit: the way to them, their path
+
+    def arguments(self, first: pa.Table) -> dict[str, Any]:
+        """Arguments for a file that begins with these rows."""
+        room = self.parquet["dictionary_pagesize_limit"]
+        plain = {self.free[places] for places in encodings.without_dictionary(first, self.free, room)}
+        if not plain:
+            return self.parquet
+        return {
+            **self.parquet,
+            "use_dictionary": [path for path in self.parquet["use_dictionary"] if path not in plain],
+        }
 
 
 def write_options(properties: Mapping[str, str], schema: Schema, columns: pa.Schema, rows: int) -> WriteOptions:
@@ -57,7 +69,7 @@ def write_options(properties: Mapping[str, str], schema: Schema, columns: pa.Sch
         "max_rows_per_page": _number(properties, "page-row-limit", 20_000),
         "dictionary_pagesize_limit": _number(properties, "dict-size-bytes", 2 * MIB),
         "data_page_version": _page_version(properties),
-        "use_dictionary": [path for path in named.values() if path not in off] if off else True,
+        "use_dictionary": [path for path in named.values() if path not in off],
         "write_statistics": [path for path in named.values() if path not in unseen] if unseen else True,
         "write_page_index": True,
         "write_page_checksum": True,  # as Java's writer does; whoever reads a damaged page later is told
@@ -66,7 +78,11 @@ def write_options(properties: Mapping[str, str], schema: Schema, columns: pa.Sch
     }
     if filters := _bloom_filters(properties, named, rows):
         parquet["bloom_filter_options"] = filters
-    return WriteOptions(row_group_bytes=_number(properties, "row-group-size-bytes", 128 * MIB), parquet=parquet)
+    return WriteOptions(
+        row_group_bytes=_number(properties, "row-group-size-bytes", 128 * MIB),
+        parquet=parquet,
+        free=_free(properties, schema, columns),
+    )
 
 
 def _compression(properties: Mapping[str, str]) -> dict[str, Any]:
@@ -124,6 +140,18 @@ def _columns_by_name(schema: Schema, columns: pa.Schema) -> dict[str, str]:
     for leaf in schemas.leaves(columns):
         if (name := schema.find_column_name(leaf.field_id)) is not None:
             found[name] = _path(columns, leaf.path)
+    return found
+
+
+def _free(properties: Mapping[str, str], schema: Schema, columns: pa.Schema) -> dict[tuple[int, ...], str]:
+    """Columns that are no dictionaries yet, and of whose encoding the table says nothing."""
+    found = {}
+    for leaf in schemas.leaves(columns):
+        name = schema.find_column_name(leaf.field_id)
+        if f"{_PREFIX}dict-encoding-enabled.column.{name}" in properties or leaf.repeated:
+            continue
+        if not pa.types.is_dictionary(leaf.type) and not pa.types.is_boolean(leaf.type):
+            found[leaf.path] = _path(columns, leaf.path)
     return found
 
 

@@ -75,6 +75,10 @@ class RollingWriter:
         while self._buffered_rows and self._buffered_rows >= (rows := self._group_rows()):
             self._write_group(rows)
 
+    def expect(self, rows: int) -> None:
+        """How many rows will come in all, as far as is known by now."""
+        self._known_rows = rows
+
     @property
     def buffered_bytes(self) -> int:
         return self._buffered_bytes

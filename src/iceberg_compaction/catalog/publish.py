@@ -4,14 +4,17 @@ whatever is not known to have failed counts as unknown."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import redact, tables, translate
+from iceberg_compaction.catalog import redact, run_names, tables, translate, watch
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.update import TableRequirement, TableUpdate
+
+_log = logging.getLogger(__name__)
 
 # PostgreSQL rolled the transaction back: serialization failure, deadlock.
 _ROLLED_BACK = frozenset({"40001", "40P01"})
@@ -21,16 +24,40 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
     """Commit updates if the requirements hold. Raises ConflictError (surely not landed, try again on fresh metadata),
     CommitError (surely not landed, trying again will not help) or StateUnknownError (may have landed)."""
     secrets = redact.secrets_of(table.catalog.properties)
+    watch.tell_publishing(updates)
+    run_id, written = run_names.run_of(updates), list[str]()
+    catalog = run_names.naming(table.catalog, run_id, written.append) if run_id else table.catalog
     try:
-        table.catalog.commit_table(table, requirements, updates)
+        catalog.commit_table(table, requirements, updates)
     except Exception as error:  # noqa: BLE001 - an error of any kind leaves the state unknown
         translated = _verdict(error, table, translate.sentence_of(error, secrets))
+        if isinstance(translated, errors.StateUnknownError):
+            for path in written:
+                watch.tell_left(path)
+        else:
+            _remove(table, written)
         raise translated from translate.safe_cause(error, secrets)
 
 
 def reload(table: Table) -> Table:
     """The table as the catalog has it now."""
     return tables.load_table(table.catalog, ".".join(table.name()))
+
+
+def _remove(table: Table, written: list[str]) -> None:
+    """Remove table metadata that did not become the table's; PyIceberg leaves it behind. The word of the catalog is not
+    enough here: a client library that sends a request twice is told of a conflict with itself."""
+    try:
+        current = reload(table) if written else table
+        used = {current.metadata_location, *(entry.metadata_file for entry in current.metadata.metadata_log)}
+        for path in written:
+            if path not in used:
+                table.io.delete(path)
+    except FileNotFoundError:
+        return  # the commit was refused before it was written
+    except Exception as error:  # noqa: BLE001 - it must not hide why the commit failed
+        _log.warning("The metadata file %s may be left over: %s", written[0], type(error).__name__)
+        watch.tell_left(written[0])
 
 
 def _verdict(error: Exception, table: Table, said: str) -> errors.CommitError:

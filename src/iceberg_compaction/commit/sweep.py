@@ -7,6 +7,8 @@ import concurrent.futures
 import logging
 from typing import TYPE_CHECKING
 
+from iceberg_compaction.catalog import watch
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -33,5 +35,6 @@ def _remove(io: FileIO, path: str) -> bool:
         return True
     except Exception as error:  # noqa: BLE001 - whatever a file store raises must not hide why we are cleaning up
         _log.warning("%s could not be removed: %s", path, type(error).__name__)
+        watch.tell_left(path)
         return False
     return True

@@ -1,4 +1,5 @@
-"""What is remembered of a run: when it ran, with which version, and how it ended."""
+"""What is remembered of a run: when it ran, with which version, and how it ended; and, until it has ended in order, all
+that another run needs to find what it left behind."""
 
 from __future__ import annotations
 
@@ -15,3 +16,42 @@ class RunRecord(Value):
     started_ms: int
     finished_ms: int
     outcome: Outcome
+
+
+class Process(Value):
+    """A process, so that it can be told from any other: numbers of processes are used again."""
+
+    host: str  # the machine, or the part of it that the number means something in
+    pid: int
+    started: str  # as the system tells it; empty: it does not
+
+
+class RunStart(Value):
+    """What is written down of a run before it writes its first file."""
+
+    run_id: str
+    table: str
+    table_uuid: str
+    table_location: str
+    data_path: str  # the folders that its files go to; the table's properties may name others later
+    metadata_path: str
+    branch: str
+    process: Process
+    started_ms: int
+
+
+class Attempt(Value):
+    """A snapshot that is about to be published: it can land as long as the branch's head is its parent."""
+
+    snapshot_id: int
+    parent_snapshot_id: int | None
+    at_ms: int
+
+
+class UnfinishedRun(Value):
+    """A run of which files may be left."""
+
+    start: RunStart
+    seen_ms: int  # its last sign of life
+    ended: bool  # it has ended, and knew that something might be left; otherwise it runs or has crashed
+    attempt: Attempt | None  # the last one

@@ -1,16 +1,17 @@
-"""Runs in a SQLite file, the default store: no server, safe for several processes on one machine.
-Records come in after a run, lists of them go out to `history`."""
+"""Runs in a SQLite file, the default store: no server, safe for several processes on one machine. Records come in after
+a run, lists of them go out to `history`; runs under way are in the journal, until they have ended in order."""
 
 from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
-from iceberg_compaction.model.record import RunRecord
+from iceberg_compaction.model.record import Attempt, RunRecord, RunStart, UnfinishedRun
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 _SCHEMA = """
@@ -23,23 +24,27 @@ create table if not exists runs (
   record text not null
 );
 create index if not exists runs_by_start on runs (started_ms);
+create table if not exists journal (
+  run_id text primary key,
+  table_uuid text not null,
+  start text not null,
+  seen_ms integer not null,
+  ended integer not null default 0,
+  attempt text,
+  settled_ms integer
+);
+create index if not exists journal_by_table on journal (table_uuid);
 """
+_BUSY_S = 30  # others hold the file for milliseconds
+# A run that was taken for dead may yet wake up, and must find that its files are gone.
+_REMEMBER_SETTLED_MS = 30 * 24 * 3600 * 1000
 
 
 class RunStore:
-    """Opens its file for every call, so that no handle outlives a fork or a crash."""
+    """Opens its file for every call, so that no handle outlives a fork or a crash. Every call is one transaction."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-
-    def _connect(self) -> sqlite3.Connection:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(self.path, timeout=30)
-            connection.executescript(_SCHEMA)
-        except (OSError, sqlite3.Error) as error:
-            raise errors.ConfigError(f"The run store {self.path} cannot be opened: {error}.") from error
-        return connection
 
     def save(self, record: RunRecord) -> None:
         """Remember a run; saving the same run again replaces it."""
@@ -51,12 +56,81 @@ class RunStore:
             record.finished_ms,
             record.model_dump_json(),
         )
-        with closing(self._connect()) as connection, connection:
-            connection.execute("insert or replace into runs values (?, ?, ?, ?, ?, ?)", row)
+        self._write("insert or replace into runs values (?, ?, ?, ?, ?, ?)", row)
 
     def history(self, table: str | None = None, limit: int = 50) -> list[RunRecord]:
         """The newest runs first, of one table or of all."""
         query = "select record from runs where ? is null or table_name = ? order by started_ms desc, run_id limit ?"
-        with closing(self._connect()) as connection:
-            rows = connection.execute(query, (table, table, limit)).fetchall()
-        return [RunRecord.model_validate_json(text) for (text,) in rows]
+        return [RunRecord.model_validate_json(text) for (text,) in self._read(query, (table, table, limit))]
+
+    def begin(self, start: RunStart) -> None:
+        """A run is about to write files."""
+        self._write("delete from journal where settled_ms < ?", (start.started_ms - _REMEMBER_SETTLED_MS,))
+        row = (start.run_id, start.table_uuid, start.model_dump_json(), start.started_ms)
+        self._write("insert into journal (run_id, table_uuid, start, seen_ms) values (?, ?, ?, ?)", row)
+
+    def heartbeat(self, run_id: str, now_ms: int) -> None:
+        """The run is still at work."""
+        self._write("update journal set seen_ms = ? where run_id = ?", (now_ms, run_id))
+
+    def publishing(self, run_id: str, attempt: Attempt) -> bool:
+        """A snapshot of the run is about to be published. False: it must not be, for the run was taken for dead."""
+        change = "update journal set attempt = ?, seen_ms = ? where run_id = ? and not ended"
+        if self._write(change, (attempt.model_dump_json(), attempt.at_ms, run_id)):
+            return True
+        return not self._read("select 1 from journal where run_id = ?", (run_id,))
+
+    def end(self, run_id: str, now_ms: int) -> None:
+        """The run has ended and may have left something behind."""
+        self._write("update journal set ended = 1, seen_ms = ? where run_id = ?", (now_ms, run_id))
+
+    def take_over(self, run: UnfinishedRun) -> bool:
+        """The run is taken for dead: it may publish nothing from now on. False: it has just given a sign of life."""
+        change = "update journal set ended = 1 where run_id = ? and seen_ms = ? and settled_ms is null"
+        return bool(self._write(change, (run.start.run_id, run.seen_ms)))
+
+    def finish(self, run_id: str) -> None:
+        """The run has ended and left nothing behind."""
+        self._write("delete from journal where run_id = ?", (run_id,))
+
+    def settle(self, run_id: str, now_ms: int) -> None:
+        """What the run left behind is removed, and it will never publish anything."""
+        self._write("update journal set settled_ms = ? where run_id = ?", (now_ms, run_id))
+
+    def unfinished(self, table_uuid: str) -> list[UnfinishedRun]:
+        """The runs on a table that are under way, have crashed, or may have left something behind; oldest first."""
+        query = "select start, seen_ms, ended, attempt from journal where table_uuid = ? and settled_ms is null"
+        return [
+            UnfinishedRun(
+                start=RunStart.model_validate_json(start),
+                seen_ms=seen_ms,
+                ended=bool(ended),
+                attempt=None if attempt is None else Attempt.model_validate_json(attempt),
+            )
+            for start, seen_ms, ended, attempt in self._read(f"{query} order by rowid", (table_uuid,))
+        ]
+
+    def _connect(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(self.path, timeout=_BUSY_S)
+        try:
+            connection.executescript(_SCHEMA)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _write(self, statement: str, values: Sequence[Any]) -> int:
+        """The number of rows that were changed."""
+        try:
+            with closing(self._connect()) as connection, connection:
+                return connection.execute(statement, values).rowcount
+        except (OSError, sqlite3.Error) as error:
+            raise errors.ConfigError(f"The run store {self.path} cannot be written: {error}.") from error
+
+    def _read(self, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        try:
+            with closing(self._connect()) as connection:
+                return connection.execute(query, values).fetchall()
+        except (OSError, sqlite3.Error) as error:
+            raise errors.ConfigError(f"The run store {self.path} cannot be opened: {error}.") from error

@@ -17,7 +17,7 @@ from iceberg_compaction.model import outcome
 from iceberg_compaction.model.policy import Policy, Strategy
 from iceberg_compaction.model.table import DATA
 from iceberg_compaction.plan import build, decide, quick
-from iceberg_compaction.workflow import apply
+from iceberg_compaction.workflow import apply, journal, leftovers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,12 +84,16 @@ def plan_table(catalog: Catalog, name: str, policy: Policy, run: Run) -> Plan:
 
 def apply_plan(catalog: Catalog, plan: Plan, engines: EngineFactory, run: Run) -> outcome.Outcome:
     """Perform a plan: rewrite, prove, commit. Nothing of it stays behind unless it was committed."""
-    return _remembered(plan.table, run, lambda: _perform(catalog, plan, engines, run))
+    return _remembered(plan.table, run, lambda: _attended(catalog, plan, engines, run))
 
 
 def compact_table(catalog: Catalog, name: str, policy: Policy, engines: EngineFactory, run: Run) -> outcome.Outcome:
     """Plan and apply in one go: the plan that `plan_table` shows is the plan that is performed."""
-    return _remembered(name, run, lambda: _perform(catalog, plan_table(catalog, name, policy, run), engines, run))
+    return _remembered(name, run, lambda: _attended(catalog, plan_table(catalog, name, policy, run), engines, run))
+
+
+def _attended(catalog: Catalog, plan: Plan, engines: EngineFactory, run: Run) -> outcome.Outcome:
+    return leftovers.attend(catalog, plan, run, lambda: _perform(catalog, plan, engines, run))
 
 
 def _perform(catalog: Catalog, plan: Plan, engines: EngineFactory, run: Run) -> outcome.Outcome:
@@ -103,8 +107,9 @@ def _perform(catalog: Catalog, plan: Plan, engines: EngineFactory, run: Run) -> 
             strategy=plan.policy.strategy,
         )
     table = tables.load_table(catalog, plan.table)
-    with engines() as engine:
-        return apply.apply(table, plan, engine, run)
+    branch = plan.pin.branch if plan.pin else run.branch
+    with engines() as engine, journal.kept(table, run, branch=branch) as entry:
+        return apply.apply(table, plan, entry.watched(engine) if entry else engine, run)
 
 
 def _remembered(table: str, run: Run, work: Callable[[], outcome.Outcome]) -> outcome.Outcome:

@@ -1,0 +1,74 @@
+"""How files tell which run wrote them. Data files, manifests and manifest lists have the run's id in their names; so
+have table metadata files, where a catalog lets its clients write those, in the form of a UUID as catalogs expect it."""
+
+from __future__ import annotations
+
+import copy
+import re
+import secrets
+import uuid
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table.update import TableUpdate
+
+PROPERTY = "compaction.run-id"  # of a snapshot's summary
+_RUN_ID = re.compile(r"[0-9a-f]{32}")
+_UUID = re.compile(r"-[0-9a-fA-F-]{36}(?=[^/]*$)")
+_SHARED = 24  # hex digits of the UUID that are the run's; the rest tells attempts apart
+
+
+def is_distinct(run_id: str) -> bool:
+    """Whether no file of anybody else can have this id in its name."""
+    return _RUN_ID.fullmatch(run_id) is not None
+
+
+def marks(run_id: str) -> tuple[str, ...]:
+    """Texts that are in the names of the run's files, one or the other, and in no other names."""
+    return (run_id, _dashed(run_id[:_SHARED]))
+
+
+def is_of(run_id: str, path: str) -> bool:
+    """Whether a file is the run's."""
+    return any(mark in path.rpartition("/")[2] for mark in marks(run_id))
+
+
+def run_of(updates: tuple[TableUpdate, ...]) -> str | None:
+    """The run that makes these updates, as the snapshot among them says."""
+    for update in updates:
+        summary = getattr(getattr(update, "snapshot", None), "summary", None)
+        if summary is not None and (run_id := summary.additional_properties.get(PROPERTY)):
+            return str(run_id) if is_distinct(run_id) else None
+    return None
+
+
+def naming(catalog: Catalog, run_id: str, written: Callable[[str], None]) -> Catalog:
+    """The catalog, except that table metadata files get the run's name, each told before it is written. Catalogs that
+    write these files on their server are as they were."""
+    from pyiceberg.catalog import MetastoreCatalog
+
+    if not isinstance(catalog, MetastoreCatalog):
+        return catalog
+    stage = catalog._update_and_stage_table
+
+    def stage_named(*given: Any, **more: Any) -> Any:
+        staged = stage(*given, **more)
+        staged.metadata_location = _UUID.sub(f"-{_file_id(run_id)}", staged.metadata_location)
+        written(staged.metadata_location)
+        return staged
+
+    named = copy.copy(catalog)
+    vars(named)["_update_and_stage_table"] = stage_named
+    return named
+
+
+def _file_id(run_id: str) -> str:
+    return _dashed(run_id[:_SHARED] + secrets.token_hex((32 - _SHARED) // 2))
+
+
+def _dashed(digits: str) -> str:
+    """The first digits of a UUID, at least 20 of them, as they are written."""
+    return str(uuid.UUID(digits.ljust(32, "0")))[: len(digits) + 4]

@@ -62,7 +62,7 @@ def write(task: RewriteTask, sizes: Sizes, data: Data, left: Mapping[str, float]
             written += size / pieces * factor
             current += size / pieces * factor
             to_come = (task.bytes - consumed) * written / consumed
-            roll = sizing.roll_size(int(current + to_come), sizes)
+            roll = sizing.roll_size(int(current + to_come), sizes, int(current))
     if not written:
         return []  # deletes have taken every row
     return [*done, Output(size=max(1, int(current)), inputs=tuple(inputs))]

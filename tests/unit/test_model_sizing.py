@@ -81,3 +81,11 @@ def test_a_rest_between_one_and_two_targets_becomes_one_file_rather_than_a_small
 def test_a_range_too_narrow_for_one_fewer_file_keeps_icebergs_count() -> None:
     narrow = Sizes(target=100, min=95, max=105)
     assert sizing.file_count(140, narrow) == sizing.output_count(140, narrow) == 2
+
+
+def test_a_file_that_outgrew_its_share_takes_a_rest_that_would_be_small() -> None:
+    target = DEFAULT.target
+    assert not sizing.takes_all(0, int(1.66 * target), DEFAULT)  # two of 0.83
+    assert sizing.takes_all(int(1.16 * target), int(0.5 * target), DEFAULT)
+    assert not sizing.takes_all(int(1.16 * target), int(0.9 * target), DEFAULT)
+    assert not sizing.takes_all(int(1.4 * target), int(0.5 * target), DEFAULT)  # it would be above the maximum

@@ -32,15 +32,24 @@ def file_count(total: int, sizes: Sizes) -> int:
     return count
 
 
-def roll_size(remaining: int, sizes: Sizes) -> int:
-    """Where to close an output file, given the estimated output bytes from its beginning to the end of the task.
+def takes_all(held: int, to_come: int, sizes: Sizes) -> bool:
+    """Whether an open file should take all that is to come: it is the only one for so many bytes; or estimates have
+    changed, it has outgrown its share, and what it would leave makes a small file."""
+    total = held + to_come
+    count = file_count(total, sizes)
+    rest = total - max(held, -(-total // count))
+    return count == 1 or (rest < MARGIN * sizes.min and total <= sizes.max)
+
+
+def roll_size(remaining: int, sizes: Sizes, held: int = 0) -> int:
+    """Where to close an output file that holds `held` bytes, given the estimated output bytes from its beginning to the
+    end of the task.
 
     Equal shares leave no small tail, and the last file gets room for what the estimate missed. The writer asks
     as a file grows and the estimate gets better, with what the file holds so far plus what is still to come. One that
     asked only when a file begins would cut the first by a mere guess at how the input compresses, and a second plan
     could find it small.
     """
-    count = file_count(remaining, sizes)
-    if count == 1:
+    if takes_all(held, remaining - held, sizes):
         return min(max(sizes.write_max, int(remaining * MARGIN)), sizes.max)
-    return -(-remaining // count)
+    return -(-remaining // file_count(remaining, sizes))

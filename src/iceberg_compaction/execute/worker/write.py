@@ -129,9 +129,9 @@ class RollingWriter:
         if self._known_rows is None:
             return self._request.sizes.target - held, False
         rest = int(self._to_come() * self._bytes_per_row)
-        if sizing.file_count(held + rest, self._request.sizes) == 1:
+        if sizing.takes_all(held, rest, self._request.sizes):
             return rest, True
-        room = sizing.roll_size(held + rest, self._request.sizes) - held
+        room = sizing.roll_size(held + rest, self._request.sizes, held) - held
         return room, rest - room <= _CLOSE_ENOUGH * self._request.sizes.target
 
     def _group_rows(self) -> int:

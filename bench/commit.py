@@ -124,21 +124,18 @@ def ours(root: Path) -> Figures:
 
 def lost_race(table: Table) -> Callable[[], Any]:
     """An attempt that is staged when another commit lands first; what is timed is the second one."""
-    from iceberg_compaction.commit import replace, stage
+    from iceberg_compaction.commit import attempts, replace
 
-    staging = stage.Staging(io=table.io, request=request_of(table), snapshot_id=table.metadata.new_snapshot_id())
-    commit = replace._Commit(
-        table=table, staging=staging, sleep=time.sleep, random=lambda: 0.0, clock=lambda: time.time_ns() // 10**6
-    )
-    commit._reload()
-    commit._stage()
-    tables.append_files(table, 10_000_000, 100)
+    operation = replace.Replacement(table, request_of(table))
+    commit = attempts._Attempts(table=table, operation=operation, around=attempts.Surroundings())
 
-    def again() -> None:
+    def attempt() -> Any:
         commit._reload()
-        commit._publish(commit._stage())
+        return operation.stage(commit.table, time.time_ns() // 10**6).snapshot
 
-    return again
+    attempt()
+    tables.append_files(table, 10_000_000, 100)
+    return lambda: commit._publish(attempt())
 
 
 def memory(root: Path) -> Figures:

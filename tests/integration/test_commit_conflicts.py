@@ -17,7 +17,7 @@ from tests.factories.lake import make_table
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
-from iceberg_compaction.commit import replace
+from iceberg_compaction.commit import attempts, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -412,7 +412,7 @@ def test_interrupted_before_publishing_leaves_nothing(table: Table, monkeypatch:
     def interrupt(**arguments: Any) -> AssertRefSnapshotId:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(replace, "AssertRefSnapshotId", interrupt)
+    monkeypatch.setattr(attempts, "AssertRefSnapshotId", interrupt)
     with pytest.raises(KeyboardInterrupt):
         replace.replace(table, request)
     assert files_on_disk(table) == before

@@ -41,9 +41,10 @@ class Staged(Protocol):
 
 
 S = TypeVar("S", bound=Staged)
+S_co = TypeVar("S_co", bound=Staged, covariant=True)
 
 
-class Operation(Protocol[S]):
+class Operation(Protocol[S_co]):
     """What is to be committed. The snapshot id is the same in all attempts, so that it can be looked for."""
 
     @property
@@ -55,7 +56,7 @@ class Operation(Protocol[S]):
         """Every path that was written for the commit, noted before it is written."""
         ...
 
-    def stage(self, table: Table, now_ms: int) -> S:
+    def stage(self, table: Table, now_ms: int) -> S_co:
         """Validate against the table as it is now, and write what the snapshot needs. Raises ConflictError where no
         further attempt could succeed."""
         ...

@@ -83,6 +83,9 @@ class SortedSink:
     def write(self, batch: pa.RecordBatch) -> None:
         self._sorter.add(batch, None if self._tuples is None else self._tuples.numbers(batch))
 
+    def expect(self, rows: int) -> None:
+        """Nothing is written before all rows are here."""
+
     def close(self) -> list[rolling.WrittenFile]:
         try:
             return list(self._outputs.write_all(self._sorter))
@@ -112,6 +115,9 @@ class FanOut:
         self._chunk_bytes += batch.nbytes
         if self._chunk_rows >= _CHUNK_ROWS or self._chunk_bytes >= _CHUNK_BYTES:
             self._part()
+
+    def expect(self, rows: int) -> None:
+        """Of no use, as long as nobody knows to which partitions they go."""
 
     def close(self) -> list[rolling.WrittenFile]:
         try:

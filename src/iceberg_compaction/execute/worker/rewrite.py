@@ -148,7 +148,12 @@ def write_request(
 
 def transfer(setting: Setting, source: measure.Meter, writer: sink.Sink) -> list[write.WrittenFile]:
     """All rows from the inputs into the writer."""
+    deletes, alive = setting.deletes, 0
+    promised = sum(footer.rows for footer in setting.footers) - (deletes.marked if deletes else 0)
     for batch in carry(_measured(setting, source), setting):
+        alive += batch.num_rows
+        if deletes and deletes.found:
+            writer.expect(promised * alive // (alive + deletes.found))
         writer.write(batch)
     return writer.close()
 

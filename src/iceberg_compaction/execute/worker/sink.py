@@ -28,6 +28,9 @@ class Sink(Protocol):
 
     def write(self, batch: pa.RecordBatch) -> None: ...
 
+    def expect(self, rows: int) -> None:
+        """How many rows will come in all, as far as is known by now."""
+
     def close(self) -> list[rolling.WrittenFile]:
         """All files, finished."""
 

@@ -115,6 +115,11 @@ class DeleteFilter:
         """Rows whose deletion is known before any row is read."""
         return sum(self._marked)
 
+    @property
+    def found(self) -> int:
+        """Rows that turned out to be deleted only when they were read."""
+        return self.dropped - self._met
+
     def living(self, footers: Sequence[read.Footer]) -> list[read.Footer]:
         """The files of which something may be left. The others need not be read; their rows are counted as dropped."""
         kept = []

@@ -18,6 +18,7 @@ from iceberg_compaction.workflow import tables as work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
     from types import TracebackType
 
     from pyspark.sql import SparkSession
@@ -36,7 +37,8 @@ class Compactor:
 
     `catalog` is a PyIceberg catalog, its configured name, its URI, or CatalogSettings. `options` takes the names of
     Iceberg's `rewrite_data_files` (`min-input-files`) or their Python form. Used as a context manager it keeps one
-    Spark session for all its tables; a session that is passed in is used and never stopped.
+    Spark session for all its tables; a session that is passed in is used and never stopped. `state` is a file that runs
+    are remembered in, as the command line does: without it nobody can remove what a killed run leaves behind.
     """
 
     def __init__(  # noqa: PLR0913 - a front door names what it takes
@@ -51,11 +53,13 @@ class Compactor:
         engine: str = "spark",
         conf: Mapping[str, str] | None = None,
         on_event: Callable[[Event], None] | None = None,
+        state: str | Path | None = None,
     ) -> None:
         self.catalog = connect.connect(_settings(catalog)) if isinstance(catalog, str | CatalogSettings) else catalog
         self.policy = make_policy(strategy, target_file_size, options or {})
         self._branch = branch
         self._on_event = on_event
+        self._store = None if state is None else wiring.run_store(str(state))
         self._engines = wiring.engine_factory(engine, session=spark, conf=conf)
         self._open = ExitStack()
         self._engine: Engine | None = None
@@ -92,7 +96,7 @@ class Compactor:
         return tables.list_tables(self.catalog, pattern)
 
     def _run(self) -> Run:
-        return wiring.new_run(branch=self._branch, on_event=self._on_event)
+        return wiring.new_run(branch=self._branch, on_event=self._on_event, store=self._store)
 
     def _engine_for_one(self) -> AbstractContextManager[Engine]:
         if not self._keep:

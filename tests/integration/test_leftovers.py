@@ -1,0 +1,263 @@
+"""A crash at any moment leaves at most files that a later run recognises as ours and removes; and that run removes
+nothing else, least of all what landed, what may still land, or what belongs to a run that is still at work."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.factories import dying, storage
+from tests.factories import lake as lakes
+
+from iceberg_compaction import Kind, Policy
+from iceberg_compaction.interfaces import wiring
+from iceberg_compaction.metadata import fetch
+from iceberg_compaction.model import record
+from iceberg_compaction.record import process
+from iceberg_compaction.record.sqlite import RunStore
+from iceberg_compaction.workflow import leftovers, tables
+
+if TYPE_CHECKING:
+    from iceberg_compaction.model.outcome import Outcome
+
+OPTIONS = {"min-input-files": 2, "max-file-group-input-files": 2}
+NOTHING_TO_DO = {"min-input-files": 100}
+HOUR = 3_600_000
+BEFORE_COMMIT = ["noted", "half-rewritten", "rewritten", "manifests-written", "metadata-written"]
+
+
+class Scene:
+    """A table with six small files, a store of runs, and a file that is nobody's business."""
+
+    def __init__(self, lake: lakes.Lake, folder: Path) -> None:
+        self.lake = lake
+        self.store = RunStore(folder / "runs.db")
+        table = lakes.append_small_files(lakes.make_table(lake.catalog, "db.t", properties=PROPERTIES), 6)
+        self.rows = storage.row_multiset(table.scan().to_arrow())
+        self.dead = uuid.uuid4().hex
+        self.foreign = {self.place(f"data/{name}") for name in ("other.parquet", f"0-{uuid.uuid4().hex}-0.parquet")}
+
+    @property
+    def table(self) -> Any:
+        return self.lake.catalog.load_table("db.t")
+
+    def place(self, name: str) -> str:
+        """A file below the table that the table does not know."""
+        path = Path(self.table.location().removeprefix("file://")) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+        return str(path)
+
+    def kill(self, point: str) -> None:
+        dying.run_until_killed(self.lake, self.store.path, point, OPTIONS, self.dead)
+
+    def run(self, options: dict[str, Any] = OPTIONS, *, later_ms: int = 0, **more: Any) -> Outcome:
+        run = wiring.new_run(store=self.store)
+        run = replace(run, clock=lambda clock=run.clock: clock() + later_ms, **more)
+        policy = Policy.model_validate(options)
+        return tables.compact_table(self.lake.catalog, "db.t", policy, wiring.engine_factory("inline"), run)
+
+    def of(self, run_id: str) -> set[str]:
+        """Files that the run wrote, table metadata included."""
+        names = (run_id, str(uuid.UUID(run_id))[:28])
+        return {path for path in storage.files_under(self.table) if any(name in path for name in names)}
+
+    def check(self) -> None:
+        """The table has its rows, foreign files are there, and every other file is explained by the table."""
+        table = self.table
+        assert storage.row_multiset(table.scan().to_arrow()) == self.rows
+        assert storage.files_under(table) == known_files(table) | self.foreign
+
+
+PROPERTIES = {"commit.status-check.num-retries": "0"}
+
+
+def known_files(table: Any) -> set[str]:
+    """Everything that the table's metadata refers to."""
+    found = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    found |= {snapshot.manifest_list for snapshot in table.snapshots()}
+    for snapshot in table.snapshots():
+        found |= {row.manifest_path for row in fetch.list_manifests(table.io, snapshot)}
+    return {path.removeprefix("file://") for path in found} | storage.referenced_data_files(table)
+
+
+@pytest.fixture
+def scene(local_lake: lakes.Lake, tmp_path: Path) -> Scene:
+    return Scene(local_lake, tmp_path)
+
+
+@pytest.mark.parametrize("point", dying.POINTS)
+def test_a_plain_run_after_a_crash_leaves_no_file_unexplained(scene: Scene, point: str) -> None:
+    scene.kill(point)
+    left = scene.of(scene.dead)
+    assert bool(left) == (point != "noted")
+    outcome = scene.run(OPTIONS if point in BEFORE_COMMIT else NOTHING_TO_DO)
+    scene.check()
+    gone = left - scene.of(scene.dead)
+    assert gone == (left if point in BEFORE_COMMIT else set())
+    assert ("did not finish" in outcome.sentence) == bool(gone)
+
+
+def test_a_settled_run_is_forgotten_once_its_executors_must_be_gone(scene: Scene) -> None:
+    scene.kill("rewritten")
+    scene.run()
+    assert [run.start.run_id for run in unfinished(scene)] == [scene.dead]
+    straggler = scene.place(f"data/00007-0-abcdef12-{scene.dead}-00000.parquet")
+    outcome = scene.run(later_ms=leftovers.STRAGGLING_MS)
+    assert f"1 file of run {scene.dead}, which did not finish, was removed." in outcome.sentence
+    assert not Path(straggler).exists()
+    assert unfinished(scene) == []
+    scene.check()
+
+
+def test_a_run_that_ends_in_order_is_not_in_the_journal(scene: Scene) -> None:
+    assert scene.run().kind is Kind.COMPACTED
+    assert unfinished(scene) == []
+
+
+def test_a_run_at_work_is_left_alone(scene: Scene) -> None:
+    path = begin(scene, process.this_process())
+    assert "did not finish" not in scene.run(later_ms=100 * HOUR).sentence
+    assert Path(path).exists()
+
+
+@pytest.mark.parametrize("change", [{"started": "1"}, {"pid": 2**22 + 7}])
+def test_a_number_that_is_another_process_now_is_no_life(scene: Scene, change: dict[str, Any]) -> None:
+    path = begin(scene, process.this_process().model_copy(update=change))
+    assert f"1 file of run {scene.dead}" in scene.run().sentence
+    assert not Path(path).exists()
+    scene.check()
+
+
+def test_a_run_elsewhere_is_waited_for(scene: Scene) -> None:
+    path = begin(scene, record.Process(host="elsewhere", pid=1, started="1"))
+    scene.run(later_ms=HOUR // 2)
+    assert Path(path).exists()
+    now = scene.run(NOTHING_TO_DO, later_ms=HOUR)
+    assert f"1 file of run {scene.dead}" in now.sentence
+    assert not Path(path).exists()
+
+
+def test_a_run_that_was_only_asleep_cannot_commit(scene: Scene) -> None:
+    """Between planning and committing an hour goes by, and somebody else takes the run for dead."""
+
+    def sleep(event: Any) -> None:
+        if event.stage.value == "committing":
+            for run in unfinished(scene):
+                assert scene.store.take_over(run)
+
+    outcome = scene.run(on_event=sleep)
+    assert outcome.kind is Kind.FAILED
+    assert "another run removed its files; nothing was committed" in outcome.sentence
+    scene.check()
+
+
+def test_a_store_that_cannot_be_written_is_a_warning(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    scene.store = RunStore(Path(scene.place("in-the-way")) / "runs.db")
+    scene.foreign.add(str(scene.store.path.parent))
+    assert scene.run().kind is Kind.COMPACTED
+    assert "no other will remove what it leaves behind" in caplog.text
+
+
+def test_another_table_of_the_same_name_is_not_looked_at(scene: Scene) -> None:
+    scene.kill("rewritten")
+    scene.lake.catalog.drop_table("db.t")
+    lakes.append_small_files(lakes.make_table(scene.lake.catalog, "db.t"), 2)
+    left = scene.of(scene.dead)
+    assert "did not finish" not in scene.run().sentence
+    assert scene.of(scene.dead) == left != set()
+
+
+def test_files_stay_when_the_history_cannot_be_read(scene: Scene) -> None:
+    scene.kill("rewritten")
+    left = scene.of(scene.dead)
+    Path(scene.table.snapshots()[0].manifest_list.removeprefix("file://")).unlink()
+    outcome = scene.run()
+    assert outcome.kind is Kind.COMPACTED
+    assert "could not be removed: Manifest list" in outcome.sentence
+    assert scene.of(scene.dead) == left
+
+
+class Silence:
+    """A catalog that does not answer a commit; what it was asked for can be done later."""
+
+    def __init__(self, scene: Scene, patch: pytest.MonkeyPatch) -> None:
+        self.asked: tuple[Any, ...] = ()
+        self._commit = scene.lake.catalog.commit_table
+        with patch.context() as silent:
+            silent.setattr(scene.lake.catalog, "commit_table", self._drop)
+            self.outcome = scene.run()
+        self.run_id = self.outcome.run_id
+
+    def _drop(self, *asked: Any) -> None:
+        self.asked = asked
+        raise TimeoutError("no answer")
+
+    def answer(self) -> None:
+        self._commit(*self.asked)
+
+
+@pytest.fixture
+def silence(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Silence:
+    return Silence(scene, monkeypatch)
+
+
+def test_an_unknown_state_names_the_command_that_settles_it(scene: Scene, silence: Silence) -> None:
+    assert silence.outcome.kind is Kind.FAILED
+    assert "`iceberg-compact run --table db.t`" in silence.outcome.sentence
+    assert [run.ended for run in unfinished(scene)] == [True]
+
+
+def test_what_may_still_land_stays(scene: Scene, silence: Silence) -> None:
+    left = scene.of(silence.run_id)
+    told = scene.run(NOTHING_TO_DO, later_ms=23 * HOUR).sentence
+    assert f"The last commit of run {silence.run_id} may still land, so its files stay for now." in told
+    assert scene.of(silence.run_id) == left
+    silence.answer()
+    assert "may still land" not in scene.run(NOTHING_TO_DO).sentence
+    scene.check()
+
+
+def test_what_can_land_no_more_goes(scene: Scene, silence: Silence) -> None:
+    scene.table.append(scene.table.scan().to_arrow().slice(0, 0))
+    assert f"files of run {silence.run_id}" in scene.run(NOTHING_TO_DO).sentence
+    assert not scene.of(silence.run_id)
+    scene.check()
+
+
+def test_a_commit_of_the_next_run_settles_the_one_before(scene: Scene, silence: Silence) -> None:
+    outcome = scene.run()
+    assert outcome.kind is Kind.COMPACTED
+    assert f"files of run {silence.run_id}, which did not finish, were removed." in outcome.sentence
+    assert "may still land" not in outcome.sentence
+    scene.check()
+
+
+def test_after_a_day_nothing_lands(scene: Scene, silence: Silence) -> None:
+    assert f"files of run {silence.run_id}" in scene.run(NOTHING_TO_DO, later_ms=24 * HOUR).sentence
+    scene.check()
+
+
+def begin(scene: Scene, where: record.Process) -> str:
+    """A run that is in the journal and has written one file."""
+    location = scene.table.location()
+    start = record.RunStart(
+        run_id=scene.dead,
+        table="db.t",
+        table_uuid=str(scene.table.metadata.table_uuid),
+        table_location=location,
+        data_path=f"{location}/data",
+        metadata_path=f"{location}/metadata",
+        branch="main",
+        process=where,
+        started_ms=wiring.new_run().clock(),
+    )
+    scene.store.begin(start)
+    return scene.place(f"data/part=1/00000-0-abcdef12-{scene.dead}-00000.parquet")
+
+
+def unfinished(scene: Scene) -> list[record.UnfinishedRun]:
+    return scene.store.unfinished(str(scene.table.metadata.table_uuid))

@@ -35,7 +35,7 @@ def take_inventory(
     """The branch's head as an inventory. `where` marks, in `selected`, the files that may hold matching rows. `cache`
     is where parsed manifests are kept; by default the user's settings say."""
     condition = None if where is None else file_filter.parse(where, table.schema())
-    snapshot = _head(table, name, branch)
+    snapshot = head_of(table, name, branch)
     question = _Question(
         field_ids=() if condition is None else condition.field_ids,
         branch=branch,
@@ -46,7 +46,7 @@ def take_inventory(
     files = files.select(table_model.FILES.names)
     return table_model.Inventory(
         table=name,
-        pin=None if snapshot is None else _pin(table, branch, snapshot),
+        pin=None if snapshot is None else pin_of(table, branch, snapshot),
         files=files,
         properties=dict(table.properties),
         selected=selected,
@@ -111,7 +111,8 @@ def _clustering_column(table: Table) -> str | None:
     return None if field is None else table.schema().find_column_name(field.field_id)
 
 
-def _head(table: Table, name: str, branch: str) -> Snapshot | None:
+def head_of(table: Table, name: str, branch: str) -> Snapshot | None:
+    """The snapshot that a branch points to; None: the table has none yet. `name` is for errors."""
     known = table.metadata.refs
     if branch not in known:
         if branch == refs.MAIN_BRANCH and not table.metadata.snapshots:
@@ -129,7 +130,8 @@ def _head(table: Table, name: str, branch: str) -> Snapshot | None:
     return snapshot
 
 
-def _pin(table: Table, branch: str, snapshot: Snapshot) -> table_model.Pin:
+def pin_of(table: Table, branch: str, snapshot: Snapshot) -> table_model.Pin:
+    """The state of the table that a decision about the snapshot is made on."""
     metadata = table.metadata
     return table_model.Pin(
         table_uuid=str(metadata.table_uuid),

@@ -1,0 +1,61 @@
+"""Partition tuples in the order of their values, and the bounds of many of them. Canonical texts come in; ranks to sort
+files by, and summaries for a manifest list, go out. The order is that by which readers compare bounds: 9 before 10, and
+-0.0 before 0.0; null comes first and NaN last."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyiceberg import conversions
+from pyiceberg.manifest import PartitionFieldSummary
+
+from iceberg_compaction.metadata import partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from iceberg_compaction.metadata import entries
+
+
+def ranks(texts: Sequence[str], layout: entries.Layout) -> NDArray[np.int64]:
+    """Where each of the distinct tuples stands among them all."""
+    tuples = [partitions.decode(text, layout.spec, layout.schema) for text in texts]
+    keys = [tuple(_key(record[i]) for i in range(len(layout.partition_fields))) for record in tuples]
+    order = sorted(range(len(texts)), key=keys.__getitem__)
+    found = np.empty(len(texts), np.int64)
+    found[order] = np.arange(len(texts))
+    return found
+
+
+def summaries(texts: Iterable[str], layout: entries.Layout) -> list[PartitionFieldSummary]:
+    """What a manifest list says of a manifest that holds exactly these partitions, for each partition field."""
+    records = [partitions.decode(text, layout.spec, layout.schema) for text in texts]
+    found = []
+    for i, field in enumerate(layout.partition_fields):
+        values = [record[i] for record in records]
+        some = sorted((value for value in values if value is not None and not _is_nan(value)), key=_key)
+        kind: Any = field.field_type
+        bounds = [conversions.to_bytes(kind, value) for value in (some[0], some[-1])] if some else [None, None]
+        found.append(PartitionFieldSummary(None in values, any(map(_is_nan, values)), *bounds))
+    return found
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _key(value: Any) -> tuple[int, Any]:
+    """Values of one field, comparable: text as its bytes, floats so that -0.0 is before 0.0."""
+    if value is None:
+        return (0, 0)
+    if isinstance(value, float):
+        if math.isnan(value):
+            return (2, 0)
+        bits = struct.unpack(">q", struct.pack(">d", value))[0]
+        return (1, bits if bits >= 0 else -(bits & 0x7FFF_FFFF_FFFF_FFFF) - 1)
+    return (1, value.encode() if isinstance(value, str) else value)

@@ -1,0 +1,163 @@
+"""Which manifests are worth rewriting. Facts of all manifests come in, groups with reasons and what stays go out. A
+group is rewritten when that more than halves its small manifests, or the manifests that its partitions lie in, or when
+some are too large. What comes out fills the target at least to a half, its last manifest excepted, and holds each
+partition together: so neither can be halved again, and a second run finds nothing to do."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iceberg_compaction.model import manifests as model
+from iceberg_compaction.model.size import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iceberg_compaction.model.table import Pin
+
+_FIELDS = {model.Content.DATA: "data files", model.Content.DELETES: "delete files"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What to decide on, beside the manifests themselves."""
+
+    plan_id: str
+    table: str
+    now_ms: int
+    pin: Pin | None
+    target: int  # bytes of a manifest
+    spec_id: int | None = None  # None: all
+    unwritable_specs: frozenset[int] = frozenset()
+
+
+def build(facts: Sequence[model.ManifestFacts], asked: Question) -> model.ManifestPlan:
+    """The plan for these manifests, all of a branch's head."""
+    kinds = defaultdict(list)
+    for one in facts:
+        kinds[one.spec_id, one.content].append(one)
+    groups, kept = [], []
+    for (spec_id, content), members in sorted(kinds.items()):
+        chosen, reason = _choose(members, spec_id, asked)
+        if isinstance(reason, model.Reason):
+            groups.append(_group(members, chosen, reason, asked.target))
+            stays = model.KeptReason.WELL_PACKED
+        else:
+            stays = reason
+        paths = {one.path for one in chosen}
+        if rest := [one for one in members if one.path not in paths]:
+            kept.append(_kept(rest, stays, spec_id, content))
+    if not facts:
+        kept.append(model.KeptManifests(reason=model.KeptReason.NO_FILES, sentence="the branch has no live files"))
+    return model.ManifestPlan(
+        id=asked.plan_id,
+        table=asked.table,
+        created_ms=asked.now_ms,
+        pin=asked.pin,
+        target_size_bytes=asked.target,
+        groups=tuple(groups),
+        kept=tuple(kept),
+    )
+
+
+def _choose(
+    members: list[model.ManifestFacts], spec_id: int, asked: Question
+) -> tuple[list[model.ManifestFacts], model.Reason | model.KeptReason]:
+    """The manifests of one kind to rewrite, and why; or none, and why not."""
+    if asked.spec_id not in (None, spec_id):
+        return [], model.KeptReason.OTHER_SPEC
+    if spec_id in asked.unwritable_specs:
+        return [], model.KeptReason.LOST_COLUMN
+    target = asked.target
+    small = [one for one in members if one.live_bytes * 2 < target]
+    large = [one for one in members if one.live_bytes > 2 * target]
+    if len(small) > 2 * outputs(small, target):
+        reason = model.Reason.SMALL
+    elif large:
+        reason = model.Reason.LARGE
+    else:
+        scattered = _is_scattered(_pairs(members), _distinct(members), outputs(members, target))
+        return (members, model.Reason.SCATTERED) if scattered else ([], model.KeptReason.WELL_PACKED)
+    # The small ones alone are cheap to merge, but not if all had to be rewritten the next time.
+    chosen = [one for one in members if one.live_bytes * 2 < target or one.live_bytes > 2 * target]
+    rest = [one for one in members if target <= one.live_bytes * 2 and one.live_bytes <= 2 * target]
+    after = _pairs(rest) + _distinct(chosen) + outputs(chosen, target)
+    least = outputs(rest, target) or 1
+    return (members if _is_scattered(after, _distinct(members), least) else chosen), reason
+
+
+def outputs(members: Sequence[model.ManifestFacts], target: int) -> int:
+    """How many manifests the entries fill, if these stay as large as they are; merged, they rather shrink."""
+    return -(-sum(one.live_bytes for one in members) // target)
+
+
+def _is_scattered(pairs: int, partitions: int, filled: int) -> bool:
+    """Whether clustering halves the number of pairs of a partition and a manifest that it has files in. Clustered, each
+    partition is in one manifest, and each border between two manifests adds at most one pair."""
+    return pairs > 2 * (partitions + filled - 1)
+
+
+def _pairs(members: Sequence[model.ManifestFacts]) -> int:
+    return sum(len(one.partitions) for one in members)
+
+
+def _distinct(members: Sequence[model.ManifestFacts]) -> int:
+    return len(np.unique(np.concatenate([one.partitions for one in members]))) if members else 0
+
+
+def _group(
+    members: list[model.ManifestFacts], chosen: list[model.ManifestFacts], reason: model.Reason, target: int
+) -> model.ManifestGroup:
+    paths = {one.path for one in chosen}
+    rest = [one for one in members if one.path not in paths]
+    partitions, filled = _distinct(members), max(1, outputs(chosen, target))
+    after = min(_pairs(members), _pairs(rest) + _distinct(chosen) + filled - 1)
+    spread, spread_after = _pairs(members) / partitions, after / partitions
+    return model.ManifestGroup(
+        spec_id=chosen[0].spec_id,
+        content=chosen[0].content,
+        reason=reason,
+        manifests=tuple(one.path for one in chosen),
+        bytes=sum(one.bytes for one in chosen),
+        entries=sum(one.live for one in chosen),
+        outputs=filled,
+        spread=round(spread, 2),
+        spread_after=round(spread_after, 2),
+        sentence=_why(chosen, reason, target, spread),
+    )
+
+
+def _why(chosen: list[model.ManifestFacts], reason: model.Reason, target: int, spread: float) -> str:
+    if reason is model.Reason.SMALL:
+        small = sum(one.live_bytes * 2 < target for one in chosen)
+        return f"{small} manifests are less than half of {format_size(target)}"
+    if reason is model.Reason.LARGE:
+        large = sum(one.live_bytes > 2 * target for one in chosen)
+        return f"{large} {'is' if large == 1 else 'are'} more than twice {format_size(target)}"
+    return f"the files of a partition lie in {spread:.1f} manifests on average"
+
+
+def _kept(
+    rest: list[model.ManifestFacts], reason: model.KeptReason, spec_id: int, content: model.Content
+) -> model.KeptManifests:
+    count = "1 manifest" if len(rest) == 1 else f"{len(rest)} manifests"
+    what = f"{count} of {_FIELDS[content]} (spec {spec_id})"
+    are = "is" if len(rest) == 1 else "are"
+    why = {
+        model.KeptReason.WELL_PACKED: f"{are} as large, and {'holds' if len(rest) == 1 else 'hold'} partitions as "
+        "close together, as is worth a rewrite",
+        model.KeptReason.OTHER_SPEC: f"{are} of another partition spec than was asked for",
+        model.KeptReason.LOST_COLUMN: f"{are} partitioned by a column that the table no longer has",
+    }[reason]
+    return model.KeptManifests(
+        reason=reason,
+        spec_id=spec_id,
+        content=content,
+        manifests=len(rest),
+        bytes=sum(one.bytes for one in rest),
+        sentence=f"{what} {why}",
+    )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
+    from iceberg_compaction.model.manifests import ManifestPlan
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.record import UnfinishedRun
     from iceberg_compaction.record.sqlite import RunStore
@@ -65,7 +66,9 @@ class Settled:
 NOTHING = Settled()
 
 
-def attend(catalog: Catalog, plan: Plan, run: Run, work: Callable[[], outcome.Outcome]) -> outcome.Outcome:
+def attend(
+    catalog: Catalog, plan: Plan | ManifestPlan, run: Run, work: Callable[[], outcome.Outcome]
+) -> outcome.Outcome:
     """Do the work on the plan's table, and settle what other runs left there: before it, or after it if only a commit
     of this run makes sure that another one's cannot land."""
     settled = _settle_plan(catalog, plan, run)
@@ -78,7 +81,7 @@ def attend(catalog: Catalog, plan: Plan, run: Run, work: Callable[[], outcome.Ou
     return result.model_copy(update={"sentence": f"{result.sentence} {settled.sentence}"})
 
 
-def _settle_plan(catalog: Catalog, plan: Plan, run: Run) -> Settled:
+def _settle_plan(catalog: Catalog, plan: Plan | ManifestPlan, run: Run) -> Settled:
     if run.store is None or plan.pin is None:
         return NOTHING
     try:

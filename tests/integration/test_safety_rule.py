@@ -1,5 +1,5 @@
 """The safety rule of the product: stage, commit, sweep. Staged files go when their commit surely did not land, stay
-when that is unknown, and nothing else is ever deleted."""
+when that is unknown, and nothing else is ever deleted; for a commit of everything, and for each batch alone."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from tests.factories import storage
 from iceberg_compaction import Kind, Policy, errors
 from iceberg_compaction.execute.inline import InlineEngine
 from iceberg_compaction.interfaces import wiring
+from iceberg_compaction.model.outcome import GroupEnd
 from iceberg_compaction.record.sqlite import RunStore
 from iceberg_compaction.workflow import apply, tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.task import RewriteContext, RewriteTask, TaskResult
 
-POLICY = Policy.model_validate({"min-input-files": 2, "max-file-group-input-files": 2})
+OPTIONS = {"min-input-files": 2, "max-file-group-input-files": 2}
+POLICY = Policy.model_validate(OPTIONS | {"partial-progress": False})
+BATCHES = Policy.model_validate(OPTIONS)
 
 
 class Then:
@@ -51,9 +54,19 @@ class Then:
     ) -> list[TaskResult]:
         results = InlineEngine().run(tasks, context, lambda result: None)
         kept = self._then(results)
-        for result in kept:
-            on_result(result)
+        report(kept, on_result)
         return kept
+
+
+def report(results: Sequence[TaskResult], on_result: Callable[[TaskResult], None]) -> None:
+    """All of them, as Spark does: what other jobs have finished is handed over after a failure, too."""
+    for number, result in enumerate(results):
+        try:
+            on_result(result)
+        except BaseException:
+            for other in results[number + 1 :]:
+                on_result(other)
+            raise
 
 
 @pytest.fixture
@@ -149,6 +162,129 @@ def test_another_table_of_the_same_name_is_not_touched(prepared: Any) -> None:
     outcome = tables.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
     assert outcome.kind is Kind.CONFLICT
     assert "uuid" in outcome.sentence
+
+
+@pytest.fixture
+def batches(prepared: Any) -> tuple[lakes.Lake, Plan]:
+    """The same table, of which every group is a commit of its own."""
+    lake, _ = prepared
+    return lake, tables.plan_table(lake.catalog, "db.t", BATCHES, wiring.new_run())
+
+
+def names(paths: Iterable[str]) -> set[str]:
+    return {path.rpartition("/")[2] for path in paths}
+
+
+def live(lake: lakes.Lake, plan: Plan) -> set[str]:
+    """Data files that the table's head refers to, and the plan does not."""
+    found = lake.catalog.load_table("db.t").inspect.data_files()["file_path"].to_pylist()
+    return names(found) - names(plan.files["file_path"].to_pylist())
+
+
+def staged(lake: lakes.Lake, plan: Plan) -> set[str]:
+    """Data files in the table's folder that the plan does not refer to."""
+    return names(path for path in files(lake) if path.endswith(".parquet")) - names(plan.files["file_path"].to_pylist())
+
+
+def ends(outcome: Any) -> list[GroupEnd]:
+    return [one.outcome for one in outcome.group_outcomes]
+
+
+def test_what_landed_before_a_failure_stays_and_is_told(batches: Any) -> None:
+    lake, plan = batches
+    before = rows(lake)
+    outcome = tables.apply_plan(lake.catalog, plan, Broken(errors.ExecuteError("No.")), wiring.new_run())
+    assert outcome.kind is Kind.FAILED
+    assert outcome.sentence.startswith("No. Before that 2 of 3 groups landed and stay: 4 files")
+    assert ends(outcome) == [GroupEnd.LANDED, GroupEnd.LANDED, GroupEnd.NOT_REACHED]
+    assert (outcome.groups, outcome.groups_landed, len(outcome.snapshot_ids)) == (3, 2, 2)
+    assert staged(lake, plan) == live(lake, plan)
+    assert rows(lake) == before
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), errors.CancelledError("Stopped."), RuntimeError("bug")])
+def test_a_stopped_run_is_remembered_with_what_landed(batches: Any, stop: BaseException, tmp_path: Path) -> None:
+    lake, plan = batches
+    store = RunStore(tmp_path / "runs.db")
+    before = rows(lake)
+    with pytest.raises(type(stop)):
+        tables.apply_plan(lake.catalog, plan, Broken(stop), wiring.new_run(store=store))
+    (record,) = store.history("db.t")
+    assert (record.outcome.kind, record.outcome.groups_landed) == (Kind.FAILED, 2)
+    assert "2 of 3 groups landed and stay" in record.outcome.sentence
+    assert staged(lake, plan) == live(lake, plan)
+    assert rows(lake) == before
+
+
+def test_an_unknown_batch_keeps_its_files_and_no_others(batches: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake, plan = batches
+    before, real, told = rows(lake), apply.replace.replace, []
+
+    def unsure(table: Any, request: Any) -> Any:
+        told.append(request)
+        if len(told) == 2:
+            raise errors.StateUnknownError("Nobody knows.")
+        return real(table, request)
+
+    monkeypatch.setattr(apply.replace, "replace", unsure)
+    outcome = tables.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
+    assert outcome.kind is Kind.FAILED
+    assert outcome.sentence.startswith("Nobody knows. Before that 1 of 3 groups landed and stay")
+    assert ends(outcome) == [GroupEnd.LANDED, GroupEnd.UNKNOWN, GroupEnd.NOT_REACHED]
+    assert len(told) == 2
+    unsure_files = names(file.file_path for file in told[1].added)
+    assert staged(lake, plan) == unsure_files | live(lake, plan)
+    assert unsure_files.isdisjoint(live(lake, plan))
+    assert rows(lake) == before
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), MemoryError()])
+def test_a_commit_that_breaks_off_for_no_reason_of_ours_deletes_nothing_of_it(
+    batches: Any, monkeypatch: pytest.MonkeyPatch, stop: BaseException
+) -> None:
+    lake, plan = batches
+    before, real = rows(lake), apply.replace.replace
+
+    def lands_and_breaks(table: Any, request: Any) -> Any:
+        real(table, request)
+        raise stop
+
+    monkeypatch.setattr(apply.replace, "replace", lands_and_breaks)
+    with pytest.raises(type(stop)):
+        tables.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
+    assert staged(lake, plan) <= live(lake, plan)
+    assert rows(lake) == before
+
+
+def test_what_the_engine_reports_after_a_failed_commit_is_swept_and_not_committed(
+    batches: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, plan = batches
+    before, commits = files(lake), []
+
+    def refused(table: Any, request: Any) -> Any:
+        commits.append(request)
+        raise errors.CommitError("The catalog refuses.")
+
+    monkeypatch.setattr(apply.replace, "replace", refused)
+    outcome = tables.apply_plan(lake.catalog, plan, Then(lambda results: results), wiring.new_run())
+    assert (outcome.kind, outcome.sentence) == (Kind.FAILED, "The catalog refuses.")
+    assert len(commits) == 1
+    assert files(lake) == before
+
+
+def test_a_listener_that_raises_stops_the_run_and_nothing_is_left(batches: Any) -> None:
+    lake, plan = batches
+    before = rows(lake)
+
+    def listen(event: Any) -> None:
+        if event.stage.value == "committing" and event.groups_landed == 1:
+            raise RuntimeError("not me")
+
+    with pytest.raises(RuntimeError, match="not me"):
+        tables.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run(on_event=listen))
+    assert staged(lake, plan) == live(lake, plan)
+    assert rows(lake) == before
 
 
 def test_a_run_is_remembered_whatever_its_end(prepared: Any, tmp_path: Path) -> None:

@@ -224,7 +224,7 @@ def test_a_plan_whose_groups_are_not_its_files_is_refused() -> None:
 
 def test_a_plan_of_another_format_is_refused() -> None:
     told = planned(inventories.files([MIB] * 12)).model_dump() | {"format": 1}
-    with pytest.raises(ValueError, match="format 1, not 3; make a new plan"):
+    with pytest.raises(ValueError, match="format 1, not 4; make a new plan"):
         plan.Plan.model_validate(told)
 
 

@@ -22,8 +22,28 @@ class Kind(str, Enum):
     FAILED = "failed"
 
 
+class GroupEnd(str, Enum):
+    """What became of one group of a plan. Closed set."""
+
+    LANDED = "landed"
+    CONFLICT = "conflict"  # others changed what it depends on, so that it was left as it is
+    DROPPED = "dropped"  # it no longer held when the plan was applied
+    UNKNOWN = "unknown"  # the catalog did not say whether its commit landed
+    NOT_REACHED = "not-reached"  # the run ended before its commit
+
+
+class GroupOutcome(Value):
+    """One group, and what became of it."""
+
+    id: int
+    partition: str  # canonical JSON, see model.table.FILES
+    outcome: GroupEnd
+    snapshot_id: int | None = None  # that it landed in
+    sentence: str = ""  # why it did not
+
+
 class Outcome(Value):
-    """The result of compacting one table."""
+    """The result of compacting one table. Files, bytes and rows are those of the groups that landed."""
 
     kind: Kind
     table: str
@@ -31,7 +51,8 @@ class Outcome(Value):
     run_id: str
     plan_id: str | None = None
     strategy: Strategy | None = None
-    snapshot_id: int | None = None  # the snapshot that the run committed
+    snapshot_id: int | None = None  # the last snapshot that the run committed
+    snapshot_ids: tuple[int, ...] = ()  # all of them, in order
     files_removed: int = 0
     files_added: int = 0
     bytes_removed: int = 0
@@ -39,14 +60,27 @@ class Outcome(Value):
     records: int = 0
     deleted_rows: int = 0  # that delete files had taken, and that are in no file any more
     delete_files_removed: int = 0  # that applied to nothing after the run
-    groups: int = 0
+    groups: int = 0  # that the run set out to rewrite, those planned anew included
+    groups_landed: int = 0
+    groups_conflicted: int = 0
+    group_outcomes: tuple[GroupOutcome, ...] = ()  # one for each group
     attempts: int = 0  # commit attempts
+    manifests_removed: int = 0  # `rewrite_manifests` only
+    manifests_added: int = 0
+    manifest_entries: int = 0  # files that the manifests list
     proof: Proof | None = None
     seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
         return self.kind in (Kind.COMPACTED, Kind.HEALTHY, Kind.SKIPPED)
+
+    def brief(self, most: int = 1000) -> Outcome:
+        """The same without most of its groups if there are very many: those that did not land tell more."""
+        if len(self.group_outcomes) <= most:
+            return self
+        telling = [one for one in self.group_outcomes if one.outcome is not GroupEnd.LANDED]
+        return self.model_copy(update={"group_outcomes": tuple(telling[:most])})
 
 
 class Stage(str, Enum):
@@ -70,3 +104,5 @@ class Event:
     files_total: int = 0
     bytes_done: int = 0
     bytes_total: int = 0
+    groups_landed: int = 0
+    groups_total: int = 0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMAT", "PLAN_FILES", "PLAN_GROUPS", "FileGroup", "Groups", "LeftOut", "LeftOutReason", "Plan", "Reason"]
 
-FORMAT = 3
+FORMAT = 4
 
 # The input files of all groups, in group order and within a group in reading order.
 PLAN_FILES = pa.schema(

@@ -97,6 +97,16 @@ class Policy(Value):
         bool, Field(description="outputs keep the partition spec of their inputs; default: the table's current spec")
     ] = False
     rewrite_job_order: JobOrder = JobOrder.NONE
+    partial_progress: Annotated[
+        bool | None,
+        Field(description="commit groups in batches as they are done; default: if the plan has more than one group"),
+    ] = None
+    partial_progress_max_commits: Annotated[
+        int, Field(ge=1, description="the number of batches at most, with partial-progress")
+    ] = 10
+    replan_conflicts: Annotated[
+        bool, Field(description="what others made impossible meanwhile is planned anew once, at the end of the run")
+    ] = True
     where: Annotated[str | None, Field(description="only files that may hold rows matching this filter")] = None
     verify: Annotated[ProofLevel, Field(description="proof before the commit")] = ProofLevel.CHECKSUM
 
@@ -105,6 +115,12 @@ class Policy(Value):
         if self.target_file_size_bytes is not None:
             resolve_sizes(self, {})
         return self
+
+
+def batch_size(policy: Policy, groups: int) -> int:
+    """How many groups go into one commit."""
+    wanted = policy.partial_progress if policy.partial_progress is not None else groups > 1
+    return max(1, -(-groups // policy.partial_progress_max_commits) if wanted else groups)
 
 
 class DeleteThresholds(Value):

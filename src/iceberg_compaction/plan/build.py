@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 def build(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: int) -> Plan:
     """The plan for a table. Raises UnsupportedError for a table that must not be rewritten (see `empty_plan`) and
     ConfigError for sizes that contradict one another."""
-    if inventory.unsupported:
-        raise errors.UnsupportedError(f"Table {inventory.table} is not rewritten: {'; '.join(inventory.unsupported)}.")
-    _check_specs(inventory, policy)
+    check(inventory, policy)
     sizes = decide.resolve_sizes(inventory, policy)
     decided = decide.decide(inventory, policy, sizes)
     chosen = selection.select(decided, policy, sizes)
@@ -42,6 +40,13 @@ def build(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: int) ->
         left_out=_left_out(left, len(files), policy, sizes),
         files=files,
     )
+
+
+def check(inventory: Inventory, policy: Policy) -> None:
+    """Raises UnsupportedError for a table that must not be rewritten, or not by this policy."""
+    if inventory.unsupported:
+        raise errors.UnsupportedError(f"Table {inventory.table} is not rewritten: {'; '.join(inventory.unsupported)}.")
+    _check_specs(inventory, policy)
 
 
 def empty_plan(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: int) -> Plan:

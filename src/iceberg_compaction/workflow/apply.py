@@ -1,189 +1,232 @@
-"""A plan becomes one commit: rewrite, prove, publish; and what did not get published is swept. This is the product's
-safety rule: staged files are deleted only when their commit surely did not land, and nothing else ever is."""
+"""A plan becomes commits: groups are rewritten, proved and published in batches as they are done; and what did not get
+published is swept. This is the product's safety rule: staged files are deleted only when their commit surely did not
+land, and nothing else ever is."""
 
 from __future__ import annotations
 
 import logging
-from functools import reduce
-from operator import add
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from iceberg_compaction import errors, version
-from iceberg_compaction.commit import replace, sweep
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import publish
+from iceberg_compaction.commit import replace, sweep, validate
 from iceberg_compaction.execute import tasks as rewrite_tasks
 from iceberg_compaction.execute.worker import context as contexts
 from iceberg_compaction.metadata import applied
-from iceberg_compaction.model import outcome, size
+from iceberg_compaction.model import outcome
+from iceberg_compaction.model.policy import batch_size
+from iceberg_compaction.workflow import ledger as ledgers
+from iceberg_compaction.workflow import proving
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pyiceberg.table import Table
 
     from iceberg_compaction.execute.engine import Engine
     from iceberg_compaction.model.plan import Plan
-    from iceberg_compaction.model.proof import Proof
     from iceberg_compaction.model.task import RewriteTask, StagedFile, TaskResult
+    from iceberg_compaction.workflow.ledger import Ledger
     from iceberg_compaction.workflow.run import Run
 
 _log = logging.getLogger(__name__)
 
 
-def apply(table: Table, plan: Plan, engine: Engine, run: Run) -> outcome.Outcome:
-    """Perform a plan that is not empty. Raises what went wrong; by then nothing of the run is left behind."""
-    _check_same_table(table, plan)
+def apply(table: Table, plan: Plan, engine: Engine, run: Run, ledger: Ledger) -> None:
+    """Perform a plan that is not empty; what becomes of each group goes to the ledger, where the plan is open. Raises
+    what went wrong; by then nothing of the run is left behind but what landed or may have landed."""
+    check_same_table(table, plan)
     tasks = rewrite_tasks.build_tasks(plan, applied.applied_deletes(table, plan), cores=engine.cores())
     context = contexts.build_context(table, plan, run.run_id, rewrite_tasks.all_deletes(tasks))
     progress = _Progress(plan, tasks, run)
+    batches = _Batches(table, plan, progress, ledger)
+    progress.tell(outcome.Stage.REWRITING, plan.sentence, ledger)
     try:
-        engine.run(tasks, context, progress.on_result)
-        proof = prove(plan, tasks, progress.results)
+        engine.run(tasks, context, batches.on_result)
+        batches.finish()
+    except errors.ConflictError as conflict:
+        # Not of one batch, but of all that the plan still holds.
+        batches.sweep()
+        ledger.conflict(dict.fromkeys(ledger.open_groups(), str(conflict)))
     except BaseException:
-        # Whatever stopped the rewrite, nothing was committed: everything staged is ours alone.
-        _sweep(table, progress.staged)
+        batches.sweep()
         raise
-    run.on_event(progress.event(outcome.Stage.COMMITTING, "committing"))
-    result = _commit(table, plan, progress.staged, proof, run)
-    run.on_event(progress.event(outcome.Stage.DONE, "done"))
-    return _compacted(plan, progress.staged, proof, result, run)
+    progress.tell(outcome.Stage.DONE, "done", ledger)
 
 
-def _check_same_table(table: Table, plan: Plan) -> None:
+def check_same_table(table: Table, plan: Plan) -> None:
+    """Raises StalePlanError for a table that only has the name of the planned one."""
     if plan.pin is None or str(table.metadata.table_uuid) != plan.pin.table_uuid:
         raise errors.StalePlanError(
             f"The table {plan.table} is not the one that the plan was made on (its uuid differs); make a new plan."
         )
 
 
-def prove(plan: Plan, tasks: Sequence[RewriteTask], results: Sequence[TaskResult]) -> Proof:
-    """The run's proof from its tasks' proofs. Each must hold alone, and together they must cover the plan."""
-    if sorted(result.task_id for result in results) != sorted(task.id for task in tasks):
-        raise errors.ProofError(f"{len(results)} results came back for {len(tasks)} tasks; nothing was committed.")
-    for result in results:
-        if result.proof.failures:
-            raise errors.ProofError(f"Task {result.task_id} on {plan.table}: {result.proof.sentence}")
-    proof = reduce(add, (result.proof for result in results))
-    staged = sum(file.record_count for result in results for file in result.staged)
-    planned = plan.input_records
-    if planned != proof.source.rows + proof.deleted_rows or staged != proof.source.rows:
-        raise errors.ProofError(
-            f"The plan for {plan.table} names {planned} rows; {proof.source.rows} were read, {proof.deleted_rows} "
-            f"found deleted and {staged} staged."
+class _Batches:
+    """Groups on their way into the table. The engine reports from one thread, and commits happen there too, while
+    tasks of other groups go on elsewhere."""
+
+    def __init__(self, table: Table, plan: Plan, progress: _Progress, ledger: Ledger) -> None:
+        self._table = table
+        self._plan = plan
+        self._progress = progress
+        self._ledger = ledger
+        self._rows = {row["id"]: row for row in plan.groups.columns.to_pylist()}
+        self._size = batch_size(plan.policy, len(plan.groups))
+        self._results: dict[int, list[TaskResult]] = defaultdict(list)  # of groups that are not complete
+        self._ready: list[proving.ProvedGroup] = []  # for the next commit
+        self._commits = 0
+        self._stopped = False
+
+    def on_result(self, result: TaskResult) -> None:
+        """One more task is done. After a failure the engine still reports what else was staged, to be swept."""
+        self._results[result.group_id].append(result)
+        if self._stopped:
+            return
+        try:
+            self._progress.on_result(result, self._ledger)
+            self._advance(result.group_id)
+        except BaseException:
+            self._stopped = True
+            raise
+
+    def finish(self) -> None:
+        """All tasks are done: commit the rest."""
+        came, all_tasks = self._progress.tasks_done, self._progress.tasks_total
+        if came != all_tasks or self._results:
+            raise errors.ProofError(
+                f"{came} results came back for {all_tasks} tasks; what is not complete was not committed."
+            )
+        if self._ready:
+            self._commit()
+
+    def sweep(self) -> None:
+        """Remove what is staged and was never part of a commit."""
+        staged = [file for results in self._results.values() for result in results for file in result.staged]
+        staged += [file for group in self._ready for file in group.staged]
+        self._results.clear()
+        self._ready = []
+        self._remove(staged)
+
+    def _advance(self, group_id: int) -> None:
+        if len(self._results[group_id]) < self._progress.tasks_of(group_id):
+            return
+        self._ready.append(proving.prove(self._plan, self._rows[group_id], self._results[group_id]))
+        del self._results[group_id]
+        if len(self._ready) >= self._size:
+            self._commit()
+
+    def _commit(self) -> None:
+        """Publish the groups that are ready. Once a commit begins they are out of reach of `sweep`, so that whatever
+        happens they are deleted only if they surely did not land."""
+        self._progress.tell(outcome.Stage.COMMITTING, f"committing {len(self._ready)} groups", self._ledger)
+        batch, self._ready = self._ready, []
+        self._commits += 1
+        try:
+            result = replace.replace(self._table, self._request(batch))
+        except errors.StateUnknownError as error:
+            self._ledger.doubt([group.id for group in batch], str(error))
+            raise
+        except errors.ConflictError as error:
+            self._remove(file for group in batch for file in group.staged)
+            self._ledger.conflict({group.id: error.conflicts.get(group.id, str(error)) for group in batch})
+            self._check_others()
+        except errors.CompactionError:
+            self._remove(file for group in batch for file in group.staged)
+            raise
+        except BaseException as error:
+            self._ledger.doubt([group.id for group in batch], f"The commit was interrupted ({type(error).__name__}).")
+            raise
+        else:
+            self._land(batch, result)
+        self._progress.tell(outcome.Stage.REWRITING, "rewriting", self._ledger)
+
+    def _request(self, batch: Sequence[proving.ProvedGroup]) -> replace.ReplaceRequest:
+        assert self._plan.pin is not None  # an empty table has an empty plan, and that is never applied
+        groups = tuple(
+            replace.ReplaceGroup(
+                id=group.id,
+                removed=self._plan.files.slice(group.row["first"], group.row["files"]),
+                partitions=((group.row["spec_id"], group.row["partition"]),),
+                added=group.staged,
+                deleted_records=group.proof.deleted_rows,
+            )
+            for group in batch
         )
-    return proof
+        return replace.ReplaceRequest(
+            pin=self._plan.pin,
+            groups=groups,
+            snapshot_properties=proving.snapshot_properties(self._plan, self._progress.run, batch=self._commits),
+            tell=lambda landed: proving.proof_properties([group for group in batch if group.id in set(landed)]),
+        )
 
+    def _land(self, batch: Sequence[proving.ProvedGroup], result: replace.CommitResult) -> None:
+        landed = [group for group in batch if group.id in set(result.landed)]
+        added = [file for group in landed for file in group.staged]
+        self._ledger.land(
+            ledgers.Landed(
+                snapshot_id=result.snapshot_id,
+                groups=tuple(group.id for group in landed),
+                files_added=len(added),
+                bytes_added=sum(file.file_size_in_bytes for file in added),
+                proof=proving.together(group.proof for group in landed),
+                attempts=result.attempts,
+                removed_delete_files=result.removed_delete_files,
+            )
+        )
+        self._ledger.conflict(result.conflicts)
+        self._remove(file for group in batch if group.id in result.conflicts for file in group.staged)
 
-def _commit(table: Table, plan: Plan, staged: Sequence[StagedFile], proof: Proof, run: Run) -> replace.CommitResult:
-    assert plan.pin is not None  # an empty table has an empty plan, and that is never applied
-    group = replace.ReplaceGroup(
-        id=0, removed=plan.files, partitions=plan.partitions, added=tuple(staged), deleted_records=proof.deleted_rows
-    )
-    request = replace.ReplaceRequest(
-        pin=plan.pin,
-        groups=(group,),
-        snapshot_properties=snapshot_properties(plan, proof, run),
-    )
-    try:
-        return replace.replace(table, request)
-    except errors.StateUnknownError:
-        raise  # the commit may have landed: nothing may be deleted
-    except errors.CompactionError:
-        _sweep(table, staged)
-        raise
+    def _check_others(self) -> None:
+        """After a batch of which nothing landed: raises ConflictError if no other batch of the plan can land either,
+        so that nothing is rewritten in vain."""
+        assert self._plan.pin is not None
+        try:
+            validate.check_history(publish.reload(self._table).metadata, self._plan.pin)
+        except errors.CatalogError as error:
+            _log.warning("Whether other groups can still be committed could not be looked up: %s", error)
 
-
-def snapshot_properties(plan: Plan, proof: Proof, run: Run) -> dict[str, str]:
-    """Who made the snapshot, why, and what was proved, for anyone who reads the table's history."""
-    told = {
-        "engine-name": "iceberg-compaction",
-        "engine-version": version.__version__,
-        "compaction.run-id": run.run_id,
-        "compaction.plan-id": plan.id,
-        "compaction.strategy": plan.policy.strategy.value,
-        "compaction.planned-snapshot-id": str(plan.pin.snapshot_id) if plan.pin else "",
-        "compaction.proof.level": proof.level.value,
-        "compaction.proof.rows": str(proof.source.rows),
-    }
-    told |= {"compaction.proof.deleted-rows": str(proof.deleted_rows)} if proof.deleted_rows else {}
-    return told | ({"compaction.proof.checksum": proof.checksum} if proof.checksum else {})
-
-
-def _compacted(
-    plan: Plan, staged: Sequence[StagedFile], proof: Proof, result: replace.CommitResult, run: Run
-) -> outcome.Outcome:
-    written = sum(file.file_size_in_bytes for file in staged)
-    return outcome.Outcome(
-        kind=outcome.Kind.COMPACTED,
-        table=plan.table,
-        sentence=(
-            f"{plan.input_files} files ({size.format_size(plan.input_bytes)}) became {len(staged)} "
-            f"({size.format_size(written)}) in snapshot {result.snapshot_id}{_deletes(proof, result)}."
-        ),
-        run_id=run.run_id,
-        plan_id=plan.id,
-        strategy=plan.policy.strategy,
-        snapshot_id=result.snapshot_id,
-        files_removed=plan.input_files,
-        files_added=len(staged),
-        bytes_removed=plan.input_bytes,
-        bytes_added=written,
-        records=proof.source.rows,
-        deleted_rows=proof.deleted_rows,
-        delete_files_removed=result.removed_delete_files,
-        groups=len(plan.groups),
-        attempts=result.attempts,
-        proof=proof,
-    )
-
-
-def _deletes(proof: Proof, result: replace.CommitResult) -> str:
-    """What became of deletes, in words."""
-    rows, files = proof.deleted_rows, result.removed_delete_files
-    told = []
-    if rows:
-        told.append(f"{rows} deleted {'row is' if rows == 1 else 'rows are'} gone")
-    if files:
-        told.append(f"{files} delete {'file was' if files == 1 else 'files were'} removed")
-    return f"; {' and '.join(told)}" if told else ""
-
-
-def _sweep(table: Table, staged: Sequence[StagedFile]) -> None:
-    left = sweep.sweep(table.io, [file.file_path for file in staged])
-    if left:
-        _log.warning("%d staged files could not be removed, the first is %s", len(left), left[0])
+    def _remove(self, staged: Iterable[StagedFile]) -> None:
+        left = sweep.sweep(self._table.io, [file.file_path for file in staged])
+        if left:
+            _log.warning("%d staged files could not be removed, the first is %s", len(left), left[0])
 
 
 class _Progress:
-    """What has come back so far. The engine reports from one thread at a time."""
+    """How far a run has come, for those who watch."""
 
     def __init__(self, plan: Plan, tasks: Sequence[RewriteTask], run: Run) -> None:
+        self.run = run
+        self.tasks_done, self.tasks_total = 0, len(tasks)
         self._plan = plan
-        self._run = run
         self._tasks = {task.id: task for task in tasks}
+        self._tasks_of = Counter(task.group_id for task in tasks)
         self._files = 0
         self._bytes = 0
-        self.results: list[TaskResult] = []
-        run.on_event(self.event(outcome.Stage.REWRITING, plan.sentence))
 
-    @property
-    def staged(self) -> list[StagedFile]:
-        return [file for result in sorted(self.results, key=lambda r: r.task_id) for file in result.staged]
+    def tasks_of(self, group_id: int) -> int:
+        return self._tasks_of[group_id]
 
-    def on_result(self, result: TaskResult) -> None:
+    def on_result(self, result: TaskResult, ledger: Ledger) -> None:
         task = self._tasks[result.task_id]
-        self.results.append(result)
+        self.tasks_done += 1
         self._files += len(task.file_paths)
         self._bytes += task.bytes
-        self._run.on_event(self.event(outcome.Stage.REWRITING, f"group {result.group_id}"))
+        self.tell(outcome.Stage.REWRITING, f"group {result.group_id}", ledger)
 
-    def event(self, stage: outcome.Stage, message: str) -> outcome.Event:
-        return outcome.Event(
-            table=self._plan.table,
-            run_id=self._run.run_id,
-            stage=stage,
-            message=message,
-            files_done=self._files,
-            files_total=self._plan.input_files,
-            bytes_done=self._bytes,
-            bytes_total=self._plan.input_bytes,
+    def tell(self, stage: outcome.Stage, message: str, ledger: Ledger) -> None:
+        self.run.on_event(
+            outcome.Event(
+                table=self._plan.table,
+                run_id=self.run.run_id,
+                stage=stage,
+                message=message,
+                files_done=self._files,
+                files_total=self._plan.input_files,
+                bytes_done=self._bytes,
+                bytes_total=self._plan.input_bytes,
+                groups_landed=ledger.count_landed,
+                groups_total=len(self._plan.groups),
+            )
         )

@@ -43,7 +43,7 @@ class Run:
             version=version.__version__,
             started_ms=started_ms,
             finished_ms=self.clock(),
-            outcome=outcome,
+            outcome=outcome.brief(),
         )
         try:
             self.store.save(entry)

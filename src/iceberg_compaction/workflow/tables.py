@@ -17,7 +17,8 @@ from iceberg_compaction.model import outcome
 from iceberg_compaction.model.policy import Policy, Strategy
 from iceberg_compaction.model.table import DATA
 from iceberg_compaction.plan import build, decide, quick
-from iceberg_compaction.workflow import apply, journal, leftovers
+from iceberg_compaction.workflow import apply, journal, leftovers, rebase
+from iceberg_compaction.workflow import ledger as ledgers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.health import TableHealth
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.table import Inventory
+    from iceberg_compaction.workflow.ledger import Ledger
     from iceberg_compaction.workflow.run import Run
 
 # Called only when there is something to rewrite, so that a healthy table never starts an engine.
@@ -83,42 +85,95 @@ def plan_table(catalog: Catalog, name: str, policy: Policy, run: Run) -> Plan:
 
 
 def apply_plan(catalog: Catalog, plan: Plan, engines: EngineFactory, run: Run) -> outcome.Outcome:
-    """Perform a plan: rewrite, prove, commit. Nothing of it stays behind unless it was committed."""
-    return _remembered(plan.table, run, lambda: _attended(catalog, plan, engines, run))
+    """Perform a plan made before, at any time since: groups that no longer hold are dropped, the rest is rewritten,
+    proved and committed. Only what was planned is done: what conflicts is not planned anew."""
+
+    def work(ledger: Ledger) -> outcome.Outcome:
+        ledger.open(plan)
+        left = plan if plan.empty else _rebase(catalog, plan, run, ledger)
+        return leftovers.attend(catalog, left, run, lambda: _perform(catalog, left, engines, run, ledger))
+
+    return remembered(plan.table, run, work)
 
 
 def compact_table(catalog: Catalog, name: str, policy: Policy, engines: EngineFactory, run: Run) -> outcome.Outcome:
     """Plan and apply in one go: the plan that `plan_table` shows is the plan that is performed."""
-    return _remembered(name, run, lambda: _attended(catalog, plan_table(catalog, name, policy, run), engines, run))
 
-
-def _attended(catalog: Catalog, plan: Plan, engines: EngineFactory, run: Run) -> outcome.Outcome:
-    return leftovers.attend(catalog, plan, run, lambda: _perform(catalog, plan, engines, run))
-
-
-def _perform(catalog: Catalog, plan: Plan, engines: EngineFactory, run: Run) -> outcome.Outcome:
-    if plan.empty:
-        return outcome.Outcome(
-            kind=outcome.Kind.HEALTHY,
-            table=plan.table,
-            sentence=plan.sentence,
-            run_id=run.run_id,
-            plan_id=plan.id,
-            strategy=plan.policy.strategy,
+    def work(ledger: Ledger) -> outcome.Outcome:
+        plan = plan_table(catalog, name, policy, run)
+        ledger.open(plan)
+        return leftovers.attend(
+            catalog, plan, run, lambda: _perform(catalog, plan, engines, run, ledger, again=policy.replan_conflicts)
         )
+
+    return remembered(name, run, work)
+
+
+def _rebase(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger) -> Plan:
+    run.on_event(outcome.Event(table=plan.table, run_id=run.run_id, stage=outcome.Stage.PLANNING, message="looking"))
+    table = tables.load_table(catalog, plan.table)
+    apply.check_same_table(table, plan)
+    branch = plan.pin.branch if plan.pin else run.branch
+    if branch not in table.metadata.refs:
+        raise errors.StalePlanError(f"The branch {branch} of {plan.table} is gone since the plan was made.")
+    inventory = inventories.take_inventory(table, name=plan.table, branch=branch)
+    build.check(inventory, plan.policy)
+    left = rebase.rebase(plan, inventory)
+    ledger.drop(left.dropped)
+    return left.plan
+
+
+def _perform(
+    catalog: Catalog, plan: Plan, engines: EngineFactory, run: Run, ledger: Ledger, *, again: bool = False
+) -> outcome.Outcome:
+    if plan.empty:
+        return ledger.close()
     table = tables.load_table(catalog, plan.table)
     branch = plan.pin.branch if plan.pin else run.branch
-    with engines() as engine, journal.kept(table, run, branch=branch) as entry:
-        return apply.apply(table, plan, entry.watched(engine) if entry else engine, run)
+    with engines() as bare, journal.kept(table, run, branch=branch) as entry:
+        engine = entry.watched(bare) if entry else bare
+        apply.apply(table, plan, engine, run, ledger)
+        if again and ledger.conflicting() and (newer := _plan_again(catalog, plan, run, ledger)) is not None:
+            ledger.open(newer)
+            apply.apply(tables.load_table(catalog, plan.table), newer, engine, run, ledger)
+    return ledger.close()
 
 
-def _remembered(table: str, run: Run, work: Callable[[], outcome.Outcome]) -> outcome.Outcome:
-    started_ms, started = run.clock(), time.monotonic()
+def _plan_again(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger) -> Plan | None:
+    """A new plan by the same policy for the partitions of groups in conflict; None: nothing can or need be done."""
     try:
-        result = work()
+        table = tables.load_table(catalog, plan.table)
+        inventory = inventories.take_inventory(table, name=plan.table, branch=run.branch, where=plan.policy.where)
+        places = {(row["spec_id"], row["partition"]) for row in ledger.conflicting()}
+        concerned = rebase.only(inventory, places, run_id=run.run_id)
+        newer = build.build(concerned, plan.policy, plan_id=f"{plan.id}-again", now_ms=run.clock())
+    except errors.CompactionError as error:
+        ledger.remark(f"What conflicted could not be planned anew: {error}")
+        return None
+    if newer.empty:
+        ledger.remark("Planned anew, what conflicted needs no rewrite any more.")
+        return None
+    ledger.remark(f"What conflicted was planned anew: {newer.sentence[0].lower()}{newer.sentence[1:]}")
+    return rebase.renumber(newer, ledger.next_id)
+
+
+def remembered(table: str, run: Run, work: Callable[[Ledger], outcome.Outcome]) -> outcome.Outcome:
+    """The outcome of the work, kept in the history; also that of work which was stopped after something landed."""
+    started_ms, started = run.clock(), time.monotonic()
+    ledger = ledgers.Ledger(table=table, run_id=run.run_id)
+
+    def remember(result: outcome.Outcome) -> outcome.Outcome:
+        result = result.model_copy(update={"seconds": time.monotonic() - started})
+        run.remember(result, started_ms)
+        return result
+
+    try:
+        result = work(ledger)
     except tuple(kind for kind, _ in _TABLE_ERRORS) as error:
         kind = next(kind for cls, kind in _TABLE_ERRORS if isinstance(error, cls))
-        result = outcome.Outcome(kind=kind, table=table, sentence=str(error), run_id=run.run_id)
-    result = result.model_copy(update={"seconds": time.monotonic() - started})
-    run.remember(result, started_ms)
-    return result
+        result = ledger.stop(kind, str(error))
+    except BaseException as error:
+        if ledger.landed:
+            remember(ledger.stop(outcome.Kind.FAILED, str(error) or f"Stopped by {type(error).__name__}."))
+        raise
+    return remember(result)

@@ -1,0 +1,211 @@
+"""What became of every group of a run, entered as it happens, so that it can be told however the run ends. Entries come
+from `apply`, an Outcome goes out. Nothing is inferred by subtraction: each group has an entry, or was not reached."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction.model import outcome, size
+from iceberg_compaction.model.outcome import GroupEnd, GroupOutcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from iceberg_compaction.model.plan import Plan
+    from iceberg_compaction.model.proof import Proof
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """One commit, and what it brought about."""
+
+    snapshot_id: int
+    groups: tuple[int, ...]
+    files_added: int
+    bytes_added: int
+    proof: Proof
+    attempts: int
+    removed_delete_files: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Ledger:
+    """One run on one table. Groups have ids of their own in all plans of the run."""
+
+    table: str
+    run_id: str
+    landed: list[Landed] = field(default_factory=list)
+    _plans: list[Plan] = field(default_factory=list)
+    _groups: dict[int, dict[str, Any]] = field(default_factory=dict)  # rows of PLAN_GROUPS
+    _ends: dict[int, GroupOutcome] = field(default_factory=dict)
+    _remarks: list[str] = field(default_factory=list)
+
+    def open(self, plan: Plan) -> None:
+        """The run sets out to perform this plan."""
+        self._plans.append(plan)
+        self._groups |= {row["id"]: row for row in plan.groups.columns.to_pylist()}
+
+    def land(self, commit: Landed) -> None:
+        self.landed.append(commit)
+        self._enter(commit.groups, GroupEnd.LANDED, snapshot_id=commit.snapshot_id)
+
+    def conflict(self, sentences: Mapping[int, str]) -> None:
+        """These groups were not committed, because others changed what they depend on."""
+        for group_id, sentence in sentences.items():
+            self._enter([group_id], GroupEnd.CONFLICT, sentence=sentence)
+
+    def drop(self, sentences: Mapping[int, str]) -> None:
+        """These groups were not even tried."""
+        for group_id, sentence in sentences.items():
+            self._enter([group_id], GroupEnd.DROPPED, sentence=sentence)
+
+    def doubt(self, group_ids: Iterable[int], sentence: str) -> None:
+        """Nobody knows whether these groups landed."""
+        self._enter(group_ids, GroupEnd.UNKNOWN, sentence=sentence)
+
+    def remark(self, sentence: str) -> None:
+        """Something else to tell at the end."""
+        self._remarks.append(sentence)
+
+    def open_groups(self) -> list[int]:
+        """Groups that nothing was entered of."""
+        return [group_id for group_id in self._groups if group_id not in self._ends]
+
+    def conflicting(self) -> list[dict[str, Any]]:
+        """The groups in conflict, as rows of PLAN_GROUPS."""
+        return [row for group_id, row in self._groups.items() if self._is(group_id, GroupEnd.CONFLICT)]
+
+    @property
+    def next_id(self) -> int:
+        """An id that no group has."""
+        return max(self._groups, default=-1) + 1
+
+    @property
+    def count_landed(self) -> int:
+        return sum(len(commit.groups) for commit in self.landed)
+
+    def close(self) -> outcome.Outcome:
+        """How a run ended that nothing stopped: something landed, all was in conflict, or there was nothing to do."""
+        if not self._groups:
+            sentence = self._plans[0].sentence
+            return self._outcome(outcome.Kind.HEALTHY, sentence)
+        if not self.landed:
+            return self._outcome(outcome.Kind.CONFLICT, " ".join([self._none_landed(), *self._remarks]))
+        return self._outcome(outcome.Kind.COMPACTED, " ".join([self._compacted(), *self._others(), *self._remarks]))
+
+    def stop(self, kind: outcome.Kind, sentence: str) -> outcome.Outcome:
+        """How a run ended that something stopped; what had landed by then is told."""
+        told = [sentence]
+        unknown = [one.sentence for one in self._ends.values() if one.outcome is GroupEnd.UNKNOWN]
+        if unknown and unknown[0] not in sentence:
+            told.append(f"Nor is it known whether {len(unknown)} of {self._count()} landed: {unknown[0]}")
+        if self.landed:
+            told.append(f"Before that {self.count_landed} of {self._count()} landed and stay: {self._compacted()}")
+        return self._outcome(outcome.Kind.FAILED if len(told) > 1 else kind, " ".join(told))
+
+    def _enter(
+        self, group_ids: Iterable[int], end: GroupEnd, *, snapshot_id: int | None = None, sentence: str = ""
+    ) -> None:
+        for group_id in group_ids:
+            self._ends[group_id] = GroupOutcome(
+                id=group_id,
+                partition=self._groups[group_id]["partition"],
+                outcome=end,
+                snapshot_id=snapshot_id,
+                sentence=sentence,
+            )
+
+    def _is(self, group_id: int, end: GroupEnd) -> bool:
+        return group_id in self._ends and self._ends[group_id].outcome is end
+
+    def _count(self) -> str:
+        return "1 group" if len(self._groups) == 1 else f"{len(self._groups)} groups"
+
+    def _none_landed(self) -> str:
+        first = next(iter(self._ends.values()))
+        if all(one.outcome is GroupEnd.DROPPED for one in self._ends.values()):
+            return f"Nothing is left of the plan, which had {self._count()}; make a new plan. {first.sentence}"
+        one = len(self._groups) == 1
+        return first.sentence if one else f"None of {self._count()} could be committed: {first.sentence}"
+
+    def _compacted(self) -> str:
+        proof, removed = self._proof(), self._removed()
+        files_added = sum(commit.files_added for commit in self.landed)
+        written = sum(commit.bytes_added for commit in self.landed)
+        ids = [commit.snapshot_id for commit in self.landed]
+        where = f"snapshot {ids[0]}" if len(ids) == 1 else f"{len(ids)} snapshots, the last {ids[-1]}"
+        gone = _deletes(proof.deleted_rows, sum(commit.removed_delete_files for commit in self.landed))
+        return (
+            f"{removed['files']} files ({size.format_size(removed['bytes'])}) became {files_added} "
+            f"({size.format_size(written)}) in {where}{gone}."
+        )
+
+    def _others(self) -> list[str]:
+        """What became of groups that did not land, one sentence for each kind of end."""
+        told = []
+        for end, words in (
+            (GroupEnd.CONFLICT, "left alone because of other commits"),
+            (GroupEnd.DROPPED, "dropped because the table has moved on"),
+        ):
+            which = [one for one in self._ends.values() if one.outcome is end]
+            if which:
+                verb = "was" if len(which) == 1 else "were"
+                told.append(f"{len(which)} of {self._count()} {verb} {words}: {which[0].sentence}")
+        return told
+
+    def _proof(self) -> Proof:
+        return reduce(add, (commit.proof for commit in self.landed))
+
+    def _removed(self) -> Counter[str]:
+        """Figures of the groups that landed, before."""
+        found: Counter[str] = Counter()
+        for group_id in (group_id for commit in self.landed for group_id in commit.groups):
+            row = self._groups[group_id]
+            found.update(files=row["files"], bytes=row["bytes"])
+        return found
+
+    def _outcome(self, kind: outcome.Kind, sentence: str) -> outcome.Outcome:
+        plan = self._plans[0] if self._plans else None
+        removed = self._removed()
+        proof = self._proof() if self.landed else None
+        return outcome.Outcome(
+            kind=kind,
+            table=self.table,
+            sentence=sentence,
+            run_id=self.run_id,
+            plan_id=plan.id if plan else None,
+            strategy=plan.policy.strategy if plan else None,
+            snapshot_id=self.landed[-1].snapshot_id if self.landed else None,
+            snapshot_ids=tuple(commit.snapshot_id for commit in self.landed),
+            files_removed=removed["files"],
+            files_added=sum(commit.files_added for commit in self.landed),
+            bytes_removed=removed["bytes"],
+            bytes_added=sum(commit.bytes_added for commit in self.landed),
+            records=proof.source.rows if proof else 0,
+            deleted_rows=proof.deleted_rows if proof else 0,
+            delete_files_removed=sum(commit.removed_delete_files for commit in self.landed),
+            groups=len(self._groups),
+            groups_landed=self.count_landed,
+            groups_conflicted=sum(one.outcome is GroupEnd.CONFLICT for one in self._ends.values()),
+            group_outcomes=tuple(self._end_of(row) for row in self._groups.values()),
+            attempts=sum(commit.attempts for commit in self.landed),
+            proof=proof,
+        )
+
+    def _end_of(self, row: Mapping[str, Any]) -> GroupOutcome:
+        not_reached = GroupOutcome(id=row["id"], partition=row["partition"], outcome=GroupEnd.NOT_REACHED)
+        return self._ends.get(row["id"], not_reached)
+
+
+def _deletes(rows: int, files: int) -> str:
+    """What became of deletes, in words."""
+    told = []
+    if rows:
+        told.append(f"{rows} deleted {'row is' if rows == 1 else 'rows are'} gone")
+    if files:
+        told.append(f"{files} delete {'file was' if files == 1 else 'files were'} removed")
+    return f"; {' and '.join(told)}" if told else ""

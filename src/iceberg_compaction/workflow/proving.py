@@ -1,0 +1,80 @@
+"""The proof of a group from the proofs of its tasks, and what a snapshot tells of it. Results come in; what does not
+hold goes no further."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction import errors, version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iceberg_compaction.model.plan import Plan
+    from iceberg_compaction.model.proof import Proof
+    from iceberg_compaction.model.task import StagedFile, TaskResult
+    from iceberg_compaction.workflow.run import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvedGroup:
+    """A group whose files are all written, and hold what its inputs held."""
+
+    row: Mapping[str, Any]  # of PLAN_GROUPS
+    staged: tuple[StagedFile, ...]
+    proof: Proof
+
+    @property
+    def id(self) -> int:
+        return int(self.row["id"])
+
+
+def prove(plan: Plan, row: Mapping[str, Any], results: Sequence[TaskResult]) -> ProvedGroup:
+    """The group with its proof. Each task's must hold alone, and together they must cover what the plan names."""
+    results = sorted(results, key=lambda result: result.task_id)
+    for result in results:
+        if result.proof.failures:
+            raise errors.ProofError(f"Task {result.task_id} on {plan.table}: {result.proof.sentence}")
+    proof = together(result.proof for result in results)
+    files = tuple(file for result in results for file in result.staged)
+    staged, planned = sum(file.record_count for file in files), row["records"]
+    if planned != proof.source.rows + proof.deleted_rows or staged != proof.source.rows:
+        raise errors.ProofError(
+            f"The plan for {plan.table} names {planned} rows in group {row['id']}; {proof.source.rows} were read, "
+            f"{proof.deleted_rows} found deleted and {staged} staged."
+        )
+    return ProvedGroup(row=row, staged=files, proof=proof)
+
+
+def together(proofs: Any) -> Proof:
+    """One proof of several."""
+    found: Proof = reduce(add, proofs)
+    return found
+
+
+def snapshot_properties(plan: Plan, run: Run, *, batch: int) -> dict[str, str]:
+    """Who made the snapshot, and why, for anyone who reads the table's history."""
+    return {
+        "engine-name": "iceberg-compaction",
+        "engine-version": version.__version__,
+        "compaction.run-id": run.run_id,
+        "compaction.plan-id": plan.id,
+        "compaction.batch": str(batch),
+        "compaction.strategy": plan.policy.strategy.value,
+        "compaction.planned-snapshot-id": str(plan.pin.snapshot_id) if plan.pin else "",
+    }
+
+
+def proof_properties(groups: Sequence[ProvedGroup]) -> dict[str, str]:
+    """What was proved of the groups that a snapshot holds."""
+    proof = together(group.proof for group in groups)
+    told = {
+        "compaction.groups": str(len(groups)),
+        "compaction.proof.level": proof.level.value,
+        "compaction.proof.rows": str(proof.source.rows),
+    }
+    told |= {"compaction.proof.deleted-rows": str(proof.deleted_rows)} if proof.deleted_rows else {}
+    return told | ({"compaction.proof.checksum": proof.checksum} if proof.checksum else {})

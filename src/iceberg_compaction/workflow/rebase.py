@@ -1,0 +1,114 @@
+"""A plan made earlier, carried over to the table as it is now. A plan and the inventory of its branch's head come in;
+out go the groups that still hold, pinned to that head, and for the others why they do not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_compaction.model.plan import PLAN_FILES, Groups, Plan
+from iceberg_compaction.model.table import DATA
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from iceberg_compaction.model.table import Inventory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebased:
+    """What is left of a plan."""
+
+    plan: Plan  # groups keep their ids, sizes and policy stay as planned
+    dropped: dict[int, str]  # the other groups: the id, and a sentence that says why
+
+
+def rebase(plan: Plan, inventory: Inventory) -> Rebased:
+    """A group holds as long as all its files are live, in the partition and spec and of the size that were planned."""
+    groups = plan.groups.columns
+    counts = groups["files"].to_numpy()
+    wrong, gone = _wrong(plan, inventory)
+    owner = np.repeat(np.arange(len(counts)), counts)  # the group of each file
+    bad = np.zeros(len(counts), bool)
+    bad[owner[wrong]] = True
+    dropped = {}
+    for group in np.flatnonzero(bad).tolist():
+        first, count = groups["first"][group].as_py(), int(counts[group])
+        rows = first + np.flatnonzero(wrong[first : first + count])
+        dropped[groups["id"][group].as_py()] = _sentence(plan, rows, gone)
+    return Rebased(plan=_keep(plan, inventory, ~bad, owner), dropped=dropped)
+
+
+def _wrong(plan: Plan, inventory: Inventory) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """For each file of the plan: whether it is not as planned, and whether it is gone altogether."""
+    live = inventory.files.filter(pc.equal(inventory.files["content"], DATA))
+    found = pc.index_in(plan.files["file_path"], value_set=live["file_path"])
+    gone = pc.is_null(found).to_numpy(zero_copy_only=False)
+    now = live.take(pc.fill_null(found, 0)) if live.num_rows else live.slice(0, 0)
+    if not live.num_rows:
+        return gone, gone
+    groups = plan.groups.columns
+    counts = groups["files"].to_numpy()
+    same = np.ones(len(gone), bool)
+    for name in PLAN_FILES.names[1:]:
+        same &= now[name].to_numpy() == plan.files[name].to_numpy()
+    same &= now["spec_id"].to_numpy() == np.repeat(groups["spec_id"].to_numpy(), counts)
+    planned = groups["partition"].combine_chunks().take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+    same &= pc.equal(now["partition"].cast(pa.string()), planned).to_numpy(zero_copy_only=False)
+    return gone | ~same, gone
+
+
+def _sentence(plan: Plan, wrong: NDArray[np.int64], gone: NDArray[np.bool_]) -> str:
+    missing = wrong[gone[wrong]]
+    which = missing if len(missing) else wrong
+    path = plan.files["file_path"][int(which[0])].as_py()
+    one = len(which) == 1
+    if len(missing):
+        return f"{len(which)} of its files {'is' if one else 'are'} no longer in the table, the first is {path}."
+    return f"{len(which)} of its files {'is' if one else 'are'} not as planned any more, the first is {path}."
+
+
+def _keep(plan: Plan, inventory: Inventory, kept: NDArray[np.bool_], owner: NDArray[np.int64]) -> Plan:
+    groups = plan.groups.columns.filter(pa.array(kept))
+    counts = groups["files"].to_numpy()
+    first = pa.array(np.cumsum(counts) - counts, pa.int64())
+    groups = groups.set_column(groups.column_names.index("first"), groups.schema.field("first"), first)
+    return Plan(
+        id=plan.id,
+        table=plan.table,
+        created_ms=plan.created_ms,
+        pin=inventory.pin,
+        policy=plan.policy,
+        sizes=plan.sizes,
+        groups=Groups(groups, plan.sizes),
+        left_out=plan.left_out,
+        files=plan.files.filter(pa.array(kept[owner])),
+    )
+
+
+def only(inventory: Inventory, places: set[tuple[int, str]], *, run_id: str) -> Inventory:
+    """The same table, of which only files of these partitions may be chosen (spec id and canonical JSON of each), and
+    none that this run has written itself."""
+    files = inventory.files
+    partitions = files["partition"].combine_chunks()
+    names = partitions.dictionary.to_pylist()
+    chosen = np.zeros(files.num_rows, bool)
+    ours = pc.match_substring(files["file_path"], run_id).to_numpy(zero_copy_only=False)
+    for spec_id in {spec_id for spec_id, _ in places}:
+        wanted = np.array([(spec_id, name) in places for name in names], bool)
+        chosen |= (files["spec_id"].to_numpy() == spec_id) & wanted[partitions.indices.to_numpy()]
+    if inventory.selected is not None:
+        chosen &= inventory.selected.to_numpy(zero_copy_only=False)
+    return replace(inventory, selected=pa.array(chosen & ~ours))
+
+
+def renumber(plan: Plan, first_id: int) -> Plan:
+    """The same plan with ids of groups from `first_id` on."""
+    columns = plan.groups.columns
+    ids = pa.array(np.arange(first_id, first_id + len(columns)), pa.int64())
+    columns = columns.set_column(columns.column_names.index("id"), columns.schema.field("id"), ids)
+    return plan.model_copy(update={"groups": Groups(columns, plan.sizes)})

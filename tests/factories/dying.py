@@ -5,11 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.factories.lake import Lake
 

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyiceberg.catalog import MetastoreCatalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import CommitFailedException
 from tests.factories import dying, storage
 from tests.factories import lake as lakes
 
@@ -30,12 +33,12 @@ BEFORE_COMMIT = ["noted", "half-rewritten", "rewritten", "manifests-written", "m
 
 
 class Scene:
-    """A table with six small files, a store of runs, and a file that is nobody's business."""
+    """A table with four small files, a store of runs, and a file that is nobody's business."""
 
     def __init__(self, lake: lakes.Lake, folder: Path) -> None:
         self.lake = lake
         self.store = RunStore(folder / "runs.db")
-        table = lakes.append_small_files(lakes.make_table(lake.catalog, "db.t", properties=PROPERTIES), 6)
+        table = lakes.append_small_files(lakes.make_table(lake.catalog, "db.t", properties=PROPERTIES), 4)
         self.rows = storage.row_multiset(table.scan().to_arrow())
         self.dead = uuid.uuid4().hex
         self.foreign = {self.place(f"data/{name}") for name in ("other.parquet", f"0-{uuid.uuid4().hex}-0.parquet")}
@@ -241,13 +244,66 @@ def test_after_a_day_nothing_lands(scene: Scene, silence: Silence) -> None:
     scene.check()
 
 
+def test_a_lost_race_leaves_no_metadata_behind(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyIceberg writes the table's metadata, then loses the compare-and-set, and forgets the file."""
+    write, written = MetastoreCatalog._write_metadata, list[str]()
+
+    def compete(metadata: Any, io: Any, metadata_path: str) -> None:
+        write(metadata, io, metadata_path)
+        written.append(metadata_path)
+        if len(written) == 1:
+            scene.table.append(scene.table.scan().to_arrow().slice(0, 0))
+
+    monkeypatch.setattr(MetastoreCatalog, "_write_metadata", staticmethod(compete))
+    outcome = scene.run()
+    assert outcome.kind is Kind.COMPACTED
+    assert written[0].removeprefix("file://") not in storage.files_under(scene.table)
+    assert {path.removeprefix("file://") for path in written} & scene.of(outcome.run_id)
+    assert unfinished(scene) == []
+    scene.check()
+
+
+def test_a_conflict_with_oneself_deletes_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client library that sends a commit twice is told of a conflict, though the first has landed."""
+    commit = SqlCatalog.commit_table
+
+    def twice(catalog: SqlCatalog, *given: Any) -> None:
+        commit(catalog, *given)
+        raise CommitFailedException("the table has changed")
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", twice)
+    assert scene.run().kind is Kind.COMPACTED
+    scene.check()
+
+
+@pytest.mark.server
+def test_leftovers_in_an_object_store(s3_lake: lakes.Lake, tmp_path: Path) -> None:
+    name, store, dead = s3_lake.name("t"), RunStore(tmp_path / "runs.db"), uuid.uuid4().hex
+    table = lakes.append_small_files(lakes.make_table(s3_lake.catalog, name), 2)
+    before = storage.files_under(table)
+    for path in ("data", "data/0110/1001/11"):
+        with table.io.new_output(f"{table.location()}/{path}/00000-0-abcdef12-{dead}-00000.parquet").create() as stream:
+            stream.write(b"left behind")
+    store.begin(make_start(table, dead, process.this_process().model_copy(update={"started": "1"})))
+    assert len(storage.files_under(table) - before) == 2
+    run, policy = wiring.new_run(store=store), Policy.model_validate(NOTHING_TO_DO)
+    outcome = tables.compact_table(s3_lake.catalog, name, policy, wiring.engine_factory("inline"), run)
+    assert outcome.sentence.endswith(f"2 files of run {dead}, which did not finish, were removed.")
+    assert storage.files_under(table) == before
+
+
 def begin(scene: Scene, where: record.Process) -> str:
     """A run that is in the journal and has written one file."""
-    location = scene.table.location()
-    start = record.RunStart(
-        run_id=scene.dead,
-        table="db.t",
-        table_uuid=str(scene.table.metadata.table_uuid),
+    scene.store.begin(make_start(scene.table, scene.dead, where))
+    return scene.place(f"data/part=1/00000-0-abcdef12-{scene.dead}-00000.parquet")
+
+
+def make_start(table: Any, run_id: str, where: record.Process) -> record.RunStart:
+    location = table.location()
+    return record.RunStart(
+        run_id=run_id,
+        table=".".join(table.name()),
+        table_uuid=str(table.metadata.table_uuid),
         table_location=location,
         data_path=f"{location}/data",
         metadata_path=f"{location}/metadata",
@@ -255,8 +311,6 @@ def begin(scene: Scene, where: record.Process) -> str:
         process=where,
         started_ms=wiring.new_run().clock(),
     )
-    scene.store.begin(start)
-    return scene.place(f"data/part=1/00000-0-abcdef12-{scene.dead}-00000.parquet")
 
 
 def unfinished(scene: Scene) -> list[record.UnfinishedRun]:

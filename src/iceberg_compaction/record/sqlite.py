@@ -63,11 +63,15 @@ class RunStore:
         query = "select record from runs where ? is null or table_name = ? order by started_ms desc, run_id limit ?"
         return [RunRecord.model_validate_json(text) for (text,) in self._read(query, (table, table, limit))]
 
-    def begin(self, start: RunStart) -> None:
-        """A run is about to write files."""
+    def begin(self, start: RunStart) -> bool:
+        """A run is about to write files. False: it goes on after it has left something behind."""
         self._write("delete from journal where settled_ms < ?", (start.started_ms - _REMEMBER_SETTLED_MS,))
         row = (start.run_id, start.table_uuid, start.model_dump_json(), start.started_ms)
-        self._write("insert into journal (run_id, table_uuid, start, seen_ms) values (?, ?, ?, ?)", row)
+        if self._write("insert or ignore into journal (run_id, table_uuid, start, seen_ms) values (?, ?, ?, ?)", row):
+            return True
+        again = "update journal set ended = 0, seen_ms = ? where run_id = ? and settled_ms is null"
+        self._write(again, (start.started_ms, start.run_id))
+        return False
 
     def heartbeat(self, run_id: str, now_ms: int) -> None:
         """The run is still at work."""

@@ -125,11 +125,11 @@ def _begin(table: Table, run: Run, branch: str) -> Entry | None:
         started_ms=run.clock(),
     )
     try:
-        run.store.begin(start)
+        clean = run.store.begin(start)
     except errors.ConfigError as error:
         _log.warning("If this run is killed, no other will remove what it leaves behind: %s", error)
         return None
-    return Entry(run=run, store=run.store)
+    return Entry(run=run, store=run.store, clean=clean)
 
 
 def _later(table: Table) -> str:

@@ -1,0 +1,135 @@
+"""The store of runs: its journal, and that many processes may use it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import uuid
+from concurrent import futures
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import run_names
+from iceberg_compaction.model import record
+from iceberg_compaction.record import process
+from iceberg_compaction.record.sqlite import RunStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MONTH = 31 * 24 * 3_600_000
+ATTEMPT = record.Attempt(snapshot_id=8, parent_snapshot_id=7, at_ms=30)
+
+
+def make_start(run_id: str = "a", *, table_uuid: str = "t", started_ms: int = 10) -> record.RunStart:
+    return record.RunStart(
+        run_id=run_id,
+        table="db.t",
+        table_uuid=table_uuid,
+        table_location="file:///t",
+        data_path="file:///t/data",
+        metadata_path="file:///t/metadata",
+        branch="main",
+        process=process.this_process(),
+        started_ms=started_ms,
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> RunStore:
+    return RunStore(tmp_path / "runs.db")
+
+
+def test_a_run_is_in_the_journal_until_it_has_finished(store: RunStore) -> None:
+    assert store.begin(make_start())
+    store.begin(make_start("b", table_uuid="other"))
+    store.heartbeat("a", 20)
+    assert store.unfinished("t") == [record.UnfinishedRun(start=make_start(), seen_ms=20, ended=False, attempt=None)]
+    assert store.publishing("a", ATTEMPT)
+    assert store.unfinished("t")[0].attempt == ATTEMPT
+    store.finish("a")
+    assert store.unfinished("t") == []
+
+
+def test_a_run_that_goes_on_is_still_known_to_have_left_something(store: RunStore) -> None:
+    store.begin(make_start())
+    store.end("a", 20)
+    assert store.unfinished("t")[0].ended
+    assert not store.begin(make_start(started_ms=30))
+    assert not store.unfinished("t")[0].ended
+
+
+def test_a_run_taken_for_dead_may_not_publish(store: RunStore) -> None:
+    store.begin(make_start())
+    seen = store.unfinished("t")[0]
+    store.heartbeat("a", 20)
+    assert not store.take_over(seen)  # it has just given a sign of life
+    assert store.publishing("a", ATTEMPT)
+    assert store.take_over(store.unfinished("t")[0])
+    assert not store.publishing("a", ATTEMPT)
+    store.settle("a", 40)
+    assert not store.publishing("a", ATTEMPT)
+    assert store.unfinished("t") == []
+
+
+def test_settled_runs_are_forgotten_after_a_month(store: RunStore) -> None:
+    store.begin(make_start())
+    store.settle("a", 10)
+    store.begin(make_start("b", started_ms=10 + MONTH))
+    assert store.publishing("a", ATTEMPT)
+
+
+def test_a_store_without_a_journal_gets_one(store: RunStore) -> None:
+    connection = sqlite3.connect(store.path)
+    connection.execute(
+        "create table runs (run_id text primary key, table_name text not null, kind text not null,"
+        " started_ms integer not null, finished_ms integer not null, record text not null)"
+    )
+    connection.close()
+    assert store.begin(make_start())
+    assert store.history() == []
+
+
+def test_a_store_that_is_none_is_told(tmp_path: Path) -> None:
+    (tmp_path / "runs.db").write_text("this is no database, however long one looks at it" * 100)
+    with pytest.raises(errors.ConfigError, match=r"runs\.db cannot be written: file is not a database"):
+        RunStore(tmp_path / "runs.db").begin(make_start())
+
+
+def test_many_may_write_at_once(store: RunStore) -> None:
+    def work(number: int) -> None:
+        own = RunStore(store.path)
+        own.begin(make_start(str(number)))
+        own.heartbeat(str(number), 50)
+        if number % 2:
+            own.finish(str(number))
+
+    with futures.ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(16)))
+    assert sorted(int(run.start.run_id) for run in store.unfinished("t")) == list(range(0, 16, 2))
+
+
+def test_whether_a_process_lives() -> None:
+    here = process.this_process()
+    assert process.is_alive(here) is True
+    assert process.is_alive(here.model_copy(update={"started": here.started + "0"})) is False
+    assert process.is_alive(here.model_copy(update={"host": "elsewhere"})) is None
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, but not yet taken note of
+    assert process.is_alive(here.model_copy(update={"pid": child.pid})) is False
+    child.wait()
+    assert process.is_alive(here.model_copy(update={"pid": child.pid})) is False
+
+
+def test_a_run_recognises_its_files_by_name() -> None:
+    run_id = uuid.uuid4().hex
+    assert run_names.is_distinct(run_id)
+    assert not run_names.is_distinct("run-1")
+    assert run_names.is_of(run_id, f"s3://b/t/data/00000-0-ab-{run_id}-00000.parquet")
+    assert run_names.is_of(run_id, f"s3://b/t/metadata/00003-{str(uuid.UUID(run_id))[:28]}00000000.metadata.json")
+    assert not run_names.is_of(run_id, f"s3://b/{run_id}/data/other.parquet")
+    assert not run_names.is_of(run_id, f"s3://b/t/metadata/00003-{uuid.uuid4()}.metadata.json")

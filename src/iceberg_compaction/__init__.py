@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.proof import Proof
     from iceberg_compaction.settings import CatalogSettings
     from iceberg_compaction.version import __version__
+    from iceberg_compaction.workflow.plan_file import load_plan, save_plan
 
 _HOMES = {
     "CatalogSettings": "settings",
@@ -39,6 +40,8 @@ _HOMES = {
     "Strategy": "model.policy",
     "TableHealth": "model.health",
     "__version__": "version",
+    "load_plan": "workflow.plan_file",
+    "save_plan": "workflow.plan_file",
 }
 
 __all__ = [
@@ -58,6 +61,8 @@ __all__ = [
     "Strategy",
     "TableHealth",
     "__version__",
+    "load_plan",
+    "save_plan",
 ]
 
 

@@ -23,6 +23,8 @@ def test_public_names_are_exactly_these() -> None:
         "Strategy",
         "TableHealth",
         "__version__",
+        "load_plan",
+        "save_plan",
     ]
 
 

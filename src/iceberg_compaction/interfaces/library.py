@@ -84,7 +84,7 @@ class Compactor:
         return work.plan_table(self.catalog, name, self.policy, self._run())
 
     def apply(self, plan: Plan) -> Outcome:
-        """Perform a plan made before."""
+        """Perform a plan made before, as it is now: groups whose files are gone by then are dropped and told."""
         return work.apply_plan(self.catalog, plan, self._engine_for_one, self._run())
 
     def compact_table(self, name: str) -> Outcome:
@@ -112,12 +112,17 @@ def _settings(catalog: str | CatalogSettings) -> CatalogSettings:
     return CatalogSettings(uri=catalog) if "://" in catalog else CatalogSettings(name=catalog)
 
 
+def _option_name(given: str) -> str:
+    """Iceberg's `partial-progress.max-commits`, and Python's form of a name, as the policy calls them."""
+    return given.replace("_", "-").replace("partial-progress.enabled", "partial-progress").replace(".", "-")
+
+
 def make_policy(
     strategy: policies.Strategy | str, target_file_size: int | str | None, options: Mapping[str, Any]
 ) -> policies.Policy:
     """A policy from arguments and options; unknown names and impossible values in one sentence."""
     known = {name.replace("_", "-") for name in policies.Policy.model_fields}
-    given = {name.replace("_", "-"): value for name, value in options.items()}
+    given = {_option_name(name): value for name, value in options.items()}
     if unknown := sorted(given.keys() - known):
         near = difflib.get_close_matches(unknown[0], known, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from iceberg_compaction.interfaces.cli.apply import apply
 from iceberg_compaction.interfaces.cli.cache import cache
 from iceberg_compaction.interfaces.cli.demo import demo
 from iceberg_compaction.interfaces.cli.doctor import doctor
@@ -34,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for _verb in (doctor, plan, run, history, cache, demo):
+for _verb in (doctor, plan, apply, run, history, cache, demo):
     app.command()(_verb)
 
 

@@ -1,5 +1,5 @@
 """Compacting tables under a person's eyes: one engine for all of them, progress on standard error, Ctrl-C as a cancel.
-`run` and `demo` share it."""
+`run`, `apply` and `demo` share it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from iceberg_compaction.model.outcome import Kind, Outcome
 from iceberg_compaction.workflow import tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from iceberg_compaction.execute.engine import Engine
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
     from iceberg_compaction.interfaces.cli.request import Targets
     from iceberg_compaction.model.outcome import Event
+    from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.policy import Policy
     from iceberg_compaction.record.sqlite import RunStore
     from iceberg_compaction.workflow.tables import EngineFactory
@@ -45,14 +46,9 @@ class Session:
     def compact(self, catalog: Any, targets: Targets, policy: Policy, *, branch: str = "main") -> Iterator[Outcome]:
         """Every table in turn. One that cannot be compacted does not stop the rest, unless it is the only one."""
         with progress.progress(self._console) as shown:
-
-            def on_event(event: Event) -> None:
-                self._interrupts.on_event(event)
-                shown.on_event(event)
-
             for name in targets.names:
                 self._interrupts.check()
-                run = wiring.new_run(branch=branch, on_event=on_event, store=self._store)
+                run = wiring.new_run(branch=branch, on_event=self._listener(shown), store=self._store)
                 try:
                     outcome = tables.compact_table(catalog, name, policy, self._one_engine, run)
                 except (errors.ConfigError, errors.CancelledError):
@@ -63,6 +59,21 @@ class Session:
                     outcome = Outcome(kind=Kind.FAILED, table=name, sentence=str(error), run_id=run.run_id)
                 shown.on_outcome(outcome)
                 yield outcome
+
+    def apply(self, catalog: Any, plan: Plan) -> Outcome:
+        """A plan made before."""
+        with progress.progress(self._console) as shown:
+            run = wiring.new_run(on_event=self._listener(shown), store=self._store)
+            outcome = tables.apply_plan(catalog, plan, self._one_engine, run)
+            shown.on_outcome(outcome)
+            return outcome
+
+    def _listener(self, shown: progress.Progress) -> Callable[[Event], None]:
+        def on_event(event: Event) -> None:
+            self._interrupts.on_event(event)
+            shown.on_event(event)
+
+        return on_event
 
     def _one_engine(self) -> AbstractContextManager[Engine]:
         """The engine of all tables, started by the first that needs it."""

@@ -37,7 +37,7 @@ def code_of(error: BaseException) -> int:
 def complain(error: BaseException) -> None:
     """Say what went wrong in one sentence, never with a secret in it."""
     if isinstance(error, KeyboardInterrupt):
-        said = "Cancelled; nothing was committed and nothing is left behind."
+        said = "Cancelled; what was committed before stays, and nothing else is left behind."
     elif isinstance(error, errors.CompactionError):
         said = str(error)
     else:

@@ -47,6 +47,8 @@ class Interrupts:
         """Note the stage. A Spark session installs its own handler when it starts, so ours is put back."""
         self._committing = event.stage is Stage.COMMITTING
         self._listen()
+        if self._asked and self._engine is not None and event.stage is Stage.REWRITING:
+            self._engine.cancel()  # the commit that the signal had to wait for has ended
 
     def watch(self, engines: EngineFactory) -> EngineFactory:
         """The same engines, known to the signal handler while they work."""

@@ -124,6 +124,21 @@ class PolicyOptions:
             metavar="ORDER", help="none, bytes-asc, bytes-desc, files-asc or files-desc.", rich_help_panel=_POLICY
         ),
     ] = None
+    partial_progress: Annotated[
+        bool | None,
+        typer.Option(
+            help="Commit groups in batches as they are done; default: if there are several.", rich_help_panel=_POLICY
+        ),
+    ] = None
+    partial_progress_max_commits: Annotated[
+        str | None, typer.Option(metavar="N", help="Batches at most; default 10.", rich_help_panel=_POLICY)
+    ] = None
+    replan_conflicts: Annotated[
+        bool | None,
+        typer.Option(
+            help="Plan anew, once, what others made impossible meanwhile; default: yes.", rich_help_panel=_POLICY
+        ),
+    ] = None
     where: Annotated[
         str | None,
         typer.Option(metavar="FILTER", help="Only files that may hold matching rows.", rich_help_panel=_POLICY),
@@ -172,11 +187,22 @@ Tables = Annotated[
 ]
 Branch = Annotated[str, typer.Option(help="The branch to work on.")]
 Engine = Annotated[str, typer.Option(metavar="spark|inline", help="Where files are rewritten.")]
-Out = Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the plan to this file, as JSON.")]
+Out = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Also write the plan to this file: .json, or .json.gz to pack it.")
+]
+PlanFile = Annotated[Path, typer.Argument(metavar="FILE", help="A plan that `plan --out` wrote.", show_default=False)]
 State = Annotated[
     Path | None,
     typer.Option("--state", metavar="FILE", envvar="ICEBERG_COMPACTION_STATE", help="The history of runs."),
 ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyOptions:
+    """How a plan is performed and remembered; all else is in the plan."""
+
+    engine: Engine = "spark"
+    state: State = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

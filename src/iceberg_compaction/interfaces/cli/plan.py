@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from iceberg_compaction.interfaces.cli import exits, logs, options, spread
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @exits.reported
@@ -28,7 +23,7 @@ def plan(
 
         iceberg-compact plan --catalog-uri sqlite:///lake/catalog.db --table shop.events
 
-        iceberg-compact plan --table shop.events --strategy full --target-file-size 1GB --out plan.json
+        iceberg-compact plan --table shop.events --strategy full --target-file-size 1GB --out plan.json.gz
 
         iceberg-compact plan --table shop.events --where "day >= '2026-01-01'" --output json
     """
@@ -36,6 +31,7 @@ def plan(
     from iceberg_compaction import errors
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import output, request
+    from iceberg_compaction.workflow import plan_file
     from iceberg_compaction.workflow import tables as work
 
     chosen = request.make_policy(policy)
@@ -53,16 +49,7 @@ def plan(
             broken = True
             exits.complain(error)
     if out is not None and found:
-        _write(out, found[0].model_dump_json(indent=2))
+        plan_file.save_plan(found[0], out)
     output.output(console.output).plans(found, single=targets.single)
     if broken:
         raise typer.Exit(exits.FAILED)
-
-
-def _write(path: Path, text: str) -> None:
-    from iceberg_compaction import errors
-
-    try:
-        path.write_text(text + "\n", encoding="utf-8")
-    except OSError as error:
-        raise errors.ConfigError(f"The plan cannot be written to {path}: {error.strerror}.") from error

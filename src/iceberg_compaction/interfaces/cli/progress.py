@@ -86,6 +86,7 @@ class Lines(Silent):
             return ""
         speed = event.bytes_done / max(now - self._started, 1e-3)
         told = f", {event.files_done} of {event.files_total} files, {format_size(event.bytes_done)}"
+        told += f", {event.groups_landed} of {event.groups_total} groups committed" if event.groups_landed else ""
         return told + (f", {format_size(speed)}/s" if event.bytes_done else "")
 
 
@@ -133,7 +134,7 @@ class Bars:
             total=event.bytes_total,
             completed=event.bytes_done,
             stage=event.stage.value,
-            files=f"{event.files_done}/{event.files_total} files",
+            files=f"{event.files_done}/{event.files_total} files, {event.groups_landed}/{event.groups_total} groups in",
             bytes=f"{format_size(event.bytes_done)} of {format_size(event.bytes_total)}",
             speed=self._speed(task),
         )
@@ -142,7 +143,8 @@ class Bars:
         task = self._tasks.get(outcome.table)
         if task is not None:
             total = max(outcome.bytes_removed, 1)
-            self._bars.update(task, stage=outcome.kind.value, total=total, completed=total if outcome.ok else 0)
+            done = total if outcome.ok else outcome.bytes_removed
+            self._bars.update(task, stage=outcome.kind.value, total=total, completed=done)
             self._bars.stop_task(task)
 
     def _speed(self, task: TaskID) -> str:

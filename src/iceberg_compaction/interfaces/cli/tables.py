@@ -9,7 +9,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from iceberg_compaction.model.outcome import Kind
+from iceberg_compaction.model.outcome import GroupEnd, Kind
 from iceberg_compaction.model.size import format_size
 
 if TYPE_CHECKING:
@@ -72,17 +72,21 @@ def outcome_overview(found: Sequence[Outcome]) -> RenderableType:
     """One line for each table: how it ended and the figures."""
     table = grid("Table", "Outcome", ">Files", ">Size", ">Rows", ">Groups", ">Seconds")
     for one in found:
-        changed = one.kind is Kind.COMPACTED
+        changed = one.groups_landed > 0
         table.add_row(
             escape(one.table),
             f"[{_COLOURS[one.kind]}]{one.kind.value}[/]",
             f"{one.files_removed:,} -> {one.files_added:,}" if changed else "",
             f"{format_size(one.bytes_removed)} -> {format_size(one.bytes_added)}" if changed else "",
             f"{one.records:,}" if changed else "",
-            f"{one.groups:,}" if changed else "",
+            _landed(one) if one.groups else "",
             f"{one.seconds:.1f}",
         )
     return table
+
+
+def _landed(one: Outcome) -> str:
+    return f"{one.groups:,}" if one.groups_landed == one.groups else f"{one.groups_landed:,} of {one.groups:,}"
 
 
 def outcome_sentences(found: Sequence[Outcome]) -> Iterator[RenderableType]:
@@ -91,6 +95,20 @@ def outcome_sentences(found: Sequence[Outcome]) -> Iterator[RenderableType]:
         yield f"{escape(one.table)}: {escape(one.sentence)}"
         if one.proof is not None:
             yield f"  {escape(one.proof.sentence)}"
+        yield from _groups_left(one)
+
+
+def _groups_left(one: Outcome) -> Iterator[RenderableType]:
+    """The groups that did not land, and why."""
+    left = [group for group in one.group_outcomes if group.outcome is not GroupEnd.LANDED]
+    if not left:
+        return
+    table = grid(">Group", "Partition", "Outcome", "What happened")
+    for group in left[:_MOST_GROUPS]:
+        table.add_row(str(group.id), escape(group.partition), group.outcome.value, escape(group.sentence))
+    yield table
+    if len(left) > _MOST_GROUPS:
+        yield f"… and {len(left) - _MOST_GROUPS} more groups (--output json shows all)."
 
 
 def history(found: Sequence[RunRecord]) -> RenderableType:
@@ -103,7 +121,7 @@ def history(found: Sequence[RunRecord]) -> RenderableType:
             entry.run_id[:8],
             escape(entry.table),
             f"[{_COLOURS[one.kind]}]{one.kind.value}[/]",
-            f"{one.files_removed:,} -> {one.files_added:,}" if one.kind is Kind.COMPACTED else "",
+            f"{one.files_removed:,} -> {one.files_added:,}" if one.files_removed else "",
             f"{one.seconds:.1f}",
             escape(one.sentence),
         )

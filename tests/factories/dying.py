@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
 import multiprocessing
 import os
 import signal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.factories.lake import Lake
 
-# Where: what is replaced by a version that dies, and whether the real thing is done before.
-POINTS: dict[str, tuple[str, str, bool]] = {
-    "noted": ("iceberg_compaction.record.sqlite.RunStore", "begin", True),
-    "half-rewritten": ("iceberg_compaction.workflow.journal._WatchedEngine", "run", False),  # see `_half`
-    "rewritten": ("iceberg_compaction.execute.inline.InlineEngine", "run", True),
-    "manifests-written": ("iceberg_compaction.catalog.publish", "publish", False),
-    "metadata-written": ("pyiceberg.catalog.MetastoreCatalog", "_write_metadata", True),
-    "published": ("iceberg_compaction.catalog.publish", "publish", True),
-    "done": ("iceberg_compaction.record.sqlite.RunStore", "finish", False),
+# What is replaced by a version that dies, in which of its calls, and whether the real thing is done before.
+POINTS: dict[str, tuple[str, str, int, bool]] = {
+    "noted": ("iceberg_compaction.record.sqlite.RunStore", "begin", 1, True),
+    "half-rewritten": ("iceberg_compaction.execute.worker.rewrite", "rewrite", 2, False),
+    "rewritten": ("iceberg_compaction.commit.replace", "replace", 1, False),
+    "manifests-written": ("iceberg_compaction.catalog.publish", "publish", 1, False),
+    "metadata-written": ("pyiceberg.catalog.MetastoreCatalog", "_write_metadata", 1, True),
+    "published": ("iceberg_compaction.catalog.publish", "publish", 1, True),
+    "second-manifests-written": ("iceberg_compaction.catalog.publish", "publish", 2, False),
+    "second-published": ("iceberg_compaction.catalog.publish", "publish", 2, True),
+    "done": ("iceberg_compaction.record.sqlite.RunStore", "finish", 1, False),
 }
 
 
@@ -53,31 +57,20 @@ def _work(settings: Any, state: Path, point: str, options: dict[str, Any], run_i
 
 def _dying(original: Any, point: str) -> Any:
     real: Callable[..., Any] = getattr(original, "__func__", original)
+    _, _, deadly, act_first = POINTS[point]
+    calls = itertools.count(1)
 
     def die(*given: Any, **more: Any) -> Any:
-        if point == "half-rewritten":
-            engine, tasks, context, on_result = given
-            real(engine, list(_half(tasks)), context, on_result)
-        elif POINTS[point][2]:
-            real(*given, **more)
-        os.kill(os.getpid(), signal.SIGKILL)
+        is_deadly = next(calls) == deadly
+        result = real(*given, **more) if act_first or not is_deadly else None
+        if is_deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
 
     return staticmethod(die) if isinstance(original, staticmethod) else die
 
 
-def _half(tasks: list[Any]) -> Iterator[Any]:
-    yield from tasks[: len(tasks) // 2]
-
-
 def _find(path: str) -> Any:
     """A module, or a class in one."""
-    import importlib
-
     module, _, name = path.rpartition(".")
-    return getattr(importlib.import_module(module), name) if name[0].isupper() or name[0] == "_" else _module(path)
-
-
-def _module(path: str) -> Any:
-    import importlib
-
-    return importlib.import_module(path)
+    return getattr(importlib.import_module(module), name) if name[0].isupper() else importlib.import_module(path)

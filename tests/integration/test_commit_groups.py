@@ -215,3 +215,21 @@ def test_a_group_may_not_come_twice_nor_share_a_file(table: Table) -> None:
     for wrong in ((first, dataclasses.replace(second, id=first.id)), (first, dataclasses.replace(first, id=99)), ()):
         with pytest.raises(errors.CommitError):
             replace.replace(table, dataclasses.replace(request, groups=wrong))
+
+
+def test_metadata_files_carry_the_run_in_their_names(table: Table) -> None:
+    """Several commits of one run do not overwrite each other's files; a strange id is not taken for a name."""
+    before = avro_files(table)
+    request = rewrites.rewrite_request(table, apart=True, properties={"compaction.run-id": "0af"})
+    for group in request.groups:
+        replace.replace(table, dataclasses.replace(request, groups=(group,)))
+    made = {path.rpartition("/")[2] for path in avro_files(table) - before}
+    assert len(made) == len(avro_files(table)) - len(before)
+    assert all("0af" in name for name in made)
+    lists = [snapshot.manifest_list.rpartition("/")[2] for snapshot in other(table).snapshots()[-3:]]
+    for name, snapshot in zip(lists, other(table).snapshots()[-3:], strict=True):
+        assert name.startswith(f"snap-{snapshot.snapshot_id}-")
+        assert name.endswith("-0af.avro")
+    assert avro_files(table) == avro_files_in_use(table)
+    assert rewrites.rewrite_request(table, properties={"compaction.run-id": "../x"}).name() != "../x"
+    assert dataclasses.replace(request, run_id="7c").name() == "7c"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,7 +21,7 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
 
 from iceberg_compaction import errors
-from iceberg_compaction.commit import prune, retry, summary, sweep
+from iceberg_compaction.commit import merge, prune, retry, summary, sweep
 from iceberg_compaction.metadata import partitions
 from iceberg_compaction.metadata.manifests import Counts
 
@@ -127,3 +129,44 @@ def test_manifests_are_ruled_out_by_spec_and_by_bounds_and_opened_in_doubt() -> 
 def test_a_spec_that_is_gone_is_a_conflict() -> None:
     with pytest.raises(errors.ConflictError, match="spec 7"):
         prune.Scope(_metadata(), [(7, "{}")])
+
+
+# ---- which manifests become one (R12)
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    spec_id: int
+    length: int
+    is_new: bool = False
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.lists(st.builds(Item, st.integers(0, 1), st.integers(1, 120)), min_size=1, max_size=30))
+def test_bins_keep_the_order_and_are_filled_from_the_end(items: list[Item]) -> None:
+    bins = merge.Merging(target=100).bins(items)
+    assert all(len({item.spec_id for item in members}) == 1 for members in bins)
+    for spec_id in (0, 1):
+        mine = [members for members in bins if members[0].spec_id == spec_id]
+        assert [id(item) for members in mine for item in members] == [id(i) for i in items if i.spec_id == spec_id]
+        assert all(len(members) == 1 or sum(item.length for item in members) <= 100 for members in mine)
+        for before, after in itertools.pairwise(mine):
+            assert before[-1].length + sum(item.length for item in after) > 100
+
+
+def test_the_bin_that_grows_is_merged_once_it_has_many() -> None:
+    merging = merge.Merging(min_count=3)
+    new, old = Item(0, 1, is_new=True), [Item(0, 1) for _ in range(3)]
+    assert [merging.joins([new, *old[:count]], new) for count in range(4)] == [False, False, True, True]
+    assert [merging.joins(old[:count], new) for count in range(1, 4)] == [False, True, True]
+    assert [merging.joins(old[:count], old[0]) for count in range(1, 4)] == [False, False, True]
+    assert not merge.Merging(enabled=False).joins(old, new)
+
+
+def test_merging_is_set_by_the_table() -> None:
+    names = (merge.ENABLED, merge.TARGET, merge.MIN_COUNT)
+    assert merge.merging({}) == merge.Merging(enabled=True, target=8 << 20, min_count=100)
+    assert merge.merging(dict(zip(names, ("False", "5", "7"), strict=True))) == merge.Merging(
+        enabled=False, target=5, min_count=7
+    )
+    assert merge.merging({merge.TARGET: "8 MB"}) == merge.Merging()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from iceberg_compaction.metadata.manifest_rewrite import RewrittenManifest
+    from iceberg_compaction.commit import arrange
 
 __all__ = ["CommitResult", "ReplaceGroup", "ReplaceRequest", "replace"]
 
@@ -86,16 +86,16 @@ class Replacement:
         staging.drop(validate.without_spec(metadata, staging.request))
         staging.drop(concurrent_deletes.conflicts(table, rows, staging.request, self._paths))
         parent = snapshots.Parent(metadata=metadata, snapshot=head, rows=rows)
-        data = self._rewrite_data(parent)
+        data = self._arrange_data(parent)
         useless = dangling.dangling(table, head, rows, staging.request, self._paths)
         return staging.stage(parent, data, useless, now_ms)
 
-    def _rewrite_data(self, parent: snapshots.Parent) -> list[RewrittenManifest]:
+    def _arrange_data(self, parent: snapshots.Parent) -> arrange.Arranged:
         """Which files are still there shows while manifests are written. That one is not is rare, and then only what
         its group had a part in is written again."""
         while True:
-            found = self.staging.rewrite_data(parent)
-            gone = validate.without_inputs(self.staging.request, [path for made in found for path in made.removed])
+            found = self.staging.arrange_data(parent)
+            gone = validate.without_inputs(self.staging.request, found.removed)
             if not gone:
                 return found
             self.staging.drop(gone)

@@ -3,6 +3,8 @@ others have made impossible is left out, and the rest lands."""
 
 from __future__ import annotations
 
+import re
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,6 +27,7 @@ Place: TypeAlias = tuple[int, str]  # spec id, canonical JSON of the partition t
 Tell: TypeAlias = Callable[[tuple[int, ...]], Mapping[str, str]]
 
 RUN_ID = "compaction.run-id"  # the snapshot property
+_NAME = re.compile(r"[0-9A-Za-z_-]+")
 
 
 def _nothing(landed: tuple[int, ...]) -> Mapping[str, str]:
@@ -106,6 +109,11 @@ class ReplaceRequest:
     def outputs(self) -> frozenset[Place]:
         """Where the added files lie."""
         return frozenset((file.spec_id, file.partition) for file in self.added)
+
+    def name(self) -> str:
+        """What is in the names of the commit's metadata files: the run's id, so that a later run knows them."""
+        run_id = self.run_id or self.snapshot_properties.get(RUN_ID, "")
+        return run_id if _NAME.fullmatch(run_id) else str(uuid.uuid4())
 
     def properties(self) -> dict[str, str]:
         """The snapshot's, as the groups are."""

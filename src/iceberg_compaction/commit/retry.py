@@ -47,14 +47,14 @@ def status_check(properties: Mapping[str, str]) -> Backoff:
 
 def _from_properties(properties: Mapping[str, str], prefix: str, default: Backoff) -> Backoff:
     return Backoff(
-        retries=_number(properties, f"{prefix}.num-retries", default.retries),
-        min_ms=_number(properties, f"{prefix}.min-wait-ms", default.min_ms),
-        max_ms=_number(properties, f"{prefix}.max-wait-ms", default.max_ms),
-        total_ms=_number(properties, f"{prefix}.total-timeout-ms", default.total_ms),
+        retries=number(properties, f"{prefix}.num-retries", default.retries),
+        min_ms=number(properties, f"{prefix}.min-wait-ms", default.min_ms),
+        max_ms=number(properties, f"{prefix}.max-wait-ms", default.max_ms),
+        total_ms=number(properties, f"{prefix}.total-timeout-ms", default.total_ms),
     )
 
 
-def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+def number(properties: Mapping[str, str], name: str, default: int) -> int:
     """A wrong property must not cost a finished rewrite: the default is taken and said."""
     text = properties.get(name, str(default))
     if text.isascii() and text.isdigit():

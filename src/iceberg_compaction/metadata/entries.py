@@ -56,6 +56,12 @@ class Layout:
     def partition_fields(self) -> tuple[types.NestedField, ...]:
         return self.spec.partition_type(self.schema).fields
 
+    @property
+    def is_known(self) -> bool:
+        """Whether partition values are of types that can be written; the type is lost with the column it comes from."""
+        known = {*_STORED, types.DecimalType, types.FixedType}
+        return all(type(field.field_type) in known for field in self.partition_fields)
+
 
 def avro_schema(layout: Layout) -> dict[str, Any]:
     """The Avro schema of a manifest, with Iceberg's field ids."""

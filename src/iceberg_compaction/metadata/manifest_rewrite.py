@@ -1,146 +1,196 @@
-"""A manifest written anew without some of its files (R10): their entries become DELETED, the other live ones EXISTING
-with nothing left to inherit. Blocks in which nothing changes are copied as they are, and fields beyond our knowledge
-are kept."""
+"""Manifests written anew: one without some of its files, or several as one (R10, R12). Rows of the manifest list come
+in, a new manifest goes out. Blocks in which nothing changes are copied as they are, and fields beyond our knowledge are
+kept."""
 
 from __future__ import annotations
 
 import json
+from concurrent import futures
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iceberg_compaction import errors
-from iceberg_compaction.metadata import entries, fetch, manifests
+from iceberg_compaction.metadata import (
+    entries,
+    entry_change,
+    entry_schema,
+    fetch,
+    manifests,
+    partition_order,
+    partitions,
+)
 from iceberg_compaction.metadata.avro import container, decode, encode
-from iceberg_compaction.model import table as table_model
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from pyiceberg.manifest import ManifestFile
+    from collections.abc import Iterator, Sequence
 
-    Mask = NDArray[np.bool_]
+    from pyiceberg.manifest import ManifestFile, PartitionFieldSummary
 
-_SLIM = {
-    "status": ("status",),
-    "snapshot_id": ("snapshot_id",),
-    "sequence_number": ("sequence_number",),
-    "file_sequence_number": ("file_sequence_number",),
-    "content": ("data_file", "content"),
-    "file_path": ("data_file", "file_path"),
-    "record_count": ("data_file", "record_count"),
-    "file_size_in_bytes": ("data_file", "file_size_in_bytes"),
-}
+Removed = entry_change.Removed
+
+_THREADS = 8  # reading is waiting for the store
 _BLOCK_SIZE_ID = 105  # data_file.block_size_in_bytes: required in v1, not written in v2
+_WORTH_COPYING = 2048  # bytes of a block: many small ones would stay small, and compress badly
+_PARTITION = {"partition": ("data_file", "partition")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenManifest:
-    """A manifest without the removed files, and the one that it stands for."""
+    """A new manifest, and those that it stands for."""
 
-    source: str
+    sources: tuple[str, ...]
     manifest: manifests.NewManifest
     removed: list[str]  # the paths whose entries became DELETED
     kinds: dict[int, manifests.Counts]  # of these, by their content: data files, position deletes, equality deletes
 
 
-class Removed:
-    """The removed paths, quick to look up for manifests of any size."""
-
-    def __init__(self, paths: pa.Array) -> None:
-        self._paths = paths
-        self._set = frozenset(paths.to_pylist())
-
-    def among(self, paths: pa.ChunkedArray) -> Mask:
-        """Which of these paths are removed."""
-        # Arrow hashes all removed paths on each call, which a small manifest cannot repay.
-        if len(paths) * 8 < len(self._set):
-            return np.fromiter((path in self._set for path in paths.to_pylist()), np.bool_, len(paths))
-        return _mask(pc.is_in(paths, value_set=self._paths.cast(paths.type)))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
-    """What becomes of each entry of the source, as parallel columns."""
+class _Part:
+    """Entries of manifests that were written with one Avro schema and codec, and what becomes of them."""
 
-    live: Mask  # not DELETED before
-    gone: Mask  # DELETED now
-    stale: Mask  # does not look as it must from now on
-    fields: dict[str, pa.ChunkedArray]  # the entry's own fields, explicit, as they must look
+    parsed: container.Container
+    header: dict[str, bytes]  # as our format version and codecs want it
+    rows: Sequence[ManifestFile]
+    change: entry_change.Change
 
     @property
-    def stay(self) -> Mask:
-        return self.live & ~self.gone
+    def where(self) -> str:
+        return f"Manifest {self.rows[0].manifest_path}" + (" or one that is merged with it" if self.rows[1:] else "")
 
 
 def rewrite_manifest(writing: manifests.Writing, source: ManifestFile, removed: Removed) -> RewrittenManifest | None:
     """Write `source` anew without the removed files; None: it holds none of them."""
+    part = _open(writing, [(source, _read(writing, source))], removed, entry_change.SLIM)
+    if not part.change.gone.any():
+        return None
+    return _write(writing, [part], part.header, source.partitions)  # of more files than are left, as a summary may be
+
+
+def merge_manifests(
+    writing: manifests.Writing, sources: Sequence[ManifestFile], removed: Removed, layout: entries.Layout
+) -> RewrittenManifest:
+    """Write the sources, of one spec and content, as one manifest without the removed files. Raises UnsupportedError
+    where they do not go together."""
+    with futures.ThreadPoolExecutor(_THREADS) as pool:
+        read = list(pool.map(lambda row: (row, _read(writing, row)), sources))
+    alike: dict[tuple[bytes, str], list[tuple[ManifestFile, container.Container]]] = {}
+    for row, parsed in read:
+        alike.setdefault((parsed.metadata[container.SCHEMA], parsed.codec), []).append((row, parsed))
+    parts = [_open(writing, members, removed, entry_change.SLIM | _PARTITION) for members in alike.values()]
+    schema = parts[0].header[container.SCHEMA]
+    for part in parts[1:]:
+        schema = _widened(schema, part.header[container.SCHEMA], writing)
+    header = {**reduce(lambda some, more: more | some, (part.header for part in parts)), container.SCHEMA: schema}
+    return _write(writing, parts, header, _summaries(parts, layout))
+
+
+def _read(writing: manifests.Writing, source: ManifestFile) -> container.Container:
     where = f"Manifest {source.manifest_path}"
     parsed = container.parse(fetch.read_bytes(writing.io, source.manifest_path, where=where), where=where)
-    slim = decode.read(parsed, _SLIM, where=where)
-    _check_count(source, slim.num_rows)
-    live = _mask(pc.not_equal(slim["status"], entries.DELETED))
-    gone = live & removed.among(slim["file_path"])
-    if not gone.any():
-        return None
-    change = _change(slim, source, writing.snapshot_id, live=live, gone=gone)
+    entry_change.check_count(source, parsed.rows)
+    return parsed
+
+
+def _open(
+    writing: manifests.Writing,
+    members: Sequence[tuple[ManifestFile, container.Container]],
+    removed: Removed,
+    select: dict[str, tuple[str, ...]],
+) -> _Part:
+    rows = [row for row, _ in members]
+    parsed = container.join([parsed for _, parsed in members])
+    slim = decode.read(parsed, select, where=f"Manifest {rows[0].manifest_path}")
+    origin = entry_change.Origin(rows=rows, counts=np.array([parsed.rows for _, parsed in members], np.int64))
+    change = entry_change.decide(slim, origin, writing, removed)
+    return _Part(parsed=parsed, header=_header(parsed, writing), rows=rows, change=change)
+
+
+def _widened(schema: bytes, other: bytes, writing: manifests.Writing) -> bytes:
+    mine = json.loads(schema)
+    made = entry_schema.widened(mine, json.loads(other), writing.format_version)
+    return schema if made == mine else json.dumps(made).encode()
+
+
+def _summaries(parts: Sequence[_Part], layout: entries.Layout) -> list[PartitionFieldSummary]:
+    """What the manifest list says of the partitions of the new manifest, those of DELETED entries included."""
+    texts: set[str] = set()
+    for part in parts:
+        slim = part.change.slim
+        column = slim["partition"] if "partition" in slim.column_names else None
+        codes = partitions.encode(column, layout.spec, layout.schema, slim.num_rows, where=part.where)
+        texts.update(codes.filter(pa.array(part.change.kept)).unique().to_pylist())
+    return partition_order.summaries(texts, layout)
+
+
+def _write(
+    writing: manifests.Writing,
+    parts: Sequence[_Part],
+    header: dict[str, bytes],
+    summaries: list[PartitionFieldSummary] | None,
+) -> RewrittenManifest:
     path = writing.new_path()
-    length = manifests.write_bytes(writing.io, path, _compose(parsed, _header(parsed, writing), change, where))
-    sequence_numbers = change.fields["sequence_number"].to_numpy()[change.stay]
+    length = manifests.write_bytes(writing.io, path, list(_compose(parts, header)))
+    changes = [part.change for part in parts]
+    sequence_numbers = [number for change in changes if (number := change.min_sequence_number) is not None]
+    kinds: dict[int, manifests.Counts] = {}
+    for kind, counts in (pair for change in changes for pair in change.kinds().items()):
+        kinds[kind] = kinds.get(kind, manifests.NONE) + counts
+    first = parts[0].rows[0]
     return RewrittenManifest(
-        source=source.manifest_path,
+        sources=tuple(row.manifest_path for part in parts for row in part.rows),
         manifest=manifests.NewManifest(
             path=path,
             length=length,
-            spec_id=source.partition_spec_id,
+            spec_id=first.partition_spec_id,
             snapshot_id=writing.snapshot_id,
-            content=source.content,
-            existing=_counts(slim, change.stay),
-            deleted=_counts(slim, gone),
-            min_sequence_number=int(sequence_numbers.min()) if len(sequence_numbers) else None,
-            summaries=source.partitions,  # of more files than are left, which a summary may be
+            content=first.content,
+            added=reduce(add, (change.counts(change.added) for change in changes)),
+            existing=reduce(add, (change.counts(change.stay & ~change.added) for change in changes)),
+            deleted=reduce(add, (change.counts(change.gone) for change in changes)),
+            min_sequence_number=min(sequence_numbers, default=None),
+            summaries=summaries,
         ),
-        removed=slim["file_path"].filter(pa.array(gone)).to_pylist(),
-        kinds=_kinds(slim, gone),
+        removed=[path for change in changes for path in change.removed],
+        kinds=kinds,
     )
 
 
-def _check_count(source: ManifestFile, rows: int) -> None:
-    """A manifest cut at a block border is a readable file, only shorter."""
-    counts = (source.added_files_count, source.existing_files_count, source.deleted_files_count)
-    if None not in counts and sum(count or 0 for count in counts) != rows:
-        raise errors.MetadataError(
-            f"Manifest {source.manifest_path} holds {rows} entries, but the manifest list says "
-            f"{sum(count or 0 for count in counts)}."
-        )
+def _compose(parts: Sequence[_Part], header: dict[str, bytes]) -> Iterator[bytes]:
+    """The bytes of the new file. DELETED entries get blocks of their own: the next rewrite drops just these."""
+    sync, schema = parts[0].parsed.sync, json.loads(header[container.SCHEMA])
+    codec = header.get(container.CODEC, b"null").decode()
+    yield container.header(header, sync)
+    gone = []
+    for part in parts:
+        parsed, change = part.parsed, part.change
+        same = np.zeros(len(parsed.counts), np.bool_)
+        if parsed.codec == codec and parsed.schema == schema and len(same):
+            same = ~np.logical_or.reduceat(change.stale | ~change.kept, np.cumsum(parsed.counts) - parsed.counts)
+            if len(part.rows) > 1:
+                same &= parsed.ends - parsed.starts >= _WORTH_COPYING
+        yield from container.framed(parsed, same, sync)
+        todo = ~np.repeat(same, parsed.counts)
+        table = _changed(part, same, todo, schema)
+        yield from encode.blocks(schema, table.filter(pa.array(change.stay[todo])), codec, sync)
+        gone.append(table.filter(pa.array(change.gone[todo])))
+    for table in gone:
+        yield from encode.blocks(schema, table, codec, sync)
 
 
-def _change(slim: pa.Table, source: ManifestFile, snapshot_id: int, *, live: Mask, gone: Mask) -> _Change:
-    """Decide each entry's status and make explicit what it inherits from the manifest."""
-    stale = gone | _mask(pc.not_equal(slim["status"], entries.EXISTING))
-    # Only ADDED entries inherit sequence numbers; all others must state them, except those of format version 1 (0).
-    heirs = _mask(pc.equal(slim["status"], entries.ADDED)) | (source.sequence_number == 0)
-    fields = {}
-    for name, inherited in (
-        ("snapshot_id", source.added_snapshot_id),
-        ("sequence_number", source.sequence_number),
-        ("file_sequence_number", source.sequence_number),
-    ):
-        stated = slim[name] if name in slim.column_names else pa.chunked_array([pa.nulls(slim.num_rows, pa.int64())])
-        missing = _mask(stated.is_null())
-        if name != "snapshot_id" and (missing & live & ~heirs).any():
-            raise errors.MetadataError(
-                f"Manifest {source.manifest_path} has live entries without a {name} that do not inherit one."
-            )
-        fields[name] = pc.fill_null(stated, pa.scalar(inherited, pa.int64()))
-        stale = stale | missing
-    deleted = pa.array(gone)
-    fields["snapshot_id"] = pc.if_else(deleted, pa.scalar(snapshot_id, pa.int64()), fields["snapshot_id"])
-    status = pc.if_else(deleted, pa.scalar(entries.DELETED, pa.int32()), pa.scalar(entries.EXISTING, pa.int32()))
-    fields["status"] = pa.chunked_array([status])
-    return _Change(live=live, gone=gone, stale=stale, fields=fields)
+def _changed(part: _Part, same: entry_change.Mask, todo: entry_change.Mask, schema: dict[str, Any]) -> pa.Table:
+    """The entries that are not copied, as they must look."""
+    table = _with_content(decode.read(container.only(part.parsed, ~same), where=part.where))
+    for name, column in part.change.fields.items():
+        column = column.filter(pa.array(todo))
+        at = table.schema.get_field_index(name)
+        table = table.append_column(name, column) if at < 0 else table.set_column(at, name, column)
+    mine = json.loads(part.header[container.SCHEMA])
+    return table if mine == schema else entry_schema.conform(table, mine, schema)
 
 
 def _header(parsed: container.Container, writing: manifests.Writing) -> dict[str, bytes]:
@@ -172,26 +222,6 @@ def _upgrade(schema: dict[str, Any]) -> None:
     ]
 
 
-def _compose(parsed: container.Container, metadata: dict[str, bytes], change: _Change, where: str) -> list[bytes]:
-    """The bytes of the new file. DELETED entries get blocks of their own: the next rewrite drops just these."""
-    if metadata == parsed.metadata:
-        same = ~np.logical_or.reduceat(change.stale | ~change.live, np.cumsum(parsed.counts) - parsed.counts)
-    else:
-        same = np.zeros(len(parsed.counts), np.bool_)
-    spans = zip(parsed.starts[same].tolist(), parsed.ends[same].tolist(), strict=True)
-    parts = [container.header(metadata, parsed.sync), *(parsed.data[start:end] for start, end in spans)]
-    todo = ~np.repeat(same, parsed.counts)
-    table = _with_content(decode.read(container.only(parsed, ~same), where=where))
-    for name, column in change.fields.items():
-        column = column.filter(pa.array(todo))
-        at = table.schema.get_field_index(name)
-        table = table.append_column(name, column) if at < 0 else table.set_column(at, name, column)
-    schema, codec = json.loads(metadata[container.SCHEMA]), metadata.get(container.CODEC, b"null").decode()
-    for chosen in (change.stay[todo], change.gone[todo]):
-        parts += encode.blocks(schema, table.filter(pa.array(chosen)), codec, parsed.sync)
-    return parts
-
-
 def _with_content(table: pa.Table) -> pa.Table:
     """Entries of version 1 manifests do not say that their files are data files."""
     at = table.schema.get_field_index("data_file")
@@ -202,24 +232,3 @@ def _with_content(table: pa.Table) -> pa.Table:
     content = pa.chunked_array([pa.repeat(pa.scalar(0, pa.int32()), table.num_rows)])
     children = [pc.struct_field(table["data_file"], name) for name in names]
     return table.set_column(at, "data_file", pc.make_struct(content, *children, field_names=["content", *names]))
-
-
-def _counts(slim: pa.Table, chosen: Mask) -> manifests.Counts:
-    return manifests.Counts(
-        files=int(chosen.sum()),
-        records=int(slim["record_count"].to_numpy()[chosen].sum()),
-        bytes=int(slim["file_size_in_bytes"].to_numpy()[chosen].sum()),
-    )
-
-
-def _kinds(slim: pa.Table, chosen: Mask) -> dict[int, manifests.Counts]:
-    """The chosen entries by content. Version 1 does not state it, and has data files only."""
-    if "content" not in slim.column_names:
-        return {table_model.DATA: _counts(slim, chosen)}
-    content = pc.fill_null(slim["content"], table_model.DATA).to_numpy()
-    return {int(kind): _counts(slim, chosen & (content == kind)) for kind in np.unique(content[chosen])}
-
-
-def _mask(column: pa.ChunkedArray) -> Mask:
-    mask: Mask = column.to_numpy()
-    return mask

@@ -17,7 +17,7 @@ from iceberg_compaction.metadata import entries, fetch
 from iceberg_compaction.metadata.avro import container, decode, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Literal, TypeAlias
 
     from pyiceberg.io import FileIO
@@ -110,16 +110,51 @@ def codec(properties: Mapping[str, str]) -> Codec:
 
 
 def write_manifest(writing: Writing, files: Sequence[StagedFile], layout: entries.Layout, sequence: int) -> NewManifest:
-    """Write the files, all of one spec, as ADDED entries with `sequence` as their data sequence number."""
+    """As `write_manifests`, all in one."""
+    (made,) = write_manifests(writing, files, layout, sequence)
+    return made
+
+
+def write_manifests(
+    writing: Writing,
+    files: Sequence[StagedFile],
+    layout: entries.Layout,
+    sequence: int,
+    target: int | None = None,
+) -> list[NewManifest]:
+    """Write the files, all of one spec, as ADDED entries with `sequence` as their data sequence number, in manifests of
+    at most the target size."""
     avro = entries.avro_schema(layout)
     table = entries.added(files, layout, snapshot_id=writing.snapshot_id, sequence_number=sequence)
     sync = secrets.token_bytes(container.SYNC_SIZE)
     header = container.header(header_metadata(layout, avro, writing.codec), sync)
+    made, first = [], 0
+    for blocks in _rolled(encode.blocks(avro, table, writing.codec, sync), len(header), target):
+        last = first + sum(container.get_long(block, 0)[0] for block in blocks)
+        made.append(_write_added(writing, files[first:last], layout, sequence, [header, *blocks]))
+        first = last
+    return made
+
+
+def _rolled(blocks: Iterable[bytes], header: int, target: int | None) -> Iterator[list[bytes]]:
+    filling: list[bytes] = []
+    size = header
+    for block in blocks:
+        if filling and target is not None and size + len(block) > target:
+            yield filling
+            filling, size = [], header
+        filling.append(block)
+        size += len(block)
+    yield filling
+
+
+def _write_added(
+    writing: Writing, files: Sequence[StagedFile], layout: entries.Layout, sequence: int, parts: Sequence[bytes]
+) -> NewManifest:
     path = writing.new_path()
-    length = write_bytes(writing.io, path, [header, *encode.blocks(avro, table, writing.codec, sync)])
     return NewManifest(
         path=path,
-        length=length,
+        length=write_bytes(writing.io, path, parts),
         spec_id=layout.spec.spec_id,
         snapshot_id=writing.snapshot_id,
         added=Counts(

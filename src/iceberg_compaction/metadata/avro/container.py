@@ -14,7 +14,7 @@ import pyarrow as pa
 from iceberg_compaction import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -87,6 +87,29 @@ def only(parsed: Container, keep: NDArray[np.bool_]) -> Container:
         counts=parsed.counts[keep],
         starts=ends - (parsed.ends - parsed.starts)[keep],
         ends=ends,
+    )
+
+
+def framed(parsed: Container, chosen: NDArray[np.bool_], sync: bytes) -> Iterator[bytes]:
+    """The chosen blocks, for a file with that sync marker."""
+    for start, end in zip(parsed.starts[chosen].tolist(), parsed.ends[chosen].tolist(), strict=True):
+        if sync == parsed.sync:
+            yield parsed.data[start:end]
+        else:
+            yield parsed.data[start : end - SYNC_SIZE] + sync
+
+
+def join(files: Sequence[Container]) -> Container:
+    """The blocks of several files with the same schema and codec, as one file with the first one's header."""
+    first = files[0]
+    if len(files) == 1:
+        return first
+    blocks = [block for file in files for block in framed(file, np.ones(len(file.counts), np.bool_), first.sync)]
+    ends = np.cumsum([len(block) for block in blocks], dtype=np.int64)
+    counts = np.concatenate([file.counts for file in files])
+    sizes = np.concatenate([file.ends - file.starts for file in files])
+    return Container(
+        metadata=first.metadata, sync=first.sync, data=b"".join(blocks), counts=counts, starts=ends - sizes, ends=ends
     )
 
 

@@ -206,7 +206,8 @@ def _checksum(content: pa.Buffer) -> bytes:
 
 def _checksum_of_file(file: BufferedRandom) -> bytes:
     """The same for a file, from where it stands to its end; not mapped, which would count as memory once more."""
-    content = bytearray(8 * _WORDS)
+    room = min(_WORDS, os.fstat(file.fileno()).st_size // 8 + 1)  # most are small, and zeros cost time, too
+    content = bytearray(8 * room)
     words = np.frombuffer(content, np.uint64)
     size = total = 0
     while count := file.readinto(content):

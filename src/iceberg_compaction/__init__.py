@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.errors import CompactionError
     from iceberg_compaction.interfaces.library import Compactor
     from iceberg_compaction.model.health import TableHealth
+    from iceberg_compaction.model.manifests import ManifestPlan
     from iceberg_compaction.model.outcome import Event, Kind, Outcome, Stage
     from iceberg_compaction.model.plan import FileGroup, LeftOut, Plan
     from iceberg_compaction.model.policy import Policy, ProofLevel, Strategy
@@ -31,6 +32,7 @@ _HOMES = {
     "FileGroup": "model.plan",
     "Kind": "model.outcome",
     "LeftOut": "model.plan",
+    "ManifestPlan": "model.manifests",
     "Outcome": "model.outcome",
     "Plan": "model.plan",
     "Policy": "model.policy",
@@ -52,6 +54,7 @@ __all__ = [
     "FileGroup",
     "Kind",
     "LeftOut",
+    "ManifestPlan",
     "Outcome",
     "Plan",
     "Policy",

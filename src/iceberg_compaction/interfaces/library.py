@@ -13,7 +13,9 @@ from iceberg_compaction import errors
 from iceberg_compaction.catalog import connect, tables
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model import policy as policies
+from iceberg_compaction.model import size
 from iceberg_compaction.settings import CatalogSettings
+from iceberg_compaction.workflow import manifests
 from iceberg_compaction.workflow import tables as work
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.execute.engine import Engine
     from iceberg_compaction.model.health import TableHealth
+    from iceberg_compaction.model.manifests import ManifestPlan
     from iceberg_compaction.model.outcome import Event, Outcome
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.workflow.run import Run
@@ -91,6 +94,18 @@ class Compactor:
         """Plan, rewrite, prove and commit one table."""
         return work.compact_table(self.catalog, name, self.policy, self._engine_for_one, self._run())
 
+    def plan_manifests(
+        self, name: str, *, target_size: int | str | None = None, spec_id: int | None = None
+    ) -> ManifestPlan:
+        """What `rewrite_manifests` would do, and why; writes nothing."""
+        return manifests.plan_manifests(self.catalog, name, self._run(), _wish(target_size, spec_id))
+
+    def rewrite_manifests(
+        self, name: str, *, target_size: int | str | None = None, spec_id: int | None = None
+    ) -> Outcome:
+        """Cluster a table's manifests by partition where that is worth a commit; no data file is touched."""
+        return manifests.rewrite_manifests(self.catalog, name, self._run(), _wish(target_size, spec_id))
+
     def list_tables(self, pattern: str = "*") -> list[str]:
         """The catalog's tables whose name matches a pattern such as `shop.*`."""
         return tables.list_tables(self.catalog, pattern)
@@ -104,6 +119,11 @@ class Compactor:
         if self._engine is None:
             self._engine = self._open.enter_context(self._engines())
         return nullcontext(self._engine)
+
+
+def _wish(target_size: int | str | None, spec_id: int | None) -> manifests.Wish:
+    target = None if target_size is None else size.parse_size(target_size)
+    return manifests.Wish(target_size_bytes=target, spec_id=spec_id)
 
 
 def _settings(catalog: str | CatalogSettings) -> CatalogSettings:

@@ -7,6 +7,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from pyiceberg.transforms import UnknownTransform
 
 from iceberg_compaction import errors
@@ -43,6 +44,7 @@ def read(
     chunks = [chunk.indices.to_numpy() for chunk in column.chunks]
     codes = np.concatenate(chunks).astype(np.int64) if chunks else np.zeros(0, np.int64)
     del found, column
+    pa.default_memory_pool().release_unused()  # a rewrite that follows needs it
     return [
         model.ManifestFacts(
             path=row.manifest_path,

@@ -129,9 +129,9 @@ class _Gathering:
             sizes=sizes,
             partition=partition,
             lower=self._lower(live),
-            sequence_number=columns["sequence_number"].to_numpy(),
-            record_count=columns["record_count"].cast(pa.int64()).to_numpy(),
-            file_size=columns["file_size_in_bytes"].cast(pa.int64()).to_numpy(),
+            sequence_number=_copy(columns["sequence_number"]),
+            record_count=_copy(columns["record_count"]),
+            file_size=_copy(columns["file_size_in_bytes"]),
         )
         return found, manifest_digest.digest(columns, partition)
 
@@ -179,6 +179,11 @@ def _columns(live: pa.Table) -> pa.Table:
         elif kind.get_field_index(path[1]) >= 0:
             found[name] = pc.struct_field(live["data_file"], path[1])
     return pa.table(found)
+
+
+def _copy(column: pa.ChunkedArray) -> Numbers:
+    """In memory of its own: a column that comes from DataFusion holds fast to all that was decoded with it."""
+    return np.array(column.cast(pa.int64()).to_numpy(), np.int64, copy=True)
 
 
 def _wrong_kinds(content: ManifestContent) -> set[int]:

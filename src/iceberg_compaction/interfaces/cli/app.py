@@ -14,6 +14,7 @@ from iceberg_compaction.interfaces.cli.cache import cache
 from iceberg_compaction.interfaces.cli.demo import demo
 from iceberg_compaction.interfaces.cli.doctor import doctor
 from iceberg_compaction.interfaces.cli.history import history
+from iceberg_compaction.interfaces.cli.manifests import manifests
 from iceberg_compaction.interfaces.cli.plan import plan
 from iceberg_compaction.interfaces.cli.run import run
 from iceberg_compaction.version import __version__
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for _verb in (doctor, plan, apply, run, history, cache, demo):
+for _verb in (doctor, plan, apply, run, manifests, history, cache, demo):
     app.command()(_verb)
 
 

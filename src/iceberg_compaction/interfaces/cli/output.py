@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from iceberg_compaction.model.cache import CacheFigures
+    from iceberg_compaction.model.manifests import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.record import RunRecord
@@ -28,6 +29,8 @@ class Output(Protocol):
     def health(self, found: Sequence[Diagnosis], *, single: bool) -> None: ...
     def plans(self, found: Sequence[Plan], *, single: bool) -> None: ...
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
+    def manifest_plans(self, found: Sequence[ManifestPlan], *, single: bool) -> None: ...
+    def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def history(self, found: Sequence[RunRecord]) -> None: ...
     def cache(self, found: CacheFigures, *, cleared: bool) -> None: ...
 
@@ -47,6 +50,12 @@ class JsonOutput:
         self._write(found, single)
 
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
+        self._write(found, single)
+
+    def manifest_plans(self, found: Sequence[ManifestPlan], *, single: bool) -> None:
+        self._write(found, single)
+
+    def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         self._write(found, single)
 
     def history(self, found: Sequence[RunRecord]) -> None:
@@ -81,6 +90,17 @@ class TableOutput:
         from iceberg_compaction.interfaces.cli import tables
 
         self._show(tables.outcome_overview(found), *tables.outcome_sentences(found))
+
+    def manifest_plans(self, found: Sequence[ManifestPlan], *, single: bool) -> None:
+        from iceberg_compaction.interfaces.cli import manifest_tables
+
+        for plan in found:
+            self._show(*manifest_tables.plan_story(plan))
+
+    def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
+        from iceberg_compaction.interfaces.cli import manifest_tables
+
+        self._show(*manifest_tables.overview(found))
 
     def history(self, found: Sequence[RunRecord]) -> None:
         from iceberg_compaction.interfaces.cli import tables

@@ -68,6 +68,11 @@ def plan_story(plan: Plan) -> Iterator[RenderableType]:
         yield left_out
 
 
+def outcome_kind(one: Outcome) -> str:
+    """How it ended, in colour."""
+    return f"[{_COLOURS[one.kind]}]{one.kind.value}[/]"
+
+
 def outcome_overview(found: Sequence[Outcome]) -> RenderableType:
     """One line for each table: how it ended and the figures."""
     table = grid("Table", "Outcome", ">Files", ">Size", ">Rows", ">Groups", ">Seconds")
@@ -75,7 +80,7 @@ def outcome_overview(found: Sequence[Outcome]) -> RenderableType:
         changed = one.groups_landed > 0
         table.add_row(
             escape(one.table),
-            f"[{_COLOURS[one.kind]}]{one.kind.value}[/]",
+            outcome_kind(one),
             f"{one.files_removed:,} -> {one.files_added:,}" if changed else "",
             f"{format_size(one.bytes_removed)} -> {format_size(one.bytes_added)}" if changed else "",
             f"{one.records:,}" if changed else "",
@@ -120,7 +125,7 @@ def history(found: Sequence[RunRecord]) -> RenderableType:
             f"{datetime.fromtimestamp(entry.started_ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%S}",
             entry.run_id[:8],
             escape(entry.table),
-            f"[{_COLOURS[one.kind]}]{one.kind.value}[/]",
+            outcome_kind(one),
             f"{one.files_removed:,} -> {one.files_added:,}" if one.files_removed else "",
             f"{one.seconds:.1f}",
             escape(one.sentence),

@@ -1,0 +1,170 @@
+"""The order of work when a table's manifests are rewritten: look, decide, write, prove, commit, sweep. No data file is
+read or written. What goes wrong with the table is an Outcome; what goes wrong with the request is raised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors, version
+from iceberg_compaction.catalog import run_names, tables
+from iceberg_compaction.commit import rewrite_manifests as commit
+from iceberg_compaction.metadata import fetch, inventory, manifest_facts
+from iceberg_compaction.model import manifests as model
+from iceberg_compaction.model import outcome, size
+from iceberg_compaction.plan import manifests as decide
+from iceberg_compaction.workflow import journal, leftovers
+from iceberg_compaction.workflow import tables as work
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table
+
+    from iceberg_compaction.workflow.ledger import Ledger
+    from iceberg_compaction.workflow.run import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is asked of a rewrite of manifests."""
+
+    target_size_bytes: int | None = None  # None: the table's own setting
+    spec_id: int | None = None  # None: all partition specs
+
+    def __post_init__(self) -> None:
+        if self.target_size_bytes is not None and self.target_size_bytes < model.LEAST_TARGET:
+            raise errors.ConfigError(
+                f"A manifest of {size.format_size(self.target_size_bytes)} would hold little beside its header; the "
+                f"target size is {size.format_size(model.LEAST_TARGET)} at least."
+            )
+
+
+ANY = Wish()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """A plan, and what it was made on."""
+
+    plan: model.ManifestPlan
+    table: Table
+    sources: list[ManifestFile]
+
+
+def plan_manifests(catalog: Catalog, name: str, run: Run, wish: Wish = ANY) -> model.ManifestPlan:
+    """What `rewrite_manifests` would do, and why. Reads metadata, writes nothing."""
+    return _look(catalog, name, run, wish).plan
+
+
+def rewrite_manifests(catalog: Catalog, name: str, run: Run, wish: Wish = ANY) -> outcome.Outcome:
+    """Cluster the manifests of the branch by partition, in manifests of about the target size, where that is worth a
+    commit."""
+
+    def perform(ledger: Ledger) -> outcome.Outcome:
+        look = _look(catalog, name, run, wish)
+        return leftovers.attend(catalog, look.plan, run, lambda: _perform(look, run))
+
+    return work.remembered(name, run, perform)
+
+
+def _look(catalog: Catalog, name: str, run: Run, wish: Wish) -> _Look:
+    run.on_event(outcome.Event(table=name, run_id=run.run_id, stage=outcome.Stage.PLANNING, message="planning"))
+    table = tables.load_table(catalog, name)
+    snapshot = inventory.head_of(table, name, run.branch)
+    rows = fetch.list_manifests(table.io, snapshot) if snapshot else []
+    manifest_facts.check(table, rows)
+    sources = manifest_facts.live_manifests(table, rows)
+    asked = decide.Question(
+        plan_id=f"plan-{run.run_id}",
+        table=name,
+        now_ms=run.clock(),
+        pin=inventory.pin_of(table, run.branch, snapshot) if snapshot else None,
+        target=wish.target_size_bytes or _target(table),
+        spec_id=_known_spec(table, name, wish.spec_id),
+        unwritable_specs=manifest_facts.unwritable_specs(table),
+    )
+    facts = manifest_facts.read(table, snapshot, sources, branch=run.branch) if snapshot else []
+    return _Look(plan=decide.build(facts, asked), table=table, sources=sources)
+
+
+def _target(table: Table) -> int:
+    text = table.properties.get(model.TARGET_PROPERTY, "")
+    return max(model.LEAST_TARGET, int(text)) if text.isascii() and text.isdigit() else model.DEFAULT_TARGET
+
+
+def _known_spec(table: Table, name: str, spec_id: int | None) -> int | None:
+    if spec_id is not None and spec_id not in table.specs():
+        known = ", ".join(str(one) for one in sorted(table.specs()))
+        raise errors.ConfigError(f"{name} has no partition spec {spec_id}; it has {known}.")
+    return spec_id
+
+
+def _perform(look: _Look, run: Run) -> outcome.Outcome:
+    plan = look.plan
+    if plan.empty:
+        return outcome.Outcome(
+            kind=outcome.Kind.HEALTHY, table=plan.table, sentence=plan.sentence, run_id=run.run_id, plan_id=plan.id
+        )
+    progress = _Progress(plan, run)
+    request = commit.RewriteRequest(
+        plan=plan,
+        sources=look.sources,
+        run_id=run.run_id,
+        snapshot_properties={
+            "engine-name": "iceberg-compaction",
+            "engine-version": version.__version__,
+            run_names.PROPERTY: run.run_id,
+        },
+        on_entries=progress.on_entries,
+    )
+    with journal.kept(look.table, run, branch=run.branch):
+        result = commit.rewrite_manifests(
+            look.table, request, on_commit=lambda: progress.tell(outcome.Stage.COMMITTING, "committing")
+        )
+    progress.tell(outcome.Stage.DONE, "done")
+    return _rewritten(plan, result, run)
+
+
+def _rewritten(plan: model.ManifestPlan, result: commit.RewriteResult, run: Run) -> outcome.Outcome:
+    replaced = "1 manifest" if plan.replaced == 1 else f"{plan.replaced} manifests"
+    files = "1 file" if result.digest.entries == 1 else f"{result.digest.entries} files"
+    return outcome.Outcome(
+        kind=outcome.Kind.COMPACTED,
+        table=plan.table,
+        sentence=(
+            f"{replaced} became {result.manifests} in snapshot {result.snapshot_id}; the {files} that they list, and "
+            "since when, are the same."
+        ),
+        run_id=run.run_id,
+        plan_id=plan.id,
+        snapshot_id=result.snapshot_id,
+        manifests_removed=plan.replaced,
+        manifests_added=result.manifests,
+        manifest_entries=result.digest.entries,
+        attempts=result.attempts,
+    )
+
+
+class _Progress:
+    """Entries that have been read."""
+
+    def __init__(self, plan: model.ManifestPlan, run: Run) -> None:
+        self._plan, self._run, self._done = plan, run, 0
+        self.tell(outcome.Stage.REWRITING, plan.sentence)
+
+    def on_entries(self, count: int) -> None:
+        self._done += count
+        self.tell(outcome.Stage.REWRITING, "manifests")
+
+    def tell(self, stage: outcome.Stage, message: str) -> None:
+        self._run.on_event(
+            outcome.Event(
+                table=self._plan.table,
+                run_id=self._run.run_id,
+                stage=stage,
+                message=message,
+                files_done=self._done,
+                files_total=sum(group.entries for group in self._plan.groups),
+            )
+        )

@@ -10,7 +10,7 @@ from tests.factories import lake as lakes
 from tests.factories import manifests
 from typer.testing import CliRunner
 
-from iceberg_compaction import Plan
+from iceberg_compaction import Plan, load_plan
 from iceberg_compaction.interfaces.cli.app import app
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def test_plan_explains_itself_and_goes_to_a_file(shop: Shop, tmp_path: Path) -> 
     out = tmp_path / "plan.json"
     result = shop.call("plan", "--table", "db.events", "--out", str(out))
     assert result.exit_code == 0, result.stderr
-    plan = Plan.model_validate_json(out.read_text())
+    plan = load_plan(out)
     assert (plan.table, plan.input_files, plan.output_files) == ("db.events", 6, 1)
     assert plan.groups[0].sentence in result.stdout
     assert shop.files("events") == 6

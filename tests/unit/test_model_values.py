@@ -45,6 +45,22 @@ def test_policy_takes_the_names_of_iceberg_and_of_python() -> None:
     assert policies.Policy.model_validate_json(by_name.model_dump_json(by_alias=True)) == by_name
 
 
+@pytest.mark.parametrize(
+    ("options", "groups", "size"),
+    [
+        ({}, 1, 1),
+        ({}, 7, 1),
+        ({}, 11, 2),
+        ({"partial-progress-max-commits": 20}, 70, 4),  # 18 commits, and none of 20 counts as failed for that
+        ({"partial-progress": False}, 70, 70),
+        ({"partial-progress": True}, 1, 1),
+        ({"partial-progress-max-commits": 1}, 70, 70),
+    ],
+)
+def test_how_many_groups_are_committed_together(options: dict[str, object], groups: int, size: int) -> None:
+    assert policies.batch_size(policies.Policy.model_validate(options), groups) == size
+
+
 def test_sizes_are_resolved_in_order() -> None:
     assert policies.resolve_sizes(policies.Policy(), {}).target == 512 * 2**20
     from_table = policies.resolve_sizes(policies.Policy(), {"write.target-file-size-bytes": "1000"})

@@ -12,10 +12,12 @@ import pytest
 from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import StaticTable, Table
 from tests.factories import dying, storage
 from tests.factories import lake as lakes
 
 from iceberg_compaction import Kind, Policy
+from iceberg_compaction.catalog import publish
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.metadata import fetch
 from iceberg_compaction.model import record
@@ -226,6 +228,21 @@ def test_what_may_still_land_stays(scene: Scene, silence: Silence) -> None:
     silence.answer()
     assert "may still land" not in scene.run(NOTHING_TO_DO).sentence
     scene.check()
+
+
+def test_an_answer_that_is_out_of_date_proves_nothing(
+    scene: Scene, silence: Silence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A catalog tells of the table as it was before the commit's parent, which is not the head there."""
+    old = scene.lake.catalog.load_table("db.t")
+    before = StaticTable.from_metadata(old.metadata.metadata_log[-1].metadata_file).metadata
+    assert before.current_snapshot_id != old.metadata.current_snapshot_id
+    silence.answer()
+    left = scene.of(silence.run_id)
+    stale = Table(old.name(), before, old.metadata_location, old.io, old.catalog)
+    monkeypatch.setattr(publish, "reload", lambda table: stale)
+    assert "may still land" in scene.run(NOTHING_TO_DO).sentence
+    assert scene.of(silence.run_id) == left
 
 
 def test_what_can_land_no_more_goes(scene: Scene, silence: Silence) -> None:

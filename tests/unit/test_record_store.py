@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MONTH = 31 * 24 * 3_600_000
-ATTEMPT = record.Attempt(snapshot_id=8, parent_snapshot_id=7, at_ms=30)
+ATTEMPT = record.Attempt(snapshot_id=8, parent_snapshot_id=7, sequence_number=5, at_ms=30)
 
 
 def make_start(run_id: str = "a", *, table_uuid: str = "t", started_ms: int = 10) -> record.RunStart:

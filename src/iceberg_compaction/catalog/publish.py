@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+# What PyIceberg and Iceberg Java say of a snapshot whose sequence number another branch has taken meanwhile.
+_OUTRUN = "older than last sequence number"
 # PostgreSQL rolled the transaction back: serialization failure, deadlock.
 _ROLLED_BACK = frozenset({"40001", "40P01"})
 
@@ -47,11 +49,15 @@ def reload(table: Table) -> Table:
 def _remove(table: Table, written: list[str]) -> None:
     """Remove table metadata that did not become the table's; PyIceberg leaves it behind. The word of the catalog is not
     enough here: a client library that sends a request twice is told of a conflict with itself."""
+    if not written:
+        return
     try:
-        current = reload(table) if written else table
+        current = reload(table)
         used = {current.metadata_location, *(entry.metadata_file for entry in current.metadata.metadata_log)}
         for path in written:
-            if path not in used:
+            if current.metadata_location == table.metadata_location:
+                watch.tell_left(path)  # nothing has landed yet, or the answer is out of date
+            elif path not in used:
                 table.io.delete(path)
     except FileNotFoundError:
         return  # the commit was refused before it was written
@@ -68,6 +74,8 @@ def _verdict(error: Exception, table: Table, said: str) -> errors.CommitError:
         return errors.ConflictError(f"{name} was changed by somebody else: {said}.")
     if isinstance(error, exceptions.TooManyRequestsError):
         return errors.ConflictError(f"The catalog is too busy to commit to {name}: {said}.")
+    if _OUTRUN in said:
+        return errors.ConflictError(f"A commit to another branch of {name} was faster: {said}.")
     if _refused(translate.http_status(error)):
         return errors.CommitError(f"The catalog refused the commit to {name}: {said}; the table is unchanged.")
     if _never_connected(error):

@@ -45,6 +45,7 @@ class Attempt(Value):
 
     snapshot_id: int
     parent_snapshot_id: int | None
+    sequence_number: int | None  # format version 1 has none
     at_ms: int
 
 

@@ -48,6 +48,7 @@ class Entry:
         attempt = record.Attempt(
             snapshot_id=snapshot.snapshot_id,
             parent_snapshot_id=snapshot.parent_snapshot_id,
+            sequence_number=snapshot.sequence_number,
             at_ms=self.run.clock(),
         )
         if not self._try(lambda: self.store.publishing(self.run.run_id, attempt), default=True):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.manifests import ManifestPlan
     from iceberg_compaction.model.plan import Plan
-    from iceberg_compaction.model.record import UnfinishedRun
+    from iceberg_compaction.model.record import Attempt, UnfinishedRun
     from iceberg_compaction.record.sqlite import RunStore
     from iceberg_compaction.workflow.run import Run
 
@@ -135,13 +135,24 @@ def _find(table: Table, runs: Sequence[UnfinishedRun]) -> list[str]:
 
 def _may_land(run: UnfinishedRun, metadata: TableMetadata, now_ms: int) -> bool:
     """Whether a catalog that is slow could yet publish the run's last snapshot. Once the branch has left its parent, no
-    catalog can (R14)."""
+    catalog can (R14); but that the parent is not the head may also come from a catalog's answer that is out of date,
+    and then nothing at all follows from it."""
     attempt = run.attempt
     if attempt is None or metadata.snapshot_by_id(attempt.snapshot_id) is not None:
         return False
+    if now_ms - attempt.at_ms >= PENDING_MS:
+        return False
     ref = metadata.refs.get(run.start.branch)
-    head = None if ref is None else ref.snapshot_id
-    return head == attempt.parent_snapshot_id and now_ms - attempt.at_ms < PENDING_MS
+    left_parent = ref is None or ref.snapshot_id != attempt.parent_snapshot_id
+    return not left_parent or not _is_up_to_date(metadata, attempt)
+
+
+def _is_up_to_date(metadata: TableMetadata, attempt: Attempt) -> bool:
+    """Whether the metadata is newer than that which the attempt was built on."""
+    if attempt.sequence_number:
+        return metadata.next_sequence_number() > attempt.sequence_number
+    parent = attempt.parent_snapshot_id
+    return parent is not None and metadata.snapshot_by_id(parent) is not None
 
 
 def _remove(table: Table, run_ids: Sequence[str], found: Sequence[str]) -> tuple[dict[str, int], tuple[str, ...]]:

@@ -145,8 +145,9 @@ def commit_manifests(
     *,
     operation: Operation = Operation.APPEND,
     branch: str = "main",
+    keep_head: bool = True,
 ) -> Table:
-    """Commit a snapshot of these manifests before the branch's own ones."""
+    """Commit a snapshot of these manifests before the branch's own ones, or instead of them."""
     metadata, io = table.metadata, table.io
     head = metadata.snapshot_by_name(branch)
     parent_id = head.snapshot_id if head else None
@@ -155,7 +156,7 @@ def commit_manifests(
     with write_manifest_list(
         version, io.new_output(location), snapshot_id, parent_id, sequence if version > 1 else None, "gzip"
     ) as writer:
-        writer.add_manifests([*manifests, *(head.manifests(io) if head else [])])
+        writer.add_manifests([*manifests, *(head.manifests(io) if head and keep_head else [])])
     snapshot = Snapshot(
         snapshot_id=snapshot_id,
         parent_snapshot_id=parent_id,

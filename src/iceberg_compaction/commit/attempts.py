@@ -12,7 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertDefaultSpecId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetSnapshotRefUpdate,
+)
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
@@ -155,7 +161,7 @@ class _Attempts(Generic[S]):
 
     def _settle(self, snapshot: Snapshot, error: BaseException) -> None:
         """Find out whether the snapshot landed after all. That it is absent proves nothing, for a slow server may yet
-        add it (R14); only once the branch has moved on can it no longer land."""
+        add it (R14); only once its branch has moved on, or its sequence number is taken, can it no longer land."""
         waits = retry.status_check(self.table.metadata.properties).waits(self.around.random)
         for wait in itertools.chain((None,), waits):
             if wait is not None:
@@ -168,7 +174,8 @@ class _Attempts(Generic[S]):
             if metadata.snapshot_by_id(snapshot.snapshot_id) is not None:
                 return
             head = metadata.snapshot_by_name(self.operation.branch)
-            if head is None or head.snapshot_id != snapshot.parent_snapshot_id:
+            taken = metadata.format_version > 1 and metadata.last_sequence_number >= (snapshot.sequence_number or 0)
+            if taken or head is None or head.snapshot_id != snapshot.parent_snapshot_id:
                 self.in_doubt = False
                 raise errors.ConflictError("Another commit landed instead of ours.") from error
         raise errors.StateUnknownError(
@@ -180,10 +187,12 @@ class _Attempts(Generic[S]):
 def _changes(
     metadata: TableMetadata, branch: str, snapshot: Snapshot
 ) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
-    """Add the snapshot and move the branch to it, if the branch has not moved; its retention settings stay."""
+    """Add the snapshot and move the branch to it, if the branch has not moved; its retention settings stay. A partition
+    spec that new files have cannot be removed while it is the default one."""
     ref = metadata.refs[branch]
     requirements = (
         AssertTableUUID(uuid=metadata.table_uuid),
+        AssertDefaultSpecId(default_spec_id=metadata.default_spec_id),
         AssertRefSnapshotId(ref=branch, snapshot_id=snapshot.parent_snapshot_id),
     )
     moved = SetSnapshotRefUpdate(

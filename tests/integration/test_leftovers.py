@@ -127,6 +127,33 @@ def test_a_run_that_ends_in_order_is_not_in_the_journal(scene: Scene) -> None:
     assert unfinished(scene) == []
 
 
+def test_a_run_that_is_interrupted_is_over(scene: Scene) -> None:
+    """Though its process lives on, the next run looks whether it left something."""
+
+    def interrupt(event: Any) -> None:
+        if event.stage.value == "committing":
+            scene.place(f"data/00009-0-abcdef12-{event.run_id}-00000.parquet")  # of a task that was killed
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scene.run(on_event=interrupt)
+    assert "1 file of run" in scene.run().sentence
+    scene.check()
+
+
+def test_files_outside_the_tables_location_are_found(scene: Scene, tmp_path: Path) -> None:
+    """Where the table said that data goes when the run began, whatever it says now."""
+    elsewhere = tmp_path / "elsewhere"
+    with scene.table.transaction() as change:
+        change.set_properties({"write.data.path": elsewhere.as_uri(), "write.object-storage.enabled": "true"})
+    scene.kill("rewritten")
+    assert len([path for path in elsewhere.rglob("*.parquet") if scene.dead in path.name]) == 2
+    with scene.table.transaction() as change:
+        change.remove_properties("write.data.path")
+    assert f"2 files of run {scene.dead}" in scene.run().sentence
+    assert list(elsewhere.rglob("*.parquet")) == []
+
+
 def test_a_run_at_work_is_left_alone(scene: Scene) -> None:
     path = begin(scene, process.this_process())
     assert "did not finish" not in scene.run(later_ms=100 * HOUR).sentence

@@ -133,6 +133,11 @@ def _begin(table: Table, run: Run, branch: str) -> Entry | None:
     return Entry(run=run, store=run.store, clean=clean)
 
 
+def is_tried_again(path: str, run_id: str) -> bool:
+    """Whether a staged file is not from the first attempt at its task."""
+    return _TRIED_AGAIN.search(path.partition(run_id)[0]) is not None
+
+
 def _later(table: Table) -> str:
     return (
         f"Run `iceberg-compact run --table {'.'.join(table.name())}` later: it finds out what became of the snapshot, "
@@ -153,7 +158,7 @@ class _WatchedEngine:
 
     def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_result: OnResult) -> list[TaskResult]:
         def look(result: TaskResult) -> None:
-            if any(_TRIED_AGAIN.search(file.file_path.partition(context.run_id)[0]) for file in result.staged):
+            if any(is_tried_again(file.file_path, context.run_id) for file in result.staged):
                 self.entry.clean = False  # whatever ended the first attempt may have kept it from removing its files
             on_result(result)
 

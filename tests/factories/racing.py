@@ -1,0 +1,21 @@
+"""Commits of others between a run's plan and its own commit. A run plans and applies in one go; here the two halves are
+apart, so that a test can act in between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from iceberg_compaction.workflow import rebase
+
+if TYPE_CHECKING:
+    from iceberg_compaction import Compactor, Outcome, Plan
+
+
+def apply_as_planned(compactor: Compactor, plan: Plan) -> Outcome:
+    """Perform the plan on the snapshot that it was made on, as the run would that made it. `Compactor.apply` looks at
+    the table anew and takes what others did meanwhile into account."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rebase, "rebase", lambda plan, inventory: rebase.Rebased(plan=plan, dropped={}))
+        return compactor.apply(plan)

@@ -1,5 +1,5 @@
-"""Lost races, refusals and unknown states: no row is lost or revived, and a commit that did not land leaves no file. What
-others may do between plan and commit is in test_commit_matrix, line by line."""
+"""Lost races, refusals and unknown states: no row is lost or revived, and a commit that did not land leaves no file.
+What others may do between plan and commit is in test_commit_matrix, line by line."""
 
 from __future__ import annotations
 

@@ -220,6 +220,61 @@ def test_rewriting_changes_status_and_numbers_only(
             assert row.min_sequence_number == 5
 
 
+@settings(deadline=None, derandomize=True, max_examples=30)
+@given(case=cases(), removed=st.sets(st.integers(0, 7)), cuts=st.sets(st.integers(1, 7), min_size=1))
+def test_merging_changes_status_and_numbers_only(
+    tmp_path_factory: pytest.TempPathFactory,
+    case: tuple[entries.Layout, list[StagedFile], list[Record]],
+    removed: set[int],
+    cuts: set[int],
+) -> None:
+    """Manifests of several snapshots, of which one has entries that were DELETED before, beside one of this commit."""
+    layout, files, _ = case
+    directory, version = tmp_path_factory.mktemp("m"), layout.format_version
+    rows, live = [], {}
+    for number, (start, stop) in enumerate(itertools.pairwise([0, *sorted(cuts), len(files)])):
+        if start >= len(files[:stop]):
+            continue
+        snapshot_id = 70 + number
+        made = manifests.write_manifest(writing(directory, snapshot_id, version), files[start:stop], layout, sequence=5)
+        rows.append(landed(made, 9 + number if version == 2 else 0))
+        numbers = (snapshot_id, 5, 9 + number) if version == 2 else (snapshot_id, 0, 0)
+        live |= {file.file_path: (numbers, ManifestEntryStatus.EXISTING) for file in files[start:stop]}
+    first = manifest_rewrite.Removed(pa.array([files[0].file_path]))
+    before = manifest_rewrite.rewrite_manifest(writing(directory, 90, version), rows[0], first)
+    assert before is not None
+    rows[0] = landed(before.manifest, 20 if version == 2 else 0)
+    del live[files[0].file_path]
+    new = [file.model_copy(update={"file_path": f"{file.file_path}-new"}) for file in files]
+    rows.insert(0, manifests.write_manifest(writing(directory, 91, version), new, layout, sequence=6).to_row())
+    gone = {file.file_path for index, file in enumerate(files) if index in removed} & live.keys()
+    made_one = manifest_rewrite.merge_manifests(
+        writing(directory, 91, version), rows, manifest_rewrite.Removed(pa.array(sorted(gone), pa.string())), layout
+    )
+    live |= {path: ((91, *live[path][0][1:]), ManifestEntryStatus.DELETED) for path in gone}
+    added = (91, 6, 21) if version == 2 else (91, 0, 0)
+    live |= {file.file_path: (added, ManifestEntryStatus.ADDED) for file in new}
+    assert made_one.sources == tuple(row.manifest_path for row in rows)
+    assert sorted(made_one.removed) == sorted(gone)
+    row = landed(made_one.manifest, 21 if version == 2 else 0)
+    found = {
+        entry.data_file.file_path: (
+            (entry.snapshot_id, entry.sequence_number, entry.file_sequence_number),
+            entry.status,
+        )
+        for entry in read(row)
+    }
+    assert found == live
+    known = {file.file_path: file for file in (*files, *new)}
+    assert all(entry.data_file.record_count == known[entry.data_file.file_path].record_count for entry in read(row))
+    told = {entry.data_file.file_path: facts(entry) for entry in read(row)}
+    said = {e.data_file.file_path: facts(e) for source in rows for e in read(source)}
+    assert told == {path: said[path] for path in told}
+    counts = (row.added_files_count, row.existing_files_count, row.deleted_files_count)
+    assert counts == (len(new), len(live) - len(new) - len(gone), len(gone))
+    assert row.manifest_length == Path(row.manifest_path).stat().st_size
+
+
 def many(count: int, layout: entries.Layout) -> list[StagedFile]:
     return [
         StagedFile(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _THREADS = 8  # reading and writing manifests is waiting for the store, and decoding them releases the GIL
+_LARGE, _FEWER_THREADS = 1 << 20, 4  # one of 8 MB takes 80 MB of memory while it is worked on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +177,8 @@ class Rewrites:
             if item.made is None and item.row.manifest_path not in self._without and wish.may_hold(item.row)
         ]
         anew: dict[str, _Item] = {}
-        with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
+        threads = _FEWER_THREADS if any(item.row.manifest_length > _LARGE for item in todo) else _THREADS
+        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
             done = pool.map(lambda item: manifest_rewrite.rewrite_manifest(wish.writing, item.row, removed), todo)
             for item, output in zip(todo, done, strict=True):
                 if output is None:

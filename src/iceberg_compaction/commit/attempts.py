@@ -174,7 +174,7 @@ class _Attempts(Generic[S]):
             if metadata.snapshot_by_id(snapshot.snapshot_id) is not None:
                 return
             head = metadata.snapshot_by_name(self.operation.branch)
-            taken = metadata.format_version > 1 and metadata.last_sequence_number >= (snapshot.sequence_number or 0)
+            taken = metadata.next_sequence_number() > (snapshot.sequence_number or 0)
             if taken or head is None or head.snapshot_id != snapshot.parent_snapshot_id:
                 self.in_doubt = False
                 raise errors.ConflictError("Another commit landed instead of ours.") from error

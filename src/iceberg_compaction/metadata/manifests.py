@@ -13,6 +13,7 @@ from pyiceberg import manifest as pyiceberg_manifest
 from pyiceberg.manifest import ManifestContent, ManifestFile
 
 from iceberg_compaction import errors
+from iceberg_compaction.catalog import stored
 from iceberg_compaction.metadata import entries, fetch
 from iceberg_compaction.metadata.avro import container, decode, encode
 
@@ -184,7 +185,7 @@ def write_list(writing: Writing, path: str, rows: list[ManifestFile], parent: Sn
     try:
         with pyiceberg_manifest.write_manifest_list(
             writing.format_version,
-            writing.io.new_output(path),
+            stored.new_output(writing.io, path),
             writing.snapshot_id,
             parent.snapshot_id,
             sequence_number,
@@ -240,7 +241,7 @@ def header_metadata(layout: entries.Layout, avro: dict[str, object], codec: str)
 def write_bytes(io: FileIO, path: str, parts: Sequence[bytes]) -> int:
     """Write a manifest; its length."""
     try:
-        with io.new_output(path).create() as stream:
+        with stored.new_output(io, path).create() as stream:
             for part in parts:
                 stream.write(part)
     except OSError as error:

@@ -1,0 +1,90 @@
+"""Writes whose bytes are counted: a metadata file that storage holds only a part of would make the whole table
+unreadable, and a store that lost some need not say so. So nothing is published before storage was asked how large it
+is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyiceberg.io import FileIO, OutputFile
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pyiceberg.io import InputFile
+
+
+def new_output(io: FileIO, location: str) -> OutputFile:
+    """A file to write. Closing it raises OSError if storage holds another number of bytes than were written."""
+    return _CountedFile(io, location)
+
+
+class CountingIO(FileIO):
+    """The same FileIO, except that all it writes is counted."""
+
+    def __init__(self, io: FileIO) -> None:
+        super().__init__(io.properties)
+        self._io = io
+
+    def new_input(self, location: str) -> InputFile:
+        return self._io.new_input(location)
+
+    def new_output(self, location: str) -> OutputFile:
+        return new_output(self._io, location)
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        self._io.delete(location)
+
+
+class _CountedFile(OutputFile):
+    def __init__(self, io: FileIO, location: str) -> None:
+        super().__init__(location=location)
+        self._io = io
+        self._real = io.new_output(location)
+
+    def __len__(self) -> int:
+        return len(self._real)
+
+    def exists(self) -> bool:
+        return self._real.exists()
+
+    def to_input_file(self) -> InputFile:
+        return self._real.to_input_file()
+
+    def create(self, overwrite: bool = False) -> Any:
+        return _CountedStream(self._real.create(overwrite=overwrite), self)
+
+    def check(self, written: int) -> None:
+        stored = len(self._io.new_input(self.location))
+        if stored != written:
+            raise OSError(f"storage holds {stored} bytes of {self.location} where {written} were written")
+
+
+class _CountedStream:
+    def __init__(self, real: Any, file: _CountedFile) -> None:
+        self._real, self._file = real, file
+        self._written = 0
+        self._open = True
+
+    def write(self, data: bytes) -> int:
+        self._real.write(data)
+        self._written += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        if self._open:
+            self._open = False
+            self._real.close()
+            self._file.check(self._written)
+
+    def __enter__(self) -> _CountedStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        elif self._open:
+            self._open = False
+            self._real.close()  # why it was not written in full is on its way up

@@ -39,6 +39,7 @@ class KeptReason(str, Enum):
     """Why manifests are left alone. Closed set."""
 
     WELL_PACKED = "well-packed"  # neither their number nor the spread of partitions would be halved
+    ALONE = "alone"  # there is no other to cluster it with
     OTHER_SPEC = "other-spec"  # another partition spec was asked for
     LOST_COLUMN = "lost-column"  # the type of a partition field is unknown, so bounds cannot be written
     NO_FILES = "no-files"  # the table has no live files

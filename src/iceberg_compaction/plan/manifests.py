@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.table import Pin
 
-_FIELDS = {model.Content.DATA: "data files", model.Content.DELETES: "delete files"}
+_LISTED = {model.Content.DATA: "data files", model.Content.DELETES: "delete files"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +73,8 @@ def _choose(
     if spec_id in asked.unwritable_specs:
         return [], model.KeptReason.LOST_COLUMN
     target = asked.target
+    if len(members) == 1 and members[0].live_bytes <= 2 * target:
+        return [], model.KeptReason.ALONE
     small = [one for one in members if one.live_bytes * 2 < target]
     large = [one for one in members if one.live_bytes > 2 * target]
     if len(small) > 2 * outputs(small, target):
@@ -145,13 +147,13 @@ def _kept(
     rest: list[model.ManifestFacts], reason: model.KeptReason, spec_id: int, content: model.Content
 ) -> model.KeptManifests:
     count = "1 manifest" if len(rest) == 1 else f"{len(rest)} manifests"
-    what = f"{count} of {_FIELDS[content]} (spec {spec_id})"
-    are = "is" if len(rest) == 1 else "are"
-    why = {
-        model.KeptReason.WELL_PACKED: f"{are} as large, and {'holds' if len(rest) == 1 else 'hold'} partitions as "
-        "close together, as is worth a rewrite",
-        model.KeptReason.OTHER_SPEC: f"{are} of another partition spec than was asked for",
-        model.KeptReason.LOST_COLUMN: f"{are} partitioned by a column that the table no longer has",
+    what, are = f"{count} of {_LISTED[content]} (spec {spec_id})", "is" if len(rest) == 1 else "are"
+    sentence = {
+        model.KeptReason.WELL_PACKED: f"a rewrite would halve neither the {what} nor those that a partition lies in",
+        model.KeptReason.ALONE: f"the only manifest of {_LISTED[content]} (spec {spec_id}) has none to be joined with",
+        model.KeptReason.OTHER_SPEC: f"{what} {are} of another partition spec than was asked for",
+        model.KeptReason.LOST_COLUMN: f"{what} {are} partitioned in a way that is not known here, or by a column that "
+        "the table no longer has",
     }[reason]
     return model.KeptManifests(
         reason=reason,
@@ -159,5 +161,5 @@ def _kept(
         content=content,
         manifests=len(rest),
         bytes=sum(one.bytes for one in rest),
-        sentence=f"{what} {why}",
+        sentence=sentence,
     )

@@ -139,6 +139,7 @@ def _rewritten(plan: model.ManifestPlan, result: commit.RewriteResult, run: Run)
         run_id=run.run_id,
         plan_id=plan.id,
         snapshot_id=result.snapshot_id,
+        snapshot_ids=(result.snapshot_id,),
         manifests_removed=plan.replaced,
         manifests_added=result.manifests,
         manifest_entries=result.digest.entries,
@@ -151,6 +152,8 @@ class _Progress:
 
     def __init__(self, plan: model.ManifestPlan, run: Run) -> None:
         self._plan, self._run, self._done = plan, run, 0
+        self._files = sum(group.entries for group in plan.groups)
+        self._bytes = sum(group.bytes for group in plan.groups)
         self.tell(outcome.Stage.REWRITING, plan.sentence)
 
     def on_entries(self, count: int) -> None:
@@ -165,6 +168,8 @@ class _Progress:
                 stage=stage,
                 message=message,
                 files_done=self._done,
-                files_total=sum(group.entries for group in self._plan.groups),
+                files_total=self._files,
+                bytes_done=self._bytes * self._done // max(1, self._files),
+                bytes_total=self._bytes,
             )
         )

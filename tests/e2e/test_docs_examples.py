@@ -23,7 +23,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 # Starting Spark for every example would take minutes; the commands are the same, and tests of their own run on Spark.
-_WITH_ENGINE = ("run", "demo")
+_WITH_ENGINE = ("run", "apply", "demo")
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-PATH_ID, POS_ID = 2147483546, 2147483545  # the columns of position delete files
+PATH_ID, POS_ID, ROW_ID = 2147483546, 2147483545, 2147483544  # the columns of position delete files
 Scoped = Literal["reference", "bounds", "partition"]  # how a position delete says which data files it is for
 
 
@@ -83,13 +83,20 @@ def position_delete(
     scoped: Scoped = "partition",
     partition: str = "",
     spec_id: int | None = None,
+    with_rows: bool = False,
 ) -> Any:
-    """A position delete file for pairs of data file and position. `reference` and `bounds` need a single data file."""
+    """A position delete file for pairs of data file and position. `reference` and `bounds` need a single data file.
+    `with_rows` adds the optional column `row`, with an id only."""
     pairs = sorted(positions)
     rows = pa.table(
         {"file_path": [path for path, _ in pairs], "pos": pa.array([position for _, position in pairs], pa.int64())}
     )
-    path = _write(java, rows, [PATH_ID, POS_ID], "pos")
+    ids = [PATH_ID, POS_ID]
+    if with_rows:
+        first = pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})
+        rows = rows.append_column("row", pa.array([{"id": 7}] * len(pairs), pa.struct([first])))
+        ids.append(ROW_ID)
+    path = _write(java, rows, ids, "pos")
     builder = java.iceberg.FileMetadata.deleteFileBuilder(java.spec(spec_id)).ofPositionDeletes()
     builder = _described(builder, path, rows, partition)
     if scoped == "reference":
@@ -110,12 +117,25 @@ def commit(java: JavaTable, *, rows: Sequence[Any] = (), deletes: Sequence[Any] 
     delta.commit()
 
 
+def remove(java: JavaTable, paths: Sequence[str]) -> None:
+    """Data files leave the table; their delete files stay. Files are named by Java's own values: given a path, the
+    bridge would find another method of this name, which deletes from storage."""
+    java.table.refresh()
+    tasks = java.table.newScan().planFiles()
+    change = java.table.newDelete()
+    for task in java.iceberg.relocated.com.google.common.collect.Lists.newArrayList(tasks):
+        if str(task.file().location()) in paths:
+            change = change.deleteFile(task.file())
+    tasks.close()
+    change.commit()
+
+
 def applied(java: JavaTable) -> dict[str, set[tuple[str, int | None]]]:
     """For each live data file, the delete files that Java's scan gives it: path and, in a Puffin file, offset."""
     java.table.refresh()
     found: dict[str, set[tuple[str, int | None]]] = {}
     tasks = java.table.newScan().planFiles()
-    for task in java.jvm.com.google.common.collect.Lists.newArrayList(tasks):
+    for task in java.iceberg.relocated.com.google.common.collect.Lists.newArrayList(tasks):
         deletes = {(str(delete.location()), delete.contentOffset()) for delete in task.deletes()}
         found.setdefault(str(task.file().location()), set()).update(deletes)
     tasks.close()

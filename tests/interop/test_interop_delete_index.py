@@ -149,10 +149,8 @@ def test_random_tables(java: SparkSession, catalog: Catalog, seed: int) -> None:
     assert len(found) >= 10
     assert sum(map(len, found.values())) >= 20
     # Once more after data files are gone: what was theirs is dangling.
-    gone = writer.table.table.newDelete()
-    for path, *_ in writer.written[::2]:
-        gone.deleteFile(path)
-    gone.commit()
+    java_deletes.remove(writer.table, [path for path, *_ in writer.written[::2]])
+    assert len(java_deletes.applied(writer.table)) == len(found) // 2
     check(writer.table, catalog)
 
 

@@ -144,6 +144,16 @@ def test_a_commit_is_not_interrupted_but_the_next_table_is_not_begun() -> None:
             interrupts.check()
 
 
+def test_after_the_commit_of_a_batch_the_rest_is_cancelled() -> None:
+    interrupts, engine = interrupt.Interrupts(), FakeEngine()
+    with interrupts.listening(), interrupts.watch(lambda: engine)():  # type: ignore[arg-type, return-value]
+        interrupts.on_event(event(Stage.COMMITTING))
+        signal.raise_signal(signal.SIGINT)
+        assert not engine.cancelled
+        interrupts.on_event(event(Stage.REWRITING))
+        assert engine.cancelled
+
+
 def test_a_signal_without_an_engine_stops_at_once() -> None:
     interrupts = interrupt.Interrupts()
     with interrupts.listening(), pytest.raises(KeyboardInterrupt):

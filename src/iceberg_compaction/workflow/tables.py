@@ -172,6 +172,10 @@ def remembered(table: str, run: Run, work: Callable[[Ledger], outcome.Outcome]) 
     except tuple(kind for kind, _ in _TABLE_ERRORS) as error:
         kind = next(kind for cls, kind in _TABLE_ERRORS if isinstance(error, cls))
         result = ledger.stop(kind, str(error))
+    except errors.CatalogError as error:
+        if not ledger.landed:
+            raise
+        result = ledger.stop(outcome.Kind.FAILED, str(error))  # raised alone, it would hide what landed
     except BaseException as error:
         if ledger.landed:
             remember(ledger.stop(outcome.Kind.FAILED, str(error) or f"Stopped by {type(error).__name__}."))

@@ -11,7 +11,7 @@ border where they appear, with the cause chained. Each class says whether trying
     ├── UnsupportedError         a table that must not be touched yet; nothing was written
     ├── StalePlanError           the table has moved away from the plan
     ├── ExecuteError             a rewrite task failed
-    │   └── ProofError             the rows written are not the rows read; nothing was committed
+    │   └── ProofError             the rows written are not the rows read; they were not committed
     ├── CommitError              the table was not changed
     │   ├── ConflictError          somebody else changed what the commit depends on (retryable)
     │   └── StateUnknownError      the catalog did not say whether the commit landed (never retried blindly)
@@ -67,11 +67,11 @@ class StalePlanError(CompactionError):
 
 
 class ExecuteError(CompactionError):
-    """A rewrite task failed; its outputs were removed and nothing was committed."""
+    """A rewrite task failed; its outputs were removed and its group was not committed."""
 
 
 class ProofError(ExecuteError):
-    """The rows written are not the rows read; nothing was committed."""
+    """The rows written are not the rows read; they were not committed."""
 
 
 class CommitError(CompactionError):
@@ -94,4 +94,4 @@ class StateUnknownError(CommitError):
 
 
 class CancelledError(CompactionError):
-    """Stopped on request; nothing was committed."""
+    """Stopped on request; what was committed before stays, and nothing else is left behind."""

@@ -207,8 +207,10 @@ def test_a_stopped_run_is_remembered_with_what_landed(batches: Any, stop: BaseEx
     lake, plan = batches
     store = RunStore(tmp_path / "runs.db")
     before = rows(lake)
-    with pytest.raises(type(stop)):
+    with pytest.raises(type(stop)) as caught:
         tables.apply_plan(lake.catalog, plan, Broken(stop), wiring.new_run(store=store))
+    if isinstance(stop, errors.CancelledError):
+        assert str(caught.value).startswith("Stopped. Before that 2 of 3 groups landed and stay")
     (record,) = store.history("db.t")
     assert (record.outcome.kind, record.outcome.groups_landed) == (Kind.FAILED, 2)
     assert "2 of 3 groups landed and stay" in record.outcome.sentence

@@ -177,7 +177,10 @@ def remembered(table: str, run: Run, work: Callable[[Ledger], outcome.Outcome]) 
             raise
         result = ledger.stop(outcome.Kind.FAILED, str(error))  # raised alone, it would hide what landed
     except BaseException as error:
-        if ledger.landed:
-            remember(ledger.stop(outcome.Kind.FAILED, str(error) or f"Stopped by {type(error).__name__}."))
+        if not ledger.landed:
+            raise
+        told = remember(ledger.stop(outcome.Kind.FAILED, str(error) or f"Stopped by {type(error).__name__}."))
+        if isinstance(error, errors.CancelledError):
+            raise errors.CancelledError(told.sentence) from error
         raise
     return remember(result)

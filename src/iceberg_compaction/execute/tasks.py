@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # would have nothing to do, tasks hold half as much: their files are within 12 % of each other's ideal, and still none is
 # small, even if data shrinks to a fifth of its size.
 TASK_TARGETS, FEWER_TARGETS = 8, 4
-# Next to a very large file a cut can leave less than its share; a task that lacks more than a target joins its neighbour.
+# Next to a very large file a cut can leave less than its share; a task that lacks more targets joins its neighbour.
 LACK = 1
 
 

@@ -47,7 +47,7 @@ def tables(draw: st.DrawFn) -> Inventory:
     data=st.builds(Data, ratio=st.floats(0.3, 1.2), noise=st.just(0.05), seed=st.integers(0, 999)),
     cores=st.sampled_from([1, 64]),
 )
-def test_a_second_plan_is_empty(  # noqa: PLR0913 - one for each thing that varies
+def test_a_second_plan_is_empty(
     stock: Inventory, strategy: Strategy, few: int, capacity: int, data: Data, cores: int
 ) -> None:
     policy = Policy(

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 # From eight targets on, a rest can always be spread over the other files (they grow by at most an eighth of the minimum
 # size, less than Iceberg's 10 %), so no task ends in a small file that the next plan would pick up again. Where cores
-# would have nothing to do, tasks hold half as much: their files are within 12 % of each other's ideal, and still none is
-# small, even if data shrinks to a fifth of its size.
+# would have nothing to do, tasks hold half as much: still none of their files is small, even if data shrinks to a fifth
+# of its size.
 TASK_TARGETS, FEWER_TARGETS = 8, 4
 # Next to a very large file a cut can leave less than its share; a task that lacks more targets joins its neighbour.
 LACK = 1

@@ -228,16 +228,26 @@ class Life:
         return told
 
     def upsert(self) -> str | None:
-        """Rows and deletes of one commit: the deletes do not reach the rows."""
+        """Rows and deletes of one commit: those by key do not reach the rows, those by position do."""
         if self.version < 2 or not self.files():
             return None
         delete, gone, told = self.equality()
         rows, schema = self.new_rows(), self.schema
         files = java_rows.data_files(self.java, [table_model.by_name(row, schema) for row in rows])
-        java_deletes.commit(self.java, rows=files, deletes=[delete])
+        deletes, dead = [delete], []
+        for file in files if self.rng.random() < 0.5 else ():
+            path = str(file.location())
+            deletes.append(
+                java_rows.position_delete(
+                    self.java, [(path, 0)], partition=file.partition(), spec_id=file.specId(), file_format="avro"
+                )
+            )
+            dead.append(self.keys(path)[0])
+        java_deletes.commit(self.java, rows=files, deletes=deletes)
         self.model.remove(gone)
         self.model.add(rows)
-        return told
+        self.model.remove(dead)
+        return f"{told} and of {rows[0][table_model.KEY]} on {dead}"
 
     def equality(self) -> tuple[Any, list[int], str]:
         """An equality delete, global or of one partition, and the keys of the rows that it deletes."""

@@ -194,7 +194,7 @@ def no_match(scene: Scene) -> Play:
     assert sorted(scene.ids()) == [1, 2, 3]
 
 
-@scenario("R22_many_keys_and_the_same_ones_again")
+@scenario("R22_many_keys_and_the_same_ones_again", engine="spark")
 def many_keys(scene: Scene) -> Play:
     scene.append(rows(*range(3000)), rows(*range(3000, 4000)))
     keys = [{"id": n} for n in range(0, 8000, 2)]
@@ -297,7 +297,7 @@ def both_kinds(scene: Scene) -> Play:
     assert sorted(scene.ids()) == [0, 4, 5, 6, 7, 8, 21, 31]
 
 
-@scenario("R20_R22_both_kinds_in_partitions_and_an_older_spec", **_BY_P, settled=False)
+@scenario("R20_R22_both_kinds_in_partitions_and_an_older_spec", **_BY_P, settled=False, engine="spark")
 def both_kinds_specs(scene: Scene) -> Play:
     first, _ = scene.append(rows(*range(6)), rows(*range(6), p="b"))
     scene.sql("alter table {t} drop partition field p")

@@ -162,6 +162,20 @@ def mapping_renamed(scene: Scene) -> Play:
     assert sorted(java_rows.read(scene.table)["w"].to_pylist()) == ["new", "old"]
 
 
+@scenario("R40_timestamps_of_96_bits", columns="id bigint, ts timestamp", spark=True, generic=False)
+def int96(scene: Scene) -> Play:
+    """As older writers stored them; Java reads them, and so do we."""
+    location = Path(str(scene.table.table.location()).removeprefix("file:")) / "plain"
+    location.mkdir(parents=True)
+    times = [dt.datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=_UTC), None, dt.datetime(2026, 1, 1, tzinfo=_UTC)]
+    made = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "ts": pa.array(times, pa.timestamp("us", "UTC"))})
+    pq.write_table(made, location / "old.parquet", use_deprecated_int96_timestamps=True)
+    _add_files(scene, str(location))
+    scene.append([{"id": 4, "ts": times[2]}])
+    yield
+    assert sorted(java_rows.read(scene.table)["ts"].to_pylist(), key=str) == sorted([*times, times[2]], key=str)
+
+
 @scenario("R27_identity_partition_values_that_files_lack", partitioned_by="p", spark=True, generic=False)
 def hive_layout(scene: Scene) -> Play:
     """Files of a Hive layout have the partition only in their path."""
@@ -360,7 +374,7 @@ def _raw(scene: Scene) -> Play:
 
 SCENARIOS = [
     renamed, reordered, dropped_and_added, nested_added, nested_dropped, struct_added, promoted, decimal_layouts,
-    name_mapping, mapping_renamed, hive_layout, deletes_on_mapped, *map(_into, _TRANSFORMS), kept, to_unpartitioned,
-    replaced, three_specs, null_and_older, void, void_kept, nan_partition, source_promoted, nested_source,
-    scenario("R42_files_without_metrics", partitioned_by="p")(_raw),
+    name_mapping, mapping_renamed, int96, hive_layout, deletes_on_mapped, *map(_into, _TRANSFORMS), kept,
+    to_unpartitioned, replaced, three_specs, null_and_older, void, void_kept, nan_partition, source_promoted,
+    nested_source, scenario("R42_files_without_metrics", partitioned_by="p")(_raw),
 ]  # fmt: skip

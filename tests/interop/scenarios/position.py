@@ -40,7 +40,7 @@ def spark_by_file(scene: Scene) -> Play:
     yield
 
 
-@scenario("R20_spark_deletes_one_delete_file_per_partition", spark=True, again=True, **_BY_P,
+@scenario("R20_spark_deletes_one_delete_file_per_partition", engine="spark", spark=True, again=True, **_BY_P,
           properties={"write.delete.granularity": "partition"})  # fmt: skip
 def spark_by_partition(scene: Scene) -> Play:
     scene.append(rows(*_TEN), rows(*range(10, 20)), rows(*range(20, 30), p="b"))

@@ -140,6 +140,15 @@ def _place(name: str, partitioned_by: str = "p", **properties: str) -> Scenario:
     return play
 
 
+@scenario("R45_data_path_elsewhere", partitioned_by="p")
+def data_path(scene: Scene) -> Play:
+    elsewhere = str(scene.table.table.location()) + "-elsewhere"
+    scene.sql(f"alter table {{t}} set tblproperties ('write.data.path'='{elsewhere}')")
+    scene.append(rows(1), rows(2))
+    yield
+    assert all(_path(file.file_path).startswith(_path(elsewhere) + "/p=a/") for file in scene.files())
+
+
 # Order
 
 
@@ -189,7 +198,7 @@ def order_removed(scene: Scene) -> Play:
     assert file.sortOrderId() == 0
 
 
-@scenario("R42_sorted_within_each_partition", partitioned_by="p", again=True)
+@scenario("R42_sorted_within_each_partition", partitioned_by="p", again=True, engine="spark")
 def ordered_partitions(scene: Scene) -> Play:
     scene.sql("alter table {t} write locally ordered by id desc")
     scene.append([*rows(3, 1), *rows(2, 7, p="b")], [*rows(5), *rows(4, p="b")])
@@ -346,7 +355,7 @@ def other_formats(scene: Scene) -> Play:
 
 SCENARIOS = [
     _codec("zstd", "9"), _codec("gzip"), _codec("snappy"), _codec("uncompressed"), row_group_bytes, pages,
-    bloom_filters, bloom_filter_used, no_statistics, target_size, _place("default"),
+    bloom_filters, bloom_filter_used, no_statistics, target_size, _place("default"), data_path,
     _place("unpartitioned", partitioned_by="", **{"write.object-storage.enabled": "true"}),
     _place("object_storage", **{"write.object-storage.enabled": "true"}),
     _place("object_storage_without_partitions", **{

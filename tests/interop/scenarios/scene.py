@@ -40,6 +40,7 @@ class Scenario:
     strategy: str = "full"
     options: Mapping[str, Any] = field(default_factory=lambda: {"rewrite-all": True})
     branch: str = "main"
+    engine: str = "inline"
     kind: Kind = Kind.COMPACTED
     left: tuple[int, int] | None = (0, 0)  # position and equality delete files that stay; None: not looked at
     settled: bool = True  # another run would find nothing to do
@@ -148,7 +149,8 @@ class Scene:
             strategy=strategy or self.scenario.strategy,
             options={"partial-progress": False} | chosen,  # one snapshot, so that it can be looked at
             branch=self.scenario.branch,
-            engine="inline",
+            engine=self.scenario.engine,
+            spark=self.session,
         )
 
     def compact(self, strategy: str | None = None, **options: Any) -> Outcome:

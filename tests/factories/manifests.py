@@ -17,6 +17,8 @@ from pyiceberg.manifest import (
     ManifestEntry,
     ManifestEntryStatus,
     ManifestWriterV2,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
     write_manifest,
     write_manifest_list,
 )
@@ -30,11 +32,13 @@ from pyiceberg.table.snapshots import (
 )
 from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID, SetSnapshotRefUpdate
 from pyiceberg.typedef import Record
+from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyiceberg.manifest import ManifestFile, ManifestWriter
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
 FILE_PATH_ID, POS_ID = 2147483546, 2147483545  # reserved field ids of position delete files
@@ -177,7 +181,19 @@ def commit_manifests(
 
 
 class DeleteManifestWriter(ManifestWriterV2):
-    """PyIceberg's writer, for delete files."""
+    """PyIceberg's writer, for delete files. `equality_ids` are ints as the spec says; Java does not read PyIceberg's
+    longs."""
+
+    def _with_partition(self, format_version: Any) -> Schema:
+        struct = data_file_with_partition(
+            format_version=format_version, partition_type=self._spec.partition_type(self._schema)
+        )
+        ids = ListType(element_id=136, element_type=IntegerType(), element_required=True)
+        fields = [
+            NestedField(field.field_id, field.name, ids, required=False) if field.name == "equality_ids" else field
+            for field in struct.fields
+        ]
+        return manifest_entry_schema_with_data_file(format_version=format_version, data_file=StructType(*fields))
 
     def content(self) -> ManifestContent:
         return ManifestContent.DELETES

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from iceberg_compaction.model import sizing
@@ -59,6 +59,7 @@ def test_the_planner_counts_many_as_one(sizes: Sizes, total: int) -> None:
 
 @settings(deadline=None, derandomize=True, max_examples=300)
 @given(any_sizes(), st.integers(0, 10**11))
+@example(Sizes(target=1055, min=0, max=1061), 3177)
 def test_the_writer_never_aims_above_the_maximum(sizes: Sizes, total: int) -> None:
     assert 0 < sizing.roll_size(total, sizes) <= sizes.max
     assert sizing.file_count(total, sizes) in (sizing.output_count(total, sizes), sizing.output_count(total, sizes) - 1)

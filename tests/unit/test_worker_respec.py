@@ -283,11 +283,11 @@ def test_thousands_of_partitions_keep_few_files_open_and_little_in_memory(
     opened = most = 0
     begin, end = write.RollingWriter._open_file, write.RollingWriter._finish_file
 
-    def opening(self: write.RollingWriter) -> Any:
+    def opening(self: write.RollingWriter, *first: Any) -> Any:
         nonlocal opened, most
         opened += 1
         most = max(most, opened)
-        return begin(self)
+        return begin(self, *first)
 
     def finishing(self: write.RollingWriter) -> None:
         nonlocal opened

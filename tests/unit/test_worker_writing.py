@@ -78,7 +78,7 @@ def test_files_come_out_at_the_target_size(tmp_path: Path, codec_in: str, codec_
     sizes = [file.file_size_in_bytes for file in result.staged]
     assert len(sizes) in (5, 6)
     assert all(abs(size - target) <= 0.1 * target for size in sizes[:-1]), (target, sizes)
-    assert 0.7 * target <= sizes[-1] <= 1.2 * target
+    assert 0.7 * target <= sizes[-1] <= 1.8 * target
     assert sum(file.record_count for file in result.staged) == 240_000
     ids = np.concatenate([pq.read_table(file.file_path, columns=["id"])["id"].to_numpy() for file in result.staged])
     assert (ids == np.arange(240_000)).all()
@@ -118,7 +118,7 @@ def test_memory_is_bounded_by_arrow_bytes_too(tmp_path: Path, monkeypatch: pytes
     def watched(self: write.RollingWriter, batch: pa.RecordBatch) -> None:
         nonlocal most
         whole(self, batch)
-        most = max(most, self._buffered_bytes)
+        most = max(most, self.buffered_bytes)
 
     monkeypatch.setattr(write.RollingWriter, "write", watched)
     paths = _inputs(tmp_path, files=10, rows=5000, noise=0)

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
 
 # How far a written file may end up from its estimate without leaving the range min ... max.
 MARGIN = 1.1
+# All files but the last should be within 10 % of the target, and the writer may miss what it aims at.
+NEAR_TARGET = (0.95, 1.05)
+FAR_FROM_TARGET = 0.9
+LEAST_MARGIN = 1.06  # of the last files over the minimum, of which the estimate is good by then
 
 
 def output_count(total: int, sizes: Sizes) -> int:
@@ -38,7 +42,7 @@ def takes_all(held: int, to_come: int, sizes: Sizes) -> bool:
     total = held + to_come
     count = file_count(total, sizes)
     rest = total - max(held, -(-total // count))
-    return count == 1 or (rest < MARGIN * sizes.min and total <= sizes.max)
+    return count == 1 or (rest < LEAST_MARGIN * sizes.min and total <= sizes.max)
 
 
 def roll_size(remaining: int, sizes: Sizes, held: int = 0) -> int:
@@ -50,6 +54,21 @@ def roll_size(remaining: int, sizes: Sizes, held: int = 0) -> int:
     asked only when a file begins would cut the first by a mere guess at how the input compresses, and a second plan
     could find it small.
     """
+    count = file_count(remaining, sizes)
     if takes_all(held, remaining - held, sizes):
         return min(max(sizes.write_max, int(remaining * MARGIN)), sizes.max)
-    return -(-remaining // file_count(remaining, sizes))
+    return _near_target(-(-remaining // count), remaining, count, sizes)
+
+
+def _near_target(share: int, remaining: int, count: int, sizes: Sizes) -> int:
+    """An equal share moved towards the target, as far as the last file can make up for it. Where the files would be
+    too small for that, one fewer takes its part, and the last is large."""
+    low, high = int(NEAR_TARGET[0] * sizes.target), min(int(NEAR_TARGET[1] * sizes.target), sizes.max)
+    if share > high:
+        return min(share, max(high, remaining - int(sizes.max / MARGIN) * (count - 1)))
+    if share >= low:
+        return share
+    many = max(share, min(low, (remaining - int(LEAST_MARGIN * sizes.min)) // (count - 1)))
+    last_of_many, last_of_few = remaining - many * (count - 1), remaining - high * (count - 2)
+    few_are_better = many < FAR_FROM_TARGET * sizes.target or last_of_few - sizes.target < sizes.target - last_of_many
+    return high if few_are_better and last_of_few * MARGIN <= sizes.max else many

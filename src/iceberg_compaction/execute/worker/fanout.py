@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.worker import measure, order, tuples
 
 # Partitions that are written as their rows come. Those of further ones go to disk first, so that they come one by one.
-OPEN_PARTITIONS = 32
-BUFFER_BYTES = 192 * 2**20  # Arrow bytes held back by all open writers together
+OPEN_PARTITIONS = 16
+BUFFER_BYTES = 128 * 2**20  # Arrow bytes held back by all open writers together
 _CHUNK_BYTES = 16 * 2**20  # rows are parted in chunks of this size, as small batches would become tiny ones
 _CHUNK_ROWS = 1 << 18
 
@@ -105,7 +105,7 @@ class FanOut:
         self._columns = columns
         self._tuples = found
         self._open: dict[int, rolling.RollingWriter] = {}
-        self._later = sort.Sorter((), columns)
+        self._later = sort.Sorter((), columns, sort.RUN_BYTES // 2)  # while the open writers hold rows too
         self._chunk: list[pa.RecordBatch] = []
         self._chunk_rows = self._chunk_bytes = 0
 

@@ -154,7 +154,7 @@ def bytes_digester(array: pa.Array, offset_type: str) -> Callable[[int, int], Ha
         starts -= first
         return _gathered(copy, starts, lengths)
 
-    # Two functions, as one that calls itself is a cycle that keeps the array's memory until the next garbage collection.
+    # Two functions, as one that calls itself is a cycle that keeps the array until the next garbage collection.
     def digest(start: int, stop: int) -> Hashes:
         if stop - start <= _STRINGS:
             return digest_few(start, stop)

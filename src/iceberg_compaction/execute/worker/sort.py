@@ -40,9 +40,10 @@ class _Block:
 class Sorter:
     """Sorts by partition number, then by the fields of a sort order, then by arrival."""
 
-    def __init__(self, fields: tuple[order.Field, ...], columns: pa.Schema) -> None:
+    def __init__(self, fields: tuple[order.Field, ...], columns: pa.Schema, run_bytes: int | None = None) -> None:
         self._fields = fields
         self._columns = columns
+        self._run_bytes = run_bytes or RUN_BYTES
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
         self._rows = 0
@@ -68,7 +69,7 @@ class Sorter:
         self._rows += batch.num_rows
         self._batches.append(_with_places(batch, pa.array(numbers), pa.array(rows)))
         self._bytes += batch.nbytes
-        if self._bytes >= RUN_BYTES:
+        if self._bytes >= self._run_bytes:
             self._spill()
 
     def batches(self) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -5,13 +5,14 @@ their own."""
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_compaction.execute.worker import metrics
+from iceberg_compaction.execute.worker import buffer, forecast, metrics
 from iceberg_compaction.model import sizing
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     from iceberg_compaction.model import policy
 
 _BUFFER_BYTES = 192 * 2**20  # Arrow bytes held back at most; a row group may come out smaller for it
-_CLOSE_ENOUGH = 0.1  # of a file's size; a file is not opened or kept open for less
+_CLOSE_ENOUGH = 0.1  # of a size; no row group is opened for less
+_FULL = 0.03  # of the target; a file that lacks no more than this is full
+_DOUBTFUL = 0.7  # the part of a file's room that is filled first where the forecast may miss by more than that
+_TRIAL_BYTES = 8 * 2**20  # Arrow bytes of which a few rows are encoded for trial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +60,11 @@ class RollingWriter:
         self._io = io
         self._request = request
         self._meter = meter
-        self._buffer: list[pa.RecordBatch] = []
-        self._buffered_rows = 0
-        self._buffered_bytes = 0
+        self._forecast = forecast.Forecast(request.columns, request.options, request.bytes_per_row)
+        self._buffer = buffer.RowBuffer(self._forecast, min(_TRIAL_BYTES, request.sizes.target // 16))
         self._written_rows = 0
-        self._bytes_per_row = max(1.0, request.bytes_per_row)
-        self._learned = False
+        self._recent = (0.0, 0.0)  # rows and bytes written, those of earlier files fading out
+        self._footer = 0  # bytes that the last file took after its rows
         self._known_rows = request.rows
         self._file: _OpenFile | None = None
         self.finished: list[WrittenFile] = []
@@ -70,9 +73,7 @@ class RollingWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Take a batch; encode what makes a whole row group."""
         self._buffer.append(batch)
-        self._buffered_rows += batch.num_rows
-        self._buffered_bytes += batch.nbytes
-        while self._buffered_rows and self._buffered_rows >= (rows := self._group_rows()):
+        while rows := self._group_rows():
             self._write_group(rows)
 
     def expect(self, rows: int) -> None:
@@ -81,16 +82,16 @@ class RollingWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        return self._buffered_bytes
+        return self._buffer.nbytes
 
     def flush(self) -> None:
         """Encode what is buffered, to free its memory."""
-        while self._buffered_rows:
-            self._write_group(min(self._buffered_rows, self._group_rows()))
+        while self._buffer.rows:
+            self._write_group(self._group_rows() or self._buffer.rows)
 
     def close(self) -> list[WrittenFile]:
         """Encode the rest and finish the last file."""
-        self._known_rows = self._written_rows + self._buffered_rows
+        self._known_rows = self._written_rows + self._buffer.rows
         self.flush()
         if self._file is not None:
             self._finish_file()
@@ -118,55 +119,61 @@ class RollingWriter:
         there are rows for another, since the last few may still go into it."""
         held = 0 if self._file is None else self._file.position
         room, takes_all = self._room(held)
-        return 0 if not takes_all and room <= _CLOSE_ENOUGH * self._request.sizes.target else held
+        return 0 if not takes_all and room <= _FULL * self._request.sizes.target else held
 
     def _to_come(self) -> int:
-        """Rows that are not written yet, buffered or still to be read."""
-        return max((self._known_rows or 0) - self._written_rows, self._buffered_rows)
+        """Bytes of rows that are not written yet, buffered or still to be read."""
+        known = self._buffer.size
+        unread = max(0, (self._known_rows or 0) - self._written_rows - self._buffer.rows)
+        rows, size = self._recent
+        return int(known + unread * (size + known) / max(1.0, rows + self._buffer.rows))
 
     def _room(self, held: int) -> tuple[int, bool]:
         """Bytes that a file with so many should still take, and whether it takes all that is to come."""
+        held += self._footer
         if self._known_rows is None:
             return self._request.sizes.target - held, False
-        rest = int(self._to_come() * self._bytes_per_row)
+        rest = self._to_come()
         if sizing.takes_all(held, rest, self._request.sizes):
             return rest, True
         room = sizing.roll_size(held + rest, self._request.sizes, held) - held
         return room, rest - room <= _CLOSE_ENOUGH * self._request.sizes.target
 
-    def _group_rows(self) -> int:
-        """Rows of the next row group; more than are buffered means: wait."""
+    def _group_bytes(self) -> float:
+        """What the next row group should take."""
         room, takes_all = self._room(self._held())
         group = self._request.options.row_group_bytes
-        rows = self._to_come() if takes_all else max(1, int(room / self._bytes_per_row))
-        wanted = rows * self._bytes_per_row
-        if wanted > (1 + _CLOSE_ENOUGH) * group:
-            rows = max(1, int(group / self._bytes_per_row))
-        if not self._learned and 2 * wanted > min(self._request.sizes.target, group):
-            # Nothing was encoded yet, so the guess may be far off. Arrow bytes are the most that rows can take.
-            limit = min(room, group)
-            if self._buffered_bytes >= limit:
-                rows = min(rows, max(1, int(self._buffered_rows * limit / self._buffered_bytes)))
-        if self._buffered_bytes >= _BUFFER_BYTES:
-            rows = min(rows, self._buffered_rows)
-        return rows
+        if room > (1 + _CLOSE_ENOUGH) * group:
+            return group
+        if takes_all:
+            return math.inf
+        # What ends a file must hit. The larger part comes first, and what it really took tells how large the rest is.
+        doubtful = self._forecast.doubt * room > _FULL * self._request.sizes.target
+        return room * _DOUBTFUL if doubtful else room
+
+    def _group_rows(self) -> int:
+        """Rows of the next row group; 0 means: wait for more."""
+        wanted = self._group_bytes()
+        if self._buffer.rows and self._buffer.size >= wanted:
+            return self._buffer.rows_within(wanted)
+        return self._buffer.rows if self._buffer.nbytes >= _BUFFER_BYTES else 0
 
     # Encoding
 
     def _write_group(self, rows: int) -> None:
         if self._file is not None and not self._held():
             self._finish_file()
+        told = self._buffer.told(rows)
         table = pa.Table.from_batches(self._take(rows), schema=self._request.columns).unify_dictionaries()
         if self._file is None:
             self._file = self._open_file(table)
         for batch in table.to_batches():
             self._meter.add(batch)
         size = self._file.write(table)
+        self._forecast.learn(told, size)
         self._written_rows += rows
-        # The newest group says most about the next one, the older ones keep one odd group from mattering too much.
-        measured = max(1.0, size / rows)
-        self._bytes_per_row = measured if not self._learned else (self._bytes_per_row + 3 * measured) / 4
-        self._learned = True
+        fading = 0.5 ** (size / self._request.sizes.target)
+        self._recent = (self._recent[0] * fading + rows, self._recent[1] * fading + size)
 
     def _open_file(self, first: pa.Table) -> _OpenFile:
         path = self._request.locations.path(len(self.paths))
@@ -175,22 +182,13 @@ class RollingWriter:
         return _OpenFile(path, stream, self._request, first)
 
     def _take(self, rows: int) -> list[pa.RecordBatch]:
-        taken, missing = [], rows
-        while missing:
-            batch = self._buffer[0]
-            if batch.num_rows <= missing:
-                taken.append(self._buffer.pop(0))
-            else:
-                taken.append(batch.slice(0, missing))
-                self._buffer[0] = batch.slice(missing)
-            missing -= taken[-1].num_rows
-        self._buffered_rows -= rows
-        self._buffered_bytes = sum(batch.nbytes for batch in self._buffer)
-        return taken
+        return self._buffer.take(rows)
 
     def _finish_file(self) -> None:
         assert self._file is not None
+        position = self._file.position
         self.finished.append(self._file.finish())
+        self._footer = self.finished[-1].size - position
         self._file = None
 
 

@@ -1,0 +1,93 @@
+"""Rows that wait to be encoded, in order, with a forecast of what they will take in a file."""
+
+from __future__ import annotations
+
+import collections
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from iceberg_compaction.execute.worker import forecast
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    batch: pa.RecordBatch
+    width: float  # Arrow bytes per row; a slice would count all of its dictionaries
+    told: float  # bytes per row in a file by trial
+
+    def sliced(self, start: int, rows: int) -> _Part:
+        return replace(self, batch=self.batch.slice(start, rows))
+
+
+class RowBuffer:
+    """First in, first out. `trial_bytes`: a trial is made after so many Arrow bytes, for fewer the last one counts."""
+
+    def __init__(self, forecasts: forecast.Forecast, trial_bytes: int) -> None:
+        self._forecasts = forecasts
+        self._trial_bytes = trial_bytes
+        self._untried = float(trial_bytes)  # so that the first batch is tried whatever its size
+        self._parts: collections.deque[_Part] = collections.deque()
+        self.rows = 0
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Take a batch, in pieces if it is large, since rows may change on the way."""
+        width = batch.nbytes / max(1, batch.num_rows)
+        pieces = max(1, min(batch.num_rows, batch.nbytes // self._trial_bytes))
+        rows = max(1, -(-batch.num_rows // pieces))
+        for start in range(0, batch.num_rows, rows):
+            piece = batch.slice(start, rows)
+            self._untried += piece.num_rows * width
+            if self._untried >= self._trial_bytes:
+                self._untried = 0
+                told = self._forecasts.trial(piece)
+            else:
+                told = self._forecasts.latest
+            self._parts.append(_Part(piece, width, told))
+        self.rows += batch.num_rows
+
+    @property
+    def nbytes(self) -> int:
+        """Arrow bytes."""
+        return int(sum(part.batch.num_rows * part.width for part in self._parts))
+
+    @property
+    def size(self) -> float:
+        """Bytes that all rows will take in a file."""
+        return self._forecasts.corrected(self.told(self.rows))
+
+    def told(self, rows: int) -> float:
+        """What trials say that the first rows take, uncorrected."""
+        total = 0.0
+        for part in self._parts:
+            count = min(rows, part.batch.num_rows)
+            total += count * part.told
+            rows -= count
+        return total
+
+    def rows_within(self, size: float) -> int:
+        """How many rows will take so many bytes; at least one, at most all."""
+        rows = 0
+        for part in self._parts:
+            each = self._forecasts.corrected(part.told)
+            if size <= part.batch.num_rows * each:
+                return max(1, rows + int(size / each))
+            rows += part.batch.num_rows
+            size -= part.batch.num_rows * each
+        return rows
+
+    def take(self, rows: int) -> list[pa.RecordBatch]:
+        """Remove the first rows."""
+        taken, missing = [], rows
+        while missing:
+            part = self._parts.popleft()
+            count = part.batch.num_rows
+            if count > missing:
+                self._parts.appendleft(part.sliced(missing, count - missing))
+                part = part.sliced(0, missing)
+            taken.append(part.batch)
+            missing -= part.batch.num_rows
+        self.rows -= rows
+        return taken

@@ -19,14 +19,16 @@ from typing import Any
 
 MINUTES, QUICK_S = 10, 45
 PACE = 2.5  # an append a second, an equality delete every 2.5 s, a position delete every 5 s
+REST, QUICK_REST = 12.0, 3.0  # our compactors run every 18 and 30 s, Java's every minute
 RETENTION_S = 120
 LANDED = 0.95
 
 
-def race(folder: Path, seconds: float, *, java: bool) -> dict[str, Any]:
+def race(folder: Path, seconds: float, *, rest: float, java: bool) -> dict[str, Any]:
     """The verdict of the race lab, which forks and therefore is a process of its own."""
     command = [sys.executable, "-W", "ignore", "-m", "tests.crash.race", str(folder / "lake"), str(seconds)]
-    command += ["--pace", str(PACE), "--retention", str(RETENTION_S), *(["--java"] if java else [])]
+    command += ["--pace", str(PACE), "--rest", str(rest), "--retention", str(RETENTION_S)]
+    command += ["--java"] if java else []
     environment = {**os.environ, "ICEBERG_COMPACTION_CACHE": str(folder / "cache")}
     root = Path(__file__).resolve().parents[1]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=root, env=environment, check=True)
@@ -42,7 +44,8 @@ def main() -> int:
     given = parser.parse_args()
     seconds = QUICK_S if given.quick else given.minutes * 60
     with tempfile.TemporaryDirectory(prefix="race-") as folder:
-        figures = race(Path(folder), seconds, java=not (given.quick or given.no_java))
+        rest = QUICK_REST if given.quick else REST
+        figures = race(Path(folder), seconds, rest=rest, java=not (given.quick or given.no_java))
     for name, value in figures.items():
         print(f"{name:32} {value}")
     wrong = figures["rows_lost"] + figures["rows_revived"]

@@ -114,10 +114,8 @@ REST = [
         "a later manifest is written",
         "the journal has heard of the snapshot",
         "first snapshot has landed",
-        "second manifest list is written",
         "last snapshot is about to be published",
         "some manifests of a conflict are swept",
-        "before the run leaves the journal",
     )
 ]
 # For Iceberg Java: one of each class of state that a crash may leave a table in.

@@ -28,25 +28,25 @@ if TYPE_CHECKING:
     from tests.factories.reader import Row
 
 
-def roles(place: Place, *, pace: float, java: bool) -> dict[str, Callable[[], None]]:
-    """Who takes part. `pace` stretches all pauses."""
+def roles(place: Place, *, pace: float, rest: float, java: bool) -> dict[str, Callable[[], None]]:
+    """Who takes part. `pace` stretches the pauses of those who write, `rest` of those who compact."""
     found: dict[str, Callable[[], None]] = {
         "append": lambda: writers.append(place, 0.4 * pace, 12),
         "position": lambda: writers.delete_positions(place, 2.0 * pace, 4),
         "equality": lambda: writers.delete_equal(place, 1.0 * pace, 6),
         "expire": lambda: writers.expire(place, 2.0 * pace, 2),
-        "compact-1": lambda: writers.compact(place, "compact-1", "small-files", 1.5 * pace, 3),
-        "compact-2": lambda: writers.compact(place, "compact-2", "delete-files", 2.5 * pace, 3),
+        "compact-1": lambda: writers.compact(place, "compact-1", "small-files", 1.5 * rest, 3),
+        "compact-2": lambda: writers.compact(place, "compact-2", "delete-files", 2.5 * rest, 3),
         "read": lambda: writers.read(place, 0.3, 2),
     }
     if java:
-        found["java"] = lambda: race_java.work(place, 5.0 * pace, 2)
+        found["java"] = lambda: race_java.work(place, 5.0 * rest, 2)
     return found
 
 
-def run(place: Place, *, pace: float, java: bool) -> list[str]:
+def run(place: Place, **how: Any) -> list[str]:
     """Everybody at work until the time is up; the roles that failed."""
-    return _together(roles(place, pace=pace, java=java))
+    return _together(roles(place, **how))
 
 
 def _together(works: dict[str, Callable[[], None]]) -> list[str]:
@@ -124,6 +124,7 @@ def judge(place: Place, failed: list[str]) -> dict[str, Any]:
         "groups_landed": landed,
         "groups_landed_share": landed / max(1, groups),
         "groups_landed_in_the_end_share": landed / max(1, landed + left),
+        "conflicts": dict(Counter(why for one in runs for why in one.get("conflicts", ()))),
         "java": dict(Counter(event["result"] for event in place.logs("java") if event["op"] == "java")),
     }
 
@@ -157,14 +158,14 @@ def _read_head(place: Place) -> None:
 
 
 def lab(
-    folder: Path, seconds: float, *, pace: float = 1.0, retention: float = 60.0, java: bool = False, seed: int = 1
+    folder: Path, seconds: float, *, pace: float, rest: float, retention: float, java: bool, seed: int
 ) -> dict[str, Any]:
     """The whole lab in this process and its children; the verdict."""
     place = writers.Place(folder=folder, ends=time.monotonic() + seconds, retention_s=retention, seed=seed)
     writers.make_table(place)
     place.catalog.close()
     place._catalog = None  # no connection is shared with children
-    failed = run(place, pace=pace, java=java)
+    failed = run(place, pace=pace, rest=rest, java=java)
     finish(place)
     place.catalog.close()
     place._catalog = None
@@ -178,11 +179,18 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("seconds", type=float)
     parser.add_argument("--pace", type=float, default=1.0)
+    parser.add_argument("--rest", type=float, default=1.0)
     parser.add_argument("--retention", type=float, default=60.0, help="seconds that snapshots are kept")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--java", action="store_true")
     given = parser.parse_args()
-    chosen = {"pace": given.pace, "retention": given.retention, "java": given.java, "seed": given.seed}
+    chosen = {
+        "pace": given.pace,
+        "rest": given.rest,
+        "retention": given.retention,
+        "java": given.java,
+        "seed": given.seed,
+    }
     verdict = lab(given.folder, given.seconds, **chosen)
     sys.stdout.write(json.dumps(verdict) + "\n")
 

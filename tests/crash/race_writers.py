@@ -178,7 +178,14 @@ def compact(place: Place, role: str, strategy: str, pause: float, least: int) ->
             # A group that conflicted, was planned anew and then landed has landed.
             left=len({where for where, end in ends if end != "landed"} - {w for w, end in ends if end == "landed"}),
             attempts=outcome.attempts,
+            conflicts=[_why(one.sentence) for one in outcome.group_outcomes if one.sentence],
         )
+
+
+def _why(sentence: str) -> str:
+    """The sort of conflict that a sentence tells of."""
+    sorts = {"no longer in the table": "inputs gone", "were deleted since": "new deletes", "expired": "pin expired"}
+    return next((sort for words, sort in sorts.items() if words in sentence), sentence)
 
 
 def read(place: Place, pause: float, least: int) -> None:

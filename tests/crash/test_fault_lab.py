@@ -147,6 +147,31 @@ def test_a_file_that_storage_holds_half_of_is_never_published(ground: Ground, ki
     check_plain_run(ground)
 
 
+def test_a_catalog_that_is_lost_after_something_landed_hides_nothing(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, load = faults.FaultyCatalog.commit_table, faults.FaultyCatalog.load_table
+    landed = []
+
+    def commit_once(*given: Any) -> Any:
+        landed.append(commit(*given))
+        return landed[-1]
+
+    def load_until_then(*given: Any) -> Any:
+        if landed:
+            raise ConnectionResetError("gone, on purpose")
+        return load(*given)
+
+    monkeypatch.setattr(faults.FaultyCatalog, "commit_table", commit_once)
+    monkeypatch.setattr(faults.FaultyCatalog, "load_table", load_until_then)
+    ended = ground.compact()
+    assert not isinstance(ended, CompactionError), ended
+    assert (ended.kind, len(ended.snapshot_ids), ended.groups_landed) == (Kind.FAILED, 1, 1)
+    assert "gone, on purpose" in ended.sentence
+    assert "1 of 3 groups landed" in ended.sentence
+    assert list(scene.run_snapshots(ground.table).values()) == [list(ended.snapshot_ids)]
+
+
 def check_run(ground: Ground, kind: faults.Kind, *, seed: int, caplog: pytest.LogCaptureFixture) -> int:
     """One run while things fail; how many did."""
     before = scene.run_snapshots(ground.table)

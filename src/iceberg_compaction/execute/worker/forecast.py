@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.worker import options
 
 _PIECES = 4  # places in a batch that the trial is taken from
-_LEAST_ROWS = 2048
+_LEAST_ROWS = 1024
 _SHARE = 48  # one row in so many is encoded for trial
 _UNNEEDED = ("bloom_filter_options", "sorting_columns", "write_page_index", "metadata_collector")
 

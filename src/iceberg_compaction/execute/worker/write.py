@@ -61,7 +61,7 @@ class RollingWriter:
         self._request = request
         self._meter = meter
         self._forecast = forecast.Forecast(request.columns, request.options, request.bytes_per_row)
-        self._buffer = buffer.RowBuffer(self._forecast, min(_TRIAL_BYTES, request.sizes.target // 16))
+        self._buffer = buffer.RowBuffer(self._forecast, min(_TRIAL_BYTES, request.sizes.target // 10))
         self._written_rows = 0
         self._recent = (0.0, 0.0)  # rows and bytes written, those of earlier files fading out
         self._footer = 0  # bytes that the last file took after its rows

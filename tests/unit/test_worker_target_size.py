@@ -31,7 +31,7 @@ SCHEMA = Schema(
     NestedField(4, "x", DoubleType(), required=False),
 )
 FILES, ROWS = 16, 4000
-# Bytes of noise per row by number of the input file: what rows take changes midway, to and fro, and wildly.
+# Bytes of noise per row by number of the input file: what rows take changes midway, back and forth, and wildly.
 SHAPES: dict[str, Callable[[int], int]] = {
     "even": lambda _: 12,
     "shrinks": lambda file: 40 if file < FILES // 2 else 2,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 GIB = 2**30
 DEFAULT_TARGET = 512 * 2**20  # Iceberg's own default of write.target-file-size-bytes
 
+DEFAULT_MIN_ROW_GROUP = 8 * 2**20
 DEFAULT_DELETE_RATIO = 0.3  # Iceberg's own default of delete-ratio-threshold
 
 
@@ -44,6 +45,14 @@ class ProofLevel(str, Enum):
     COUNTS = "counts"
     CHECKSUM = "checksum"
     DEEP = "deep"
+
+
+class CopyMode(str, Enum):
+    """Which row groups are taken over as bytes instead of being decoded and encoded."""
+
+    AUTO = "auto"  # those that need no change, if they are large and well compressed enough
+    ALWAYS = "always"  # every one that need not change, whatever its size and codec
+    NEVER = "never"
 
 
 def _kebab(name: str) -> str:
@@ -96,6 +105,12 @@ class Policy(Value):
     keep_spec: Annotated[
         bool, Field(description="outputs keep the partition spec of their inputs; default: the table's current spec")
     ] = False
+    copy_row_groups: Annotated[
+        CopyMode, Field(description="take row groups that need no change over as bytes: auto, always or never")
+    ] = CopyMode.AUTO
+    min_row_group_size_bytes: Annotated[
+        ByteSize, Field(gt=0, description="smaller row groups are merged into larger ones, not taken over")
+    ] = DEFAULT_MIN_ROW_GROUP
     rewrite_job_order: JobOrder = JobOrder.NONE
     partial_progress: Annotated[
         bool | None,

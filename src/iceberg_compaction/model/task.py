@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from iceberg_compaction.model.policy import ProofLevel, Sizes
+from iceberg_compaction.model.policy import DEFAULT_MIN_ROW_GROUP, CopyMode, ProofLevel, Sizes
 from iceberg_compaction.model.proof import Proof
 from iceberg_compaction.model.value import Value
 
@@ -36,6 +36,7 @@ class RewriteTask(Value):
     file_sizes: tuple[int, ...]
     record_counts: tuple[int, ...]
     sequence_numbers: tuple[int, ...] = ()  # data sequence numbers; may be left out where nothing is deleted
+    nan_counts: tuple[dict[int, int], ...] = ()  # NaNs of float columns by field id, as manifests tell; {}: not told
     deletes: tuple[DeleteFile, ...] = ()  # every delete file that applies to one of the files, or to several
 
     @property
@@ -57,6 +58,8 @@ class RewriteContext(Value):
     properties: dict[str, str]  # table properties: write.*, schema.name-mapping.default
     sizes: Sizes
     verify: ProofLevel
+    copy_row_groups: CopyMode = CopyMode.AUTO
+    min_row_group: int = DEFAULT_MIN_ROW_GROUP  # bytes; smaller row groups are merged, not taken over
     delete_contents: Annotated[dict[str, bytes], Field(repr=False)] = {}  # small delete files, read once and sent along
     io_properties: Annotated[dict[str, str], Field(repr=False)] = {}  # FileIO only, never the catalog's
 
@@ -79,6 +82,33 @@ class StagedFile(Value):
     sort_order_id: int | None = None
 
 
+class Effort(Value):
+    """How the rows of a task got into its outputs: what was taken over as bytes and what was encoded anew."""
+
+    copied_groups: int = 0  # row groups
+    copied_bytes: int = 0  # of the inputs
+    copy_seconds: float = 0.0
+    encoded_groups: int = 0
+    encoded_bytes: int = 0  # of the inputs
+    encode_seconds: float = 0.0
+    kept_from_copying: dict[str, int] = {}  # row groups of the inputs that were encoded, by reason
+
+    def __add__(self, other: Effort) -> Effort:
+        reasons = sorted(self.kept_from_copying.keys() | other.kept_from_copying.keys())
+        return Effort(
+            copied_groups=self.copied_groups + other.copied_groups,
+            copied_bytes=self.copied_bytes + other.copied_bytes,
+            copy_seconds=self.copy_seconds + other.copy_seconds,
+            encoded_groups=self.encoded_groups + other.encoded_groups,
+            encoded_bytes=self.encoded_bytes + other.encoded_bytes,
+            encode_seconds=self.encode_seconds + other.encode_seconds,
+            kept_from_copying={
+                reason: self.kept_from_copying.get(reason, 0) + other.kept_from_copying.get(reason, 0)
+                for reason in reasons
+            },
+        )
+
+
 class TaskResult(Value):
     """What one task did, with its proof."""
 
@@ -89,3 +119,4 @@ class TaskResult(Value):
     bytes_read: int
     bytes_written: int
     seconds: float
+    effort: Effort = Effort()

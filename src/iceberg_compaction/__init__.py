@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.manifests import ManifestPlan
     from iceberg_compaction.model.outcome import Event, Kind, Outcome, Stage
     from iceberg_compaction.model.plan import FileGroup, LeftOut, Plan
-    from iceberg_compaction.model.policy import Policy, ProofLevel, Strategy
+    from iceberg_compaction.model.policy import CopyMode, Policy, ProofLevel, Strategy
     from iceberg_compaction.model.proof import Proof
     from iceberg_compaction.settings import CatalogSettings
     from iceberg_compaction.version import __version__
@@ -28,6 +28,7 @@ _HOMES = {
     "CatalogSettings": "settings",
     "CompactionError": "errors",
     "Compactor": "interfaces.library",
+    "CopyMode": "model.policy",
     "Event": "model.outcome",
     "FileGroup": "model.plan",
     "Kind": "model.outcome",
@@ -50,6 +51,7 @@ __all__ = [
     "CatalogSettings",
     "CompactionError",
     "Compactor",
+    "CopyMode",
     "Event",
     "FileGroup",
     "Kind",

@@ -10,6 +10,7 @@ def test_public_names_are_exactly_these() -> None:
         "CatalogSettings",
         "CompactionError",
         "Compactor",
+        "CopyMode",
         "Event",
         "FileGroup",
         "Kind",

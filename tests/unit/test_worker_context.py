@@ -22,7 +22,7 @@ from iceberg_compaction.execute.worker import context as worker_context
 from iceberg_compaction.execute.worker import rewrite
 from iceberg_compaction.metadata import inventory
 from iceberg_compaction.model.plan import Groups
-from iceberg_compaction.model.policy import Policy
+from iceberg_compaction.model.policy import CopyMode, Policy
 from iceberg_compaction.plan import build
 
 if TYPE_CHECKING:
@@ -95,6 +95,17 @@ def test_a_task_of_a_real_table(table: Table) -> None:
     assert file.upper_bounds == theirs["upper_bounds"]
     assert list(file.split_offsets) == theirs["split_offsets"]
     assert file.nan_value_counts == {3: 6}
+
+
+@pytest.mark.parametrize(
+    ("mode", "least"), [(CopyMode.AUTO, 3_000_000), (CopyMode.ALWAYS, 1), (CopyMode.NEVER, 3_000_000)]
+)
+def test_workers_are_told_which_row_groups_to_copy(table: Table, mode: CopyMode, least: int) -> None:
+    seen = inventory.take_inventory(table, name="db.t")
+    policy = Policy(copy_row_groups=mode, min_row_group_size_bytes=3_000_000)
+    plan = build.build(seen, policy, plan_id="p", now_ms=0)
+    found = worker_context.build_context(table, plan, "run-1")
+    assert (found.copy_row_groups, found.min_row_group) == (mode, least)
 
 
 def test_a_plan_for_something_that_is_gone(table: Table) -> None:

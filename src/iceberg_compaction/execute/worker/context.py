@@ -11,6 +11,7 @@ from pyiceberg import transforms
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import io as catalog_io
 from iceberg_compaction.metadata import fetch
+from iceberg_compaction.model import policy as policies
 from iceberg_compaction.model import task as task_model
 
 if TYPE_CHECKING:
@@ -57,8 +58,15 @@ def build_context(
         },
         sizes=plan.sizes,
         verify=plan.policy.verify,
+        copy_row_groups=plan.policy.copy_row_groups,
+        min_row_group=_min_row_group(plan.policy),
         io_properties=catalog_io.io_properties(table),
     )
+
+
+def _min_row_group(policy: policies.Policy) -> int:
+    """From which size on row groups may be taken over: asked to copy always, a worker does not look at sizes."""
+    return 1 if policy.copy_row_groups is policies.CopyMode.ALWAYS else policy.min_row_group_size_bytes
 
 
 def _sort_order(table: Table, schema: Schema) -> str | None:

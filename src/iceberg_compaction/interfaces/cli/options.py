@@ -118,6 +118,24 @@ class PolicyOptions:
             rich_help_panel=_POLICY,
         ),
     ] = None
+    copy_row_groups: Annotated[
+        str | None,
+        typer.Option(
+            "--copy",
+            metavar="MODE",
+            help="Row groups that need no change as bytes: auto, always or never; default auto.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
+    min_row_group_size_bytes: Annotated[
+        str | None,
+        typer.Option(
+            "--min-row-group-size",
+            metavar="SIZE",
+            help="Smaller row groups are merged, not copied; default 8MiB.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
     rewrite_job_order: Annotated[
         str | None,
         typer.Option(

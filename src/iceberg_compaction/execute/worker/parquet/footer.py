@@ -1,0 +1,230 @@
+"""The footer of a Parquet file as values, everything that it says kept: where the bytes of each column of each row
+group lie, and how they are to be understood. A path comes in, a RawFooter goes out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction.execute.worker.parquet import fields, layout, thrift
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+
+MAGIC = b"PAR1"
+_ENCRYPTED_MAGIC = b"PARE"
+_TAIL = 64 * 2**10  # read at once; few footers are larger
+_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
+_DEEPEST = 100
+_VERSION = re.compile(r"^(.*?)\s+version\s+v?(\d+)\.(\d+)")
+# Readers know these writers by name and read their pages or bounds in a way of their own, which the name of the new
+# file's writer would not tell them: wrong bounds (PARQUET-251), prefixes carried across pages (PARQUET-246), bounds in
+# the wrong order, pages that hide that they are compressed.
+_MISTRUSTED = {"parquet-mr": (1, 10), "parquet-cpp": (2, 0)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """A column: its names and field ids from the top down, and how its pages are to be understood."""
+
+    path: tuple[str, ...]
+    ids: tuple[int | None, ...]
+    layout: layout.Layout
+
+    @property
+    def field_id(self) -> int | None:
+        return self.ids[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Chunk:
+    """A column of a row group: where its bytes are, and what the footer says of it."""
+
+    leaf: int
+    start: int
+    length: int
+    uncompressed: int
+    codec: str
+    values: int
+    raw: thrift.Struct  # the ColumnChunk, untouched
+
+    @property
+    def meta(self) -> thrift.Struct:
+        return fields.child(self.raw, fields.Column.META) or {}
+
+    @property
+    def statistics(self) -> thrift.Struct:
+        return fields.child(self.meta, fields.Meta.STATISTICS) or {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Group:
+    """A row group."""
+
+    rows: int
+    chunks: tuple[Chunk, ...]
+    raw: thrift.Struct  # the RowGroup, untouched
+
+    @property
+    def bytes(self) -> int:
+        return sum(chunk.length for chunk in self.chunks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RawFooter:
+    """What a file's footer says. `why_not` says in a few words why none of its row groups may be taken over."""
+
+    path: str
+    size: int
+    body: int  # bytes before the footer
+    created_by: str | None
+    leaves: tuple[Leaf, ...]
+    groups: tuple[Group, ...]
+    has_column_orders: bool
+    encrypted: bool
+    why_not: str | None
+    raw: thrift.Struct  # the FileMetaData, untouched
+
+    @property
+    def trusted(self) -> bool:
+        return self.why_not is None
+
+
+def read(io: FileIO, path: str, size: int | None = None) -> RawFooter:
+    """The footer of a file; `size` is the file's size, if known. ValueError: that is no Parquet file."""
+    with io.new_input(path).open() as stream:
+        if size is None:
+            stream.seek(0, 2)
+            size = stream.tell()
+        tail = _read_at(stream, max(0, size - _TAIL), min(size, _TAIL))
+        if (missing := _footer_length(tail, size) + 8 - len(tail)) > 0:
+            tail = _read_at(stream, size - len(tail) - missing, missing) + tail
+    return parse(path, tail, size)
+
+
+def _read_at(stream: Any, start: int, length: int) -> bytes:
+    stream.seek(start)
+    found = bytes(stream.read(length))
+    if len(found) != length:
+        raise ValueError(f"it has fewer than the expected {start + length} bytes")
+    return found
+
+
+def _footer_length(tail: bytes, size: int) -> int:
+    if tail[-4:] == _ENCRYPTED_MAGIC:
+        raise ValueError("its footer is encrypted")
+    length = int.from_bytes(tail[-8:-4], "little")
+    if tail[-4:] != MAGIC or length + 12 > size:
+        raise ValueError("it does not end like a Parquet file")
+    return length
+
+
+def parse(path: str, tail: bytes, size: int) -> RawFooter:
+    """The footer from the last bytes of a file of this size."""
+    length = _footer_length(tail, size)
+    raw, _ = thrift.parse(tail[len(tail) - 8 - length : len(tail) - 8])
+    body = size - 8 - length
+    leaves = _leaves(fields.children(raw, fields.File.SCHEMA))
+    groups = tuple(_group(each, len(leaves), body) for each in fields.children(raw, fields.File.ROW_GROUPS))
+    orders = fields.children(raw, fields.File.COLUMN_ORDERS)
+    created_by = fields.text(raw, fields.File.CREATED_BY)
+    encrypted = fields.File.ENCRYPTION in raw or any(_is_encrypted(chunk) for group in groups for chunk in group.chunks)
+    if encrypted:
+        why_not: str | None = "it is encrypted"
+    elif any(fields.Column.FILE_PATH in chunk.raw for group in groups for chunk in group.chunks):
+        why_not = "its columns are in other files"
+    elif len(orders) != len(leaves) or any(list(order) != [1] for order in orders):
+        why_not = "it does not say how its bounds are ordered"
+    else:
+        why_not = _mistrust(created_by)
+    return RawFooter(
+        path=path,
+        size=size,
+        body=body,
+        created_by=created_by,
+        leaves=leaves,
+        groups=groups,
+        has_column_orders=bool(orders),
+        encrypted=encrypted,
+        why_not=why_not,
+        raw=raw,
+    )
+
+
+def _mistrust(created_by: str | None) -> str | None:
+    if (found := _VERSION.match(created_by or "")) is None:
+        return None if created_by else "its writer is unknown"
+    name, version = found[1], (int(found[2]), int(found[3]))
+    if version < _MISTRUSTED.get(name, (0, 0)):
+        return f"it was written by {name} {found[2]}.{found[3]}"
+    return None
+
+
+def _is_encrypted(chunk: Chunk) -> bool:
+    return fields.Column.CRYPTO in chunk.raw or fields.Column.ENCRYPTED in chunk.raw
+
+
+def _leaves(elements: list[thrift.Struct]) -> tuple[Leaf, ...]:
+    found: list[Leaf] = []
+    rest = iter(elements[1:])
+
+    def walk(element: thrift.Struct, above: Leaf | None) -> None:
+        path = (*(above.path if above else ()), fields.text(element, fields.Element.NAME) or "")
+        number = fields.optional(element, fields.Element.FIELD_ID)
+        ids = (*(above.ids if above else ()), None if number is None or number < 0 else number)
+        repetitions = (
+            *(above.layout.repetitions if above else ()),
+            fields.integer(element, fields.Element.REPETITION),
+        )
+        count = fields.integer(element, fields.Element.CHILDREN, 0)
+        if not count and fields.Element.TYPE in element:
+            found.append(Leaf(path=path, ids=ids, layout=layout.layout(element, repetitions)))
+            return
+        if len(path) > _DEEPEST:
+            raise ValueError("its schema is nested too deeply")
+        below = Leaf(path=path, ids=ids, layout=layout.Layout("", 0, (), repetitions))
+        for _ in range(count):
+            walk(_next(rest), below)
+
+    for _ in range(fields.integer(elements[0], fields.Element.CHILDREN, 0) if elements else 0):
+        walk(_next(rest), None)
+    return tuple(found)
+
+
+def _next(rest: Any) -> thrift.Struct:
+    found: thrift.Struct | None = next(rest, None)
+    if found is None:
+        raise ValueError("its schema has fewer elements than it says")
+    return found
+
+
+def _group(raw: thrift.Struct, leaves: int, body: int) -> Group:
+    columns = fields.children(raw, fields.RowGroup.COLUMNS)
+    if len(columns) != leaves:
+        raise ValueError(f"a row group has {len(columns)} columns where the schema has {leaves}")
+    chunks = tuple(_chunk(leaf, column, body) for leaf, column in enumerate(columns))
+    return Group(rows=fields.integer(raw, fields.RowGroup.ROWS), chunks=chunks, raw=raw)
+
+
+def _chunk(leaf: int, raw: thrift.Struct, body: int) -> Chunk:
+    meta = fields.child(raw, fields.Column.META)
+    if meta is None:
+        raise ValueError("a column has no metadata")
+    start = fields.integer(meta, fields.Meta.DATA_PAGE)
+    dictionary = fields.integer(meta, fields.Meta.DICTIONARY_PAGE, 0)
+    if 0 < dictionary < start:  # old writers wrote 0 where there was none
+        start = dictionary
+    length = fields.integer(meta, fields.Meta.COMPRESSED)
+    if length < 0 or (length and not len(MAGIC) <= start <= body - length):
+        raise ValueError("a column lies outside of the file")
+    codec = fields.integer(meta, fields.Meta.CODEC)
+    return Chunk(
+        leaf=leaf,
+        start=start,
+        length=length,
+        uncompressed=fields.integer(meta, fields.Meta.UNCOMPRESSED),
+        codec=_CODECS[codec] if 0 <= codec < len(_CODECS) else f"CODEC_{codec}",
+        values=fields.integer(meta, fields.Meta.VALUES),
+        raw=raw,
+    )

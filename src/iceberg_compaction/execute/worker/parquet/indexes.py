@@ -1,0 +1,175 @@
+"""Page indexes and Bloom filters of columns that came as bytes. They lie behind the row groups of the file that they
+are taken from, and are put behind those of the new file. Whatever is missing, unreadable or contradicts itself is left
+out: files without them are slower to search, files with wrong ones lose rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from iceberg_compaction.execute.worker.parquet import fields, footer, ranges, thrift
+
+if TYPE_CHECKING:
+    import contextlib
+    from collections.abc import Iterator, Sequence
+
+    from pyiceberg.io import FileIO
+
+_AT_ONCE = 16 * 2**20  # bytes that are read together
+_GAP = 64 * 2**10  # bytes between two spans that are rather read than asked for twice
+_MOST = 64 * 2**20  # bytes of page indexes from one file, and of one Bloom filter; larger ones are left out
+_HEADER = 64  # the header of a Bloom filter is smaller
+
+
+class Reader(Protocol):
+    def read(self, start: int, length: int) -> bytes: ...
+
+
+class Origin(Protocol):
+    """Where indexes are read from."""
+
+    def open(self) -> contextlib.AbstractContextManager[Reader]: ...
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Where indexes may begin, and where they end at the latest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A file that row groups were copied from."""
+
+    io: FileIO
+    path: str
+    body: int
+
+    def open(self) -> contextlib.AbstractContextManager[Reader]:
+        return ranges.Input(self.io, self.path)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        return len(footer.MAGIC), self.body
+
+
+@dataclass(slots=True, kw_only=True)
+class Carried:
+    """A column chunk of the new file that waits for its indexes. `column` is what the new footer will say of it, as yet
+    without them."""
+
+    column: thrift.Struct
+    chunk: footer.Chunk
+    rows: int
+    shift: int  # how much later the chunk's bytes begin than in the origin
+    origin: Origin
+
+
+def write(output: ranges.Output, carried: Sequence[Carried]) -> None:
+    """Append what can be carried over, and note in each column where it is."""
+    by_origin: dict[int, list[Carried]] = {}
+    for each in carried:
+        by_origin.setdefault(id(each.origin), []).append(each)
+    for group in by_origin.values():
+        _write_blooms(output, group)
+    for group in by_origin.values():
+        _write_page_indexes(output, group)
+
+
+def _write_blooms(output: ranges.Output, carried: list[Carried]) -> None:
+    wanted = [
+        (span, each)
+        for each in carried
+        if (span := _span(each, each.chunk.meta, fields.Meta.BLOOM, fields.Meta.BLOOM_LENGTH)) and span[1] <= _MOST
+    ]
+    if not wanted:
+        return
+    with wanted[0][1].origin.open() as file:
+        for number, data in _read(file, [span for span, _ in wanted]):
+            if not _is_bloom(data):
+                continue
+            meta = wanted[number][1].column[fields.Column.META][1]
+            meta[fields.Meta.BLOOM] = (thrift.I64, output.position)
+            meta[fields.Meta.BLOOM_LENGTH] = (thrift.I32, len(data))
+            output.write(data)
+
+
+def _is_bloom(data: bytes) -> bool:
+    try:
+        header, at = thrift.parse(data[:_HEADER])
+        return at + fields.integer(header, fields.Bloom.BYTES) == len(data)
+    except ValueError:
+        return False
+
+
+def _write_page_indexes(output: ranges.Output, carried: list[Carried]) -> None:
+    wanted: list[tuple[Carried, ranges.Span, ranges.Span | None]] = []
+    for each in carried:
+        offset = _span(each, each.chunk.raw, fields.Column.OFFSET_INDEX, fields.Column.OFFSET_INDEX_LENGTH)
+        column = _span(each, each.chunk.raw, fields.Column.COLUMN_INDEX, fields.Column.COLUMN_INDEX_LENGTH)
+        if offset is not None:  # without it, a column index is of no use
+            wanted.append((each, offset, column))
+    spans = list(dict.fromkeys(span for _, offset, column in wanted for span in (offset, column) if span is not None))
+    if not spans or sum(length for _, length in spans) > _MOST:
+        return
+    with carried[0].origin.open() as file:
+        found = {spans[number]: data for number, data in _read(file, spans)}
+    moved = []
+    for each, offset, column in wanted:
+        bounds = None if column is None else found[column]
+        if (pages := _moved(found[offset], bounds, each)) is not None:
+            moved.append((each.column, pages, bounds))
+    # The way others lay them out: readers take those of many columns with one read.
+    for into, _, bounds in moved:
+        if bounds is not None:
+            into[fields.Column.COLUMN_INDEX] = (thrift.I64, output.position)
+            into[fields.Column.COLUMN_INDEX_LENGTH] = (thrift.I32, len(bounds))
+            output.write(bounds)
+    for into, pages, _ in moved:
+        into[fields.Column.OFFSET_INDEX] = (thrift.I64, output.position)
+        into[fields.Column.OFFSET_INDEX_LENGTH] = (thrift.I32, len(pages))
+        output.write(pages)
+
+
+def _moved(data: bytes, column_index: bytes | None, each: Carried) -> bytes | None:
+    """The offset index of the new file, if the old one makes sense and the column index speaks of the same pages."""
+    try:
+        index, _ = thrift.parse(data)
+        pages = fields.children(index, fields.OffsetIndex.PAGES)
+        if column_index is not None and len(thrift.parse(column_index)[0][1][1][1]) != len(pages):
+            return None
+        row, end = -1, each.chunk.start
+        for page in pages:
+            start, size = fields.integer(page, fields.Page.OFFSET), fields.integer(page, fields.Page.SIZE)
+            first = fields.integer(page, fields.Page.FIRST_ROW)
+            if start < end or first <= row or size <= 0:
+                return None
+            row, end = first, start + size
+            page[fields.Page.OFFSET] = (thrift.I64, start + each.shift)
+        if not pages or end > each.chunk.start + each.chunk.length or row >= each.rows:
+            return None
+        return thrift.compose(index)
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def _span(each: Carried, struct: thrift.Struct, at: int, length: int) -> ranges.Span | None:
+    start, count = fields.integer(struct, at, 0), fields.integer(struct, length, 0)
+    lowest, highest = each.origin.bounds
+    return (start, count) if lowest <= start and 0 < count <= highest - start else None
+
+
+def _read(file: Reader, spans: list[ranges.Span]) -> Iterator[tuple[int, bytes]]:
+    """The bytes of each span with its number; those that lie together are read together."""
+    order = sorted(range(len(spans)), key=lambda number: spans[number])
+    while order:
+        first = end = spans[order[0]][0]
+        count = 0
+        for number in order:
+            start, length = spans[number]
+            if count and (start > end + _GAP or start + length > first + _AT_ONCE):
+                break
+            end, count = max(end, start + length), count + 1
+        data = file.read(first, end - first)
+        for number in order[:count]:
+            start, length = spans[number]
+            yield number, data[start - first : start - first + length]
+        order = order[count:]

@@ -1,0 +1,77 @@
+"""How the pages of a column are to be understood. Two columns of the same layout may exchange their bytes: their
+values, definition levels, repetition levels and bounds mean the same."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from iceberg_compaction.execute.worker.parquet import fields, thrift
+
+_PHYSICAL = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+_LOGICAL = {1: "STRING", 4: "ENUM", 6: "DATE", 11: "UNKNOWN", 12: "JSON", 13: "BSON", 14: "UUID", 15: "FLOAT16"}
+_DECIMAL, _TIME, _TIMESTAMP, _INTEGER = 5, 7, 8, 10
+_UNITS = {1: "MILLIS", 2: "MICROS", 3: "NANOS"}
+# What the older converted types say, in words of the logical ones; times without a word about zones are in UTC.
+_CONVERTED: dict[int, tuple[Any, ...]] = {
+    0: ("STRING",),
+    4: ("ENUM",),
+    6: ("DATE",),
+    7: ("TIME", True, "MILLIS"),
+    8: ("TIME", True, "MICROS"),
+    9: ("TIMESTAMP", True, "MILLIS"),
+    10: ("TIMESTAMP", True, "MICROS"),
+    **{11 + place: ("INT", bits, False) for place, bits in enumerate((8, 16, 32, 64))},
+    **{15 + place: ("INT", bits, True) for place, bits in enumerate((8, 16, 32, 64))},
+    19: ("JSON",),
+    20: ("BSON",),
+    21: ("INTERVAL",),
+}
+_CONVERTED_DECIMAL = 5
+_PLAIN = {("INT32", ("INT", 32, True)), ("INT64", ("INT", 64, True))}  # the same as no annotation
+
+
+class Layout(NamedTuple):
+    """The canonical description of a column's pages."""
+
+    physical: str
+    length: int  # of fixed-size values, else 0
+    annotation: tuple[Any, ...]  # a logical type with its parameters; () is none
+    repetitions: tuple[int, ...]  # of every element on the way: 0 required, 1 optional, 2 repeated
+
+
+def layout(element: thrift.Struct, repetitions: tuple[int, ...]) -> Layout:
+    """The layout of a column from its schema element and the repetitions on the way to it, its own the last."""
+    number = fields.integer(element, fields.Element.TYPE)
+    if not 0 <= number < len(_PHYSICAL):
+        raise ValueError(f"the schema has an unknown physical type {number}")
+    physical = _PHYSICAL[number]
+    length = fields.integer(element, fields.Element.TYPE_LENGTH) if physical == "FIXED_LEN_BYTE_ARRAY" else 0
+    found = _annotation(element)
+    return Layout(physical, length, () if (physical, found) in _PLAIN else found, repetitions)
+
+
+def _annotation(element: thrift.Struct) -> tuple[Any, ...]:
+    if logical := fields.child(element, fields.Element.LOGICAL):
+        return _logical(logical)
+    converted = fields.optional(element, fields.Element.CONVERTED)
+    if converted is None:
+        return ()
+    if converted == _CONVERTED_DECIMAL:
+        scale = fields.integer(element, fields.Element.SCALE, 0)
+        return "DECIMAL", fields.integer(element, fields.Element.PRECISION), scale
+    return _CONVERTED.get(converted, ("CONVERTED", converted))
+
+
+def _logical(union: thrift.Struct) -> tuple[Any, ...]:
+    number = min(union)
+    body = fields.child(union, number) or {}
+    if number in _LOGICAL:
+        return (_LOGICAL[number],)
+    if number == _DECIMAL:
+        return "DECIMAL", fields.integer(body, 2), fields.integer(body, 1, 0)
+    if number in (_TIME, _TIMESTAMP):
+        unit = min(fields.child(body, 2) or [0])
+        return "TIME" if number == _TIME else "TIMESTAMP", body.get(1, (0, None))[1], _UNITS.get(unit, unit)
+    if number == _INTEGER:
+        return "INT", body.get(1, (0, None))[1], body.get(2, (0, None))[1]
+    return "LOGICAL", thrift.compose(union)  # comparable at least

@@ -1,0 +1,224 @@
+"""Bytes on their way from file to file. Local files are copied by the kernel where it can; what lies in object stores
+is read in parts, some at once, and written in order. Memory is bounded, and whoever wants digests gets those of the
+very bytes that were written."""
+
+from __future__ import annotations
+
+import collections
+import errno
+import os
+import threading
+from concurrent import futures
+from typing import TYPE_CHECKING, Any
+
+import mmh3
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from pyiceberg.io import FileIO
+
+Span = tuple[int, int]  # where bytes begin, and how many they are
+
+_PART = 8 * 2**20
+_PARTS_AHEAD = 4
+_BUFFER = 256 * 2**10  # fits a processor's cache, so that what was just read is hashed and written from there
+_KERNEL = 2**30
+# What kernels and file systems answer that cannot copy by themselves
+_REFUSALS = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSOCK, errno.EPERM)
+
+
+def local_path(io: FileIO, location: str) -> str | None:
+    """The path of a file on this machine, if that is where the FileIO would look for it. Nobody knows what other
+    implementations do on the way, so they are always asked themselves."""
+    if type(io) is not PyArrowFileIO:
+        return None
+    scheme, _, path = io.parse_location(location, io.properties)
+    return path if scheme == "file" and path.startswith("/") else None
+
+
+class Input:
+    """A file whose bytes are taken. Reads may come from several threads."""
+
+    def __init__(self, io: FileIO, location: str) -> None:
+        self.location = location
+        path = local_path(io, location)
+        self.descriptor = None if path is None else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._stream: Any = io.new_input(location).open() if path is None else None
+        self._lock = threading.Lock()
+
+    def read(self, start: int, length: int) -> bytes:
+        """Some bytes; all of them, or an error."""
+        if self.descriptor is not None:
+            found = os.pread(self.descriptor, length, start)
+        elif hasattr(self._stream, "read_at"):
+            found = self._stream.read_at(length, start)
+        else:
+            with self._lock:
+                self._stream.seek(start)
+                found = bytes(self._stream.read(length))
+        if len(found) != length:
+            raise self.too_short()
+        return found
+
+    def too_short(self) -> OSError:
+        return OSError(f"{self.location} has become shorter than its footer says")
+
+    def close(self) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+        if self._stream is not None:
+            self._stream.close()
+
+    def __enter__(self) -> Input:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Output:
+    """A new file. FileExistsError: there is one of that name already, which stays as it is."""
+
+    def __init__(self, io: FileIO, location: str) -> None:
+        self.position = 0
+        self.descriptor: int | None = None
+        self._stream: Any = None
+        if (path := local_path(io, location)) is None:
+            self._stream = io.new_output(location).create()
+        else:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            self.descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+    def write(self, data: Any) -> None:
+        self.position += len(data)
+        if self.descriptor is None:
+            self._stream.write(data)
+            return
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self.descriptor, rest) :]
+
+    def close(self) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+        if self._stream is not None:
+            self._stream.close()
+
+
+def move(source: Input, target: Output, spans: Sequence[Span], *, digest: bool = False) -> list[int | None]:
+    """Append bytes of the source to the target, span by span. Returns a digest of each, if wanted."""
+    if digest:
+        hashed = _Digests(spans)
+        for piece in _pieces(source, spans):
+            hashed.update(piece)
+            target.write(piece)
+        return list(hashed.finish())
+    for start, length in _joined(spans):
+        done = _copy_in_kernel(source, target, start, length)
+        for piece in _pieces(source, [(start + done, length - done)]):
+            target.write(piece)
+    return [None] * len(spans)
+
+
+def digests(source: Input, spans: Sequence[Span]) -> list[int]:
+    """The digests of spans of a file, read for nothing else."""
+    hashed = _Digests(spans)
+    for piece in _pieces(source, spans):
+        hashed.update(piece)
+    return hashed.finish()
+
+
+class _Digests:
+    """Cuts bytes that come one after the other into spans again, and digests each."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._hashes = [mmh3.mmh3_x64_128() for _ in spans]
+        self._open = collections.deque(
+            (hashed, length) for hashed, (_, length) in zip(self._hashes, spans, strict=True)
+        )
+
+    def update(self, piece: memoryview) -> None:
+        while piece:
+            hashed, left = self._open.popleft()
+            hashed.update(piece[:left])
+            if left > len(piece):
+                self._open.appendleft((hashed, left - len(piece)))
+            piece = piece[left:]
+
+    def finish(self) -> list[int]:
+        return [hashed.utupledigest()[0] for hashed in self._hashes]
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """The same bytes in as few spans as can be."""
+    found: list[Span] = []
+    for start, length in spans:
+        if found and sum(found[-1]) == start:
+            found[-1] = (found[-1][0], found[-1][1] + length)
+        elif length:
+            found.append((start, length))
+    return found
+
+
+def _pieces(source: Input, spans: Sequence[Span]) -> Iterator[memoryview]:
+    """The bytes of spans in order. A piece is gone when the next one is asked for."""
+    if source.descriptor is None:
+        yield from _parts(source, spans)
+        return
+    buffer = memoryview(bytearray(_BUFFER))
+    for start, length in _joined(spans):
+        end = start + length
+        while start < end:
+            count = os.preadv(source.descriptor, [buffer[: end - start]], start)
+            if not count:
+                raise source.too_short()
+            yield buffer[:count]
+            start += count
+
+
+def _parts(source: Input, spans: Sequence[Span]) -> Iterator[memoryview]:
+    todo = [
+        (at, min(_PART, start + length - at))
+        for start, length in _joined(spans)
+        for at in range(start, start + length, _PART)
+    ]
+    if len(todo) <= 1:
+        yield from (memoryview(source.read(*part)) for part in todo)
+        return
+    with futures.ThreadPoolExecutor(_PARTS_AHEAD) as pool:
+        waiting: collections.deque[futures.Future[bytes]] = collections.deque()
+        try:
+            for part in todo:
+                waiting.append(pool.submit(source.read, *part))
+                if len(waiting) == _PARTS_AHEAD:
+                    yield memoryview(waiting.popleft().result())
+            while waiting:
+                yield memoryview(waiting.popleft().result())
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _copy_in_kernel(source: Input, target: Output, start: int, length: int) -> int:
+    """Copy as much as the kernel does without bytes passing through this process. Returns how much that was."""
+    if source.descriptor is None or target.descriptor is None:
+        return 0
+    come, go, done = source.descriptor, target.descriptor, 0
+    ways: list[Callable[[int, int], int]] = []
+    if hasattr(os, "copy_file_range"):
+        ways.append(lambda at, count: os.copy_file_range(come, go, count, at))
+    if hasattr(os, "sendfile"):
+        ways.append(lambda at, count: os.sendfile(go, come, at, count))
+    for way in ways:
+        try:
+            while done < length and (count := way(start + done, min(_KERNEL, length - done))):
+                done += count
+                target.position += count
+        except OSError as error:
+            if error.errno not in _REFUSALS:
+                raise
+    return done

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.update import RemoveSnapshotsUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import manifests, rewrites
@@ -260,6 +261,86 @@ def test_a_landed_commit_is_found_below_later_ones(table: Table, monkeypatch: py
     result = replace.replace(table, request, sleep=_never)
     assert result.snapshot_id in {s.snapshot_id for s in other(table).snapshots()}
     assert ids(table) == [*range(24), *range(100, 106)]
+
+
+def test_a_landed_commit_that_has_expired_is_found_by_its_child(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Iceberg Java leaves the id of a parent that has expired in its child; PyIceberg does not."""
+    request = rewrites.rewrite_request(table)
+    real = publish.reload
+
+    def others() -> None:
+        ours = other(table).metadata.current_snapshot_id
+        other(table).append(rows(100))
+
+        def without_ours(table: Table) -> Table:
+            found = real(table)
+            left = [snapshot for snapshot in found.snapshots() if snapshot.snapshot_id != ours]
+            found.metadata = found.metadata.model_copy(update={"snapshots": left})
+            return found
+
+        monkeypatch.setattr(publish, "reload", without_ours)
+
+    raising(monkeypatch, errors.StateUnknownError("504"), lands=True, after=others)
+    result = replace.replace(table, request, sleep=_never)
+    assert result.snapshot_id in {s.parent_snapshot_id for s in other(table).snapshots()}
+    assert ids(table) == [*range(24), *range(100, 106)]
+
+
+def test_nothing_is_deleted_when_the_history_that_would_tell_has_expired(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That our inputs are gone may be our own doing, and then our files are all that is left of the rows."""
+    request = rewrites.rewrite_request(table)
+
+    def others() -> None:
+        gone = [other(table).metadata.current_snapshot_id]
+        other(table).append(rows(100))
+        gone.append(other(table).metadata.current_snapshot_id)
+        other(table).append(rows(200))
+        table.catalog.commit_table(other(table), (), (RemoveSnapshotsUpdate(snapshot_ids=gone),))
+
+    raising(monkeypatch, errors.StateUnknownError("504"), lands=True, after=others)
+    with pytest.raises(errors.StateUnknownError, match="nothing was deleted"):
+        replace.replace(table, request, sleep=lambda seconds: None)
+    assert ids(table) == [*range(24), *range(100, 106), *range(200, 206)]
+
+
+def test_an_answer_that_is_out_of_date_proves_nothing(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A catalog whose replicas lag: the branch's head is older than what we built on."""
+    stale = other(table)
+    other(table).append(rows(100))
+    table.refresh()
+    request = rewrites.rewrite_request(table)
+    real = publish.reload
+
+    def lag() -> None:
+        monkeypatch.setattr(publish, "reload", lambda table: stale)
+
+    raising(monkeypatch, errors.StateUnknownError("504"), lands=True, after=lag)
+    with pytest.raises(errors.StateUnknownError, match="nothing was deleted"):
+        replace.replace(table, request, sleep=lambda seconds: None)
+    monkeypatch.setattr(publish, "reload", real)
+    assert ids(table) == [*range(24), *range(100, 106)]
+
+
+def test_a_conflict_that_nobody_can_look_into_is_unknown(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy sent our commit twice, so that it landed and was refused; then the catalog is gone."""
+    request = rewrites.rewrite_request(table)
+    real = publish.reload
+
+    def unreachable(table: Table) -> Table:
+        raise errors.UnreachableError("The catalog does not answer.")
+
+    raising(
+        monkeypatch,
+        errors.ConflictError("409"),
+        lands=True,
+        after=lambda: monkeypatch.setattr(publish, "reload", unreachable),
+    )
+    with pytest.raises(errors.StateUnknownError, match="The catalog does not answer"):
+        replace.replace(table, request, sleep=lambda seconds: None)
+    monkeypatch.setattr(publish, "reload", real)
+    assert ids(table) == list(range(24))
 
 
 def test_nothing_is_deleted_while_the_state_is_unknown(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

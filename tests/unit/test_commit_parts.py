@@ -56,10 +56,20 @@ def test_waits_double_between_the_tables_limits() -> None:
         "commit.retry.min-wait-ms": "1000",
         "commit.retry.max-wait-ms": "4000",
     }
-    assert list(retry.commit_retry(properties).waits(lambda: 0.0)) == [1, 2, 4, 4, 4]
-    assert list(retry.commit_retry(properties).waits(lambda: 1.0)) == pytest.approx([1.1, 2.2, 4.4, 4.4, 4.4])
+    still = lambda: 7  # noqa: E731 a clock on which no time goes by
+    assert list(retry.commit_retry(properties).waits(lambda: 0.0, still)) == [1, 2, 4, 4, 4]
+    assert list(retry.commit_retry(properties).waits(lambda: 1.0, still)) == pytest.approx([1.1, 2.2, 4.4, 4.4, 4.4])
     limited = properties | {"commit.retry.total-timeout-ms": "3500"}
-    assert list(retry.commit_retry(limited).waits(lambda: 0.0)) == [1, 2]
+    assert list(retry.commit_retry(limited).waits(lambda: 0.0, still)) == [1, 2]
+
+
+def test_the_time_that_attempts_take_counts() -> None:
+    now = [0]
+    waits = retry.commit_retry({"commit.retry.total-timeout-ms": "10000"}).waits(lambda: 0.0, lambda: now[0])
+    now[0] = 9_000  # the first attempt took so long
+    assert next(waits) == 0.1
+    now[0] = 9_900
+    assert next(waits, None) is None
 
 
 def test_defaults_are_icebergs_and_wrong_properties_do_not_stop_a_commit() -> None:

@@ -22,7 +22,7 @@ from pyiceberg.table.update import (
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
-from iceberg_compaction.commit import retry, sweep
+from iceberg_compaction.commit import retry, sweep, validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,11 +110,11 @@ class _Attempts(Generic[S]):
     operation: Operation[S]
     around: Surroundings
     in_doubt: bool = False  # something was published, and it is not known that it failed
-    _tried: dict[str, S] = field(default_factory=dict)  # by manifest list
+    _tried: dict[str, S] = field(default_factory=dict)  # by manifest list, in order
 
     def run(self) -> Landed[S]:
         """Try until the snapshot lands, a conflict is final or the retries are used up."""
-        waits = retry.commit_retry(self.table.metadata.properties).waits(self.around.random)
+        waits = retry.commit_retry(self.table.metadata.properties).waits(self.around.random, self.around.clock)
         for attempt in itertools.count(1):
             if landed := self._reload():
                 return Landed(staged=landed, attempts=attempt - 1)
@@ -138,9 +138,20 @@ class _Attempts(Generic[S]):
     def _reload(self) -> S | None:
         """Load the table anew, and with it the credentials that some catalogs give. A race may be lost against
         ourselves, when a proxy has sent our commit twice: then what landed is returned."""
-        self.table = publish.reload(self.table)
+        try:
+            self.table = publish.reload(self.table)
+        except errors.CompactionError as error:
+            if not self.in_doubt:
+                raise
+            raise errors.StateUnknownError(
+                f"The catalog refused snapshot {self.operation.snapshot_id}; whether it had taken it before, and was "
+                f"asked twice, could not be looked up, so nothing was deleted: {error}"
+            ) from error
+        if not _has_landed(self.table.metadata, self.operation.snapshot_id):
+            self.in_doubt = False
+            return None
         snapshot = self.table.metadata.snapshot_by_id(self.operation.snapshot_id)
-        return self._tried[snapshot.manifest_list] if snapshot is not None else None
+        return next(reversed(self._tried.values())) if snapshot is None else self._tried[snapshot.manifest_list]
 
     def _publish(self, snapshot: Snapshot) -> None:
         """The compare-and-set. Raises ConflictError when the snapshot surely did not land and may be tried again."""
@@ -150,6 +161,8 @@ class _Attempts(Generic[S]):
             publish.publish(self.table, requirements, updates)
         except errors.StateUnknownError as error:
             self._settle(snapshot, error)
+        except errors.ConflictError:
+            raise  # the next look at the table tells whether it landed all the same
         except errors.CommitError:
             self.in_doubt = False
             raise
@@ -161,8 +174,8 @@ class _Attempts(Generic[S]):
 
     def _settle(self, snapshot: Snapshot, error: BaseException) -> None:
         """Find out whether the snapshot landed after all. That it is absent proves nothing, for a slow server may yet
-        add it (R14); only once its branch has moved on, or its sequence number is taken, can it no longer land."""
-        waits = retry.status_check(self.table.metadata.properties).waits(self.around.random)
+        add it (R14), and it may have landed and expired since."""
+        waits = retry.status_check(self.table.metadata.properties).waits(self.around.random, self.around.clock)
         for wait in itertools.chain((None,), waits):
             if wait is not None:
                 self.around.sleep(wait)
@@ -171,17 +184,30 @@ class _Attempts(Generic[S]):
             except errors.CompactionError as failure:
                 _log.warning("The state of the commit could not be looked up: %s", failure)
                 continue
-            if metadata.snapshot_by_id(snapshot.snapshot_id) is not None:
+            if _has_landed(metadata, snapshot.snapshot_id):
                 return
-            head = metadata.snapshot_by_name(self.operation.branch)
-            taken = metadata.next_sequence_number() > (snapshot.sequence_number or 0)
-            if taken or head is None or head.snapshot_id != snapshot.parent_snapshot_id:
+            if _is_beaten(metadata, self.operation.branch, snapshot):
                 self.in_doubt = False
                 raise errors.ConflictError("Another commit landed instead of ours.") from error
         raise errors.StateUnknownError(
             f"The catalog did not say whether snapshot {snapshot.snapshot_id} landed, and it has not appeared; nothing "
             "was deleted. Look for it in the table's history: if it stays absent, its files are orphans."
         ) from error
+
+
+def _has_landed(metadata: TableMetadata, snapshot_id: int) -> bool:
+    """Whether the snapshot is in the table, or was when another was committed on top of it."""
+    return any(snapshot_id in (one.snapshot_id, one.parent_snapshot_id) for one in metadata.snapshots)
+
+
+def _is_beaten(metadata: TableMetadata, branch: str, snapshot: Snapshot) -> bool:
+    """Whether others committed in the place of a snapshot that is not in the table, so that it can land no more: the
+    branch has gone on from its parent, or its sequence number is taken. A head that does not descend from the parent
+    proves nothing: the answer may be out of date, or the snapshot may be in the history that has expired."""
+    head, parent = metadata.snapshot_by_name(branch), snapshot.parent_snapshot_id
+    if head is None or parent is None or not validate.descends(metadata, head, parent):
+        return False
+    return head.snapshot_id != parent or metadata.next_sequence_number() > (snapshot.sequence_number or 0)
 
 
 def _changes(

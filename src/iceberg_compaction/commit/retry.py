@@ -14,20 +14,25 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """Waits that double from `min_ms` to `max_ms`: `retries` of them, while they add up to no more than `total_ms`."""
+    """Waits that double from `min_ms` to `max_ms`: `retries` of them, as long as no more than `total_ms` go by, what is
+    done between them included."""
 
     retries: int
     min_ms: int
     max_ms: int
     total_ms: int
 
-    def waits(self, random: Callable[[], float]) -> Iterator[float]:
-        """Seconds to wait before each retry, with up to a tenth added so that losers do not meet again."""
-        spent = 0.0
+    def waits(self, random: Callable[[], float], clock: Callable[[], int]) -> Iterator[float]:
+        """Seconds to wait before each retry, with up to a tenth added so that losers do not meet again. Time, which the
+        clock tells in milliseconds, counts from now on."""
+        return self._waits(random, clock, clock())
+
+    def _waits(self, random: Callable[[], float], clock: Callable[[], int], started_ms: int) -> Iterator[float]:
+        waited = 0.0
         for retry in range(self.retries):
             wait = min(self.max_ms, self.min_ms * 2**retry) * (1 + 0.1 * random())
-            spent += wait
-            if spent > self.total_ms:
+            waited += wait
+            if max(waited, clock() - started_ms + wait) > self.total_ms:
                 return
             yield wait / 1000
 

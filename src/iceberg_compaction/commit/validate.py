@@ -101,16 +101,22 @@ def check_history(metadata: TableMetadata, pin: Pin) -> Snapshot:
     head = metadata.snapshot_by_name(pin.branch)
     if head is None:
         raise errors.ConflictError(f"The branch {pin.branch} is gone since the plan was made.")
-    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    if pin.snapshot_id not in snapshots:
+    if metadata.snapshot_by_id(pin.snapshot_id) is None:
         raise errors.ConflictError(f"The planned snapshot {pin.snapshot_id} has expired; make a new plan.")
-    ancestor: Snapshot | None = head
-    while ancestor is not None and ancestor.snapshot_id != pin.snapshot_id:
-        parent = ancestor.parent_snapshot_id
-        ancestor = snapshots.get(parent) if parent is not None else None
-    if ancestor is None:
+    if not descends(metadata, head, pin.snapshot_id):
         raise errors.ConflictError(
             f"The branch {pin.branch} no longer descends from the planned snapshot {pin.snapshot_id} "
             "(rolled back, replaced, or history has expired); make a new plan."
         )
     return head
+
+
+def descends(metadata: TableMetadata, head: Snapshot, ancestor_id: int) -> bool:
+    """Whether the history of a snapshot, as far as it has not expired, leads to another one; or it is that one."""
+    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    found: Snapshot | None = head
+    while found is not None:
+        if ancestor_id in (found.snapshot_id, found.parent_snapshot_id):
+            return True
+        found = snapshots.get(found.parent_snapshot_id) if found.parent_snapshot_id is not None else None
+    return False

@@ -5,6 +5,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 # Test processes; each may start a JVM and a server of its own.
 WORKERS := 2
+# In the order of the folders: files with few but slow tests would come last otherwise, and one process be left alone.
+SHARED := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 READY := $(VENV)/.ready
 # Spark needs a JDK: the script finds or installs one, says so on standard error, and prints its home.
 WITH_JAVA := JAVA_HOME="$$(scripts/ensure_java.sh)" && export JAVA_HOME &&
@@ -20,7 +22,7 @@ demo: $(READY) ## build a small lake, show its health, compact it through Spark,
 	@$(WITH_JAVA) $(VENV)/bin/iceberg-compact demo $(if $(KEEP),--keep "$(KEEP)")
 
 test: $(READY) ## run every test but the interop suite (ARGS='-k name' chooses)
-	@$(WITH_JAVA) $(PY) -m pytest -m "not interop" -p no:cacheprovider -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(WITH_JAVA) $(PY) -m pytest -m "not interop" -p no:cacheprovider $(SHARED) $(ARGS)
 
 interop: $(READY) ## read and compact our tables with Iceberg Java (jars come from Maven Central)
 	@$(WITH_JAVA) $(PY) -m pytest -m interop -p no:cacheprovider tests/interop $(ARGS)

@@ -36,7 +36,7 @@ from pyiceberg.types import (
     TimestampType,
 )
 
-from iceberg_compaction.execute.worker import measure, rewrite, schemas, verify, write
+from iceberg_compaction.execute.worker import measure, rewrite, schemas, setting, transfer, verify, write
 from iceberg_compaction.model.policy import Policy, ProofLevel, resolve_sizes
 from iceberg_compaction.model.task import RewriteContext, RewriteTask
 
@@ -140,10 +140,10 @@ def run(task: RewriteTask, root: Path, level: ProofLevel | None, clock: Clock) -
     context = make_context(root, level or ProofLevel.COUNTS)
     before, started = clock.seconds, time.process_time()
     if level is None:
-        setting = rewrite.prepare(task, context)
-        meters = measure.Meter(SCHEMA, None), measure.Meter(SCHEMA, None)
-        writer = write.RollingWriter(setting.io, rewrite.write_request(task, context, "0", setting), meters[1])
-        paths = [file.path for file in rewrite.transfer(setting, meters[0], writer)]
+        known = setting.prepare(task, context)
+        request = rewrite.write_request(task, context, "0", known)
+        writer = write.RollingWriter(known.io, request, measure.Meter(SCHEMA, None))
+        paths = [file.path for file in transfer.Transfer(known, None).run(writer)]
     else:
         paths = [file.file_path for file in rewrite.rewrite(task, context, "0").staged]
     seconds = time.process_time() - started

@@ -12,7 +12,7 @@ from pyiceberg.types import DoubleType, ListType, LongType, NestedField, StringT
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import rewrite, write
+from iceberg_compaction.execute.worker import output_file, rewrite, transfer, write
 from iceberg_compaction.model.policy import ProofLevel
 
 if TYPE_CHECKING:
@@ -102,13 +102,13 @@ def _inputs(root: Path) -> list[Path]:
 def _break_third_batch(
     monkeypatch: pytest.MonkeyPatch, change: Callable[[pa.RecordBatch], list[pa.RecordBatch]]
 ) -> None:
-    whole = rewrite.carry
+    whole = transfer.carry
 
     def broken(raw: Any, setting: Any) -> Iterator[pa.RecordBatch]:
         for index, batch in enumerate(whole(raw, setting)):
             yield from change(batch) if index == 2 else [batch]
 
-    monkeypatch.setattr(rewrite, "carry", broken)
+    monkeypatch.setattr(transfer, "carry", broken)
 
 
 def _assert_caught(tmp_path: Path, level: ProofLevel) -> None:
@@ -135,13 +135,13 @@ def test_checksums_see_changed_values(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_checksums_see_a_batch_swapped_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows and nulls are the same, so only checksums can tell."""
-    whole = rewrite.carry
+    whole = transfer.carry
 
     def broken(raw: Any, setting: Any) -> Iterator[pa.RecordBatch]:
         batches = list(whole(raw, setting))
         yield from [*batches[:3], batches[2], *batches[4:]]
 
-    monkeypatch.setattr(rewrite, "carry", broken)
+    monkeypatch.setattr(transfer, "carry", broken)
     _assert_caught(tmp_path, ProofLevel.CHECKSUM)
 
 
@@ -152,14 +152,14 @@ def test_the_meter_also_sees_what_happens_inside_the_writer(tmp_path: Path, monk
 
 
 def _damage_after_writing(monkeypatch: pytest.MonkeyPatch, damage: Callable[[str], None]) -> None:
-    whole = write._OpenFile.finish
+    whole = output_file.EncodedFile.finish
 
-    def finish(self: Any) -> write.WrittenFile:
-        file = whole(self)
+    def finish(self: Any, partition: str) -> output_file.WrittenFile:
+        file = whole(self, partition)
         damage(file.path)
         return file
 
-    monkeypatch.setattr(write._OpenFile, "finish", finish)
+    monkeypatch.setattr(output_file.EncodedFile, "finish", finish)
 
 
 def test_footers_on_storage_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ COUNT = 30_000
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = pa.array(np.array([f"word-{at}" for at in range(500)])[np.arange(COUNT) % 500])
     offsets = pa.array(np.arange(COUNT + 1, dtype=np.int32))
-    columns = rewrite.schemas.file_schema(TABLE)
+    columns = schemas.file_schema(TABLE)
     plain = {
         "id": pa.array(np.random.default_rng(1).permutation(COUNT)),
         "word": words,

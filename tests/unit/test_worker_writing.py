@@ -13,7 +13,7 @@ from pyiceberg.types import BinaryType, DoubleType, LongType, NestedField, Strin
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import locations, read, rewrite, write
+from iceberg_compaction.execute.worker import locations, output_file, read, rewrite, schemas, transfer, write
 from iceberg_compaction.model.policy import ProofLevel
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _table(rows: int, seed: int = 0, noise: int = 40) -> pa.Table:
 
 
 def _inputs(root: Path, files: int, rows: int, noise: int = 40, **options: Any) -> list[Path]:
-    columns = rewrite.schemas.file_schema(SCHEMA)
+    columns = schemas.file_schema(SCHEMA)
     return [
         tasks.write_input(
             root / f"in-{seed}.parquet",
@@ -134,14 +134,14 @@ def test_large_files_are_read_in_bounded_batches(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(read, "_BUFFERED_GROUP", 1000)
     paths = _inputs(tmp_path, files=2, rows=10_000, row_group_size=4000)
     sizes = []
-    whole = rewrite.carry
+    whole = transfer.carry
 
     def watched(raw: Any, setting: Any) -> Any:
         for batch in whole(raw, setting):
             sizes.append(batch.nbytes)
             yield batch
 
-    monkeypatch.setattr(rewrite, "carry", watched)
+    monkeypatch.setattr(transfer, "carry", watched)
     result = _rewrite(tmp_path, paths, verify=ProofLevel.DEEP)
     assert result.proof.source.rows == 20_000
     assert len(sizes) > 10
@@ -172,7 +172,7 @@ def test_missing_and_damaged_inputs_are_named_before_anything_is_written(tmp_pat
     damages: list[tuple[Any, str]] = [
         (lambda: other.write_bytes(other.read_bytes()[:-5]), r"in-1\.parquet is not readable"),
         (lambda: other.write_bytes(b""), r"in-1\.parquet is not readable"),
-        (lambda: pq.write_table(_table(99).cast(rewrite.schemas.file_schema(SCHEMA)), other), "99 rows where .* 100"),
+        (lambda: pq.write_table(_table(99).cast(schemas.file_schema(SCHEMA)), other), "99 rows where .* 100"),
         (other.unlink, r"in-1\.parquet is missing"),
     ]
     for damage, words in damages:
@@ -194,14 +194,14 @@ def test_an_input_that_breaks_off_midway_leaves_nothing(tmp_path: Path) -> None:
 
 def test_a_writer_that_fails_midway_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = _inputs(tmp_path, 6, 5000)
-    whole = write._OpenFile.write
+    whole = output_file.EncodedFile.write
 
     def failing(self: Any, table: pa.Table) -> int:
         if "-00002" in self.path:
             raise OSError("No space left on device")
         return whole(self, table)
 
-    monkeypatch.setattr(write._OpenFile, "write", failing)
+    monkeypatch.setattr(output_file.EncodedFile, "write", failing)
     with pytest.raises(errors.ExecuteError, match="No space left"):
         _rewrite(tmp_path, paths, target=300_000)
     assert tasks.files_below(tmp_path) == []
@@ -226,7 +226,7 @@ def test_files_that_cannot_be_removed_are_named(tmp_path: Path, monkeypatch: pyt
         raise PermissionError("no")
 
     monkeypatch.setattr(PyArrowFileIO, "delete", refuse)
-    monkeypatch.setattr(rewrite, "carry", lambda raw, setting: (batch.slice(1) for _, batch in raw))
+    monkeypatch.setattr(transfer, "carry", lambda raw, setting: (batch.slice(1) for _, batch in raw))
     paths = _inputs(tmp_path, 1, 100)
     with pytest.raises(errors.ExecuteError, match="could not be removed"):
         _rewrite(tmp_path, paths)

@@ -29,51 +29,70 @@ class Side(Value):
         )
 
 
+def _sum_if_both(left: Side | None, right: Side | None) -> Side | None:
+    return None if left is None or right is None else left + right
+
+
 def _merge(left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
     return {key: left.get(key, 0) + right.get(key, 0) for key in sorted(left.keys() | right.keys())}
 
 
 class Proof(Value):
-    """Source against sink, and against what storage holds. `expected_rows` comes from the manifests; the source are the
-    rows that deletes left of them."""
+    """Source against sink, and against what storage holds. `expected_rows` comes from the manifests; source and copied
+    are the rows that deletes left of them. Checksums of what was copied are of bytes: those of the inputs, and those
+    that storage holds afterwards."""
 
     level: ProofLevel
     expected_rows: int
     deleted_rows: int = 0  # that delete files took out of the inputs
     source: Side
     sink: Side
+    copied: Side = Side()  # row groups that were taken over as bytes, in the inputs
+    landed: Side = Side()  # the same in the outputs, re-read from storage
     footers: Side  # rows and null counts of the outputs' footers, re-read from storage
+    decoded: Side | None = None  # `deep`: what was copied, read in full from the inputs
     stored: Side | None = None  # `deep`: outputs read back in full
 
     def __add__(self, other: Proof) -> Proof:
-        both = self.stored is not None and other.stored is not None
         return Proof(
             level=self.level,
             expected_rows=self.expected_rows + other.expected_rows,
             deleted_rows=self.deleted_rows + other.deleted_rows,
             source=self.source + other.source,
             sink=self.sink + other.sink,
+            copied=self.copied + other.copied,
+            landed=self.landed + other.landed,
             footers=self.footers + other.footers,
-            stored=self.stored + other.stored if both and self.stored and other.stored else None,
+            decoded=_sum_if_both(self.decoded, other.decoded),
+            stored=_sum_if_both(self.stored, other.stored),
         )
 
     @property
     def failures(self) -> tuple[str, ...]:
         """What does not match, in words; empty when the proof holds."""
         found = []
-        if self.source.rows + self.deleted_rows != self.expected_rows:
+        if self.rows + self.deleted_rows != self.expected_rows:
             gone = f" and {self.deleted_rows} found deleted" if self.deleted_rows else ""
-            found.append(f"manifests promise {self.expected_rows} rows, {self.source.rows} were read{gone}")
+            found.append(f"manifests promise {self.expected_rows} rows, {self.rows} were read{gone}")
         found += _differences("the writer", self.source, self.sink)
-        found += _count_differences("the footers", self.source, self.footers)
+        found += _differences("the copy", self.copied, self.landed)
+        found += _count_differences("the footers", self.source + self.copied, self.footers)
         if self.level is ProofLevel.DEEP:
-            found += _differences("storage", self.source, self.stored or Side())
+            found += _differences("storage", self.source + (self.decoded or Side()), self.stored or Side())
         return tuple(found)
 
     @property
+    def rows(self) -> int:
+        """Rows that left the inputs alive, on whichever way."""
+        return self.source.rows + self.copied.rows
+
+    @property
     def checksum(self) -> str:
-        """The whole content as one number, for people to compare; empty at level `counts`."""
-        return "" if self.source.row_checksum is None else f"{self.source.row_checksum:016x}"
+        """The whole content as one number, for people to compare; empty at level `counts`. What was copied goes in
+        with its bytes, so the number stands for the rows alone only where nothing was."""
+        if self.source.row_checksum is None:
+            return ""
+        return f"{(self.source.row_checksum + sum(self.copied.checksums.values())) & _MASK:016x}"
 
     @property
     def sentence(self) -> str:
@@ -81,8 +100,9 @@ class Proof(Value):
             return "Proof failed: " + "; ".join(self.failures) + "."
         told = f", checksum {self.checksum} equal" if self.checksum else ""
         gone = f", {self.deleted_rows} deleted" if self.deleted_rows else ""
-        read = self.source.rows + self.deleted_rows
-        return f"Proof ({self.level.value}): {read} rows in{gone}, {self.footers.rows} rows out{told}."
+        taken = f", {self.copied.rows} of them as bytes" if self.copied.rows else ""
+        read = self.rows + self.deleted_rows
+        return f"Proof ({self.level.value}): {read} rows in{gone}, {self.footers.rows} rows out{taken}{told}."
 
 
 def _differences(where: str, source: Side, other: Side) -> list[str]:

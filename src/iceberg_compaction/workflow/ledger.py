@@ -43,6 +43,7 @@ class Ledger:
     _groups: dict[int, dict[str, Any]] = field(default_factory=dict)  # rows of PLAN_GROUPS
     _ends: dict[int, GroupOutcome] = field(default_factory=dict)
     _remarks: list[str] = field(default_factory=list)
+    _spared: bool = False
 
     def open(self, plan: Plan) -> None:
         """The run sets out to perform this plan."""
@@ -71,6 +72,10 @@ class Ledger:
         """Something else to tell at the end."""
         self._remarks.append(sentence)
 
+    def spare(self) -> None:
+        """What is in conflict needs no rewrite any more, as another plan shows."""
+        self._spared = True
+
     def open_groups(self) -> list[int]:
         """Groups that nothing was entered of."""
         return [group_id for group_id in self._groups if group_id not in self._ends]
@@ -93,9 +98,18 @@ class Ledger:
         if not self._groups:
             sentence = self._plans[0].sentence
             return self._outcome(outcome.Kind.HEALTHY, sentence)
+        if not self.landed and self._spared:
+            they = "it needs" if len(self._groups) == 1 else "they need"
+            return self._outcome(
+                outcome.Kind.HEALTHY,
+                f"Nothing is left to do: others changed {self._count()} meanwhile, and planned anew {they} no rewrite "
+                "any more.",
+            )
         if not self.landed:
             return self._outcome(outcome.Kind.CONFLICT, " ".join([self._none_landed(), *self._remarks]))
-        return self._outcome(outcome.Kind.COMPACTED, " ".join([self._compacted(), *self._others(), *self._remarks]))
+        remarks = [*self._others(), *self._remarks]
+        remarks += ["Planned anew, what conflicted needs no rewrite any more."] if self._spared else []
+        return self._outcome(outcome.Kind.COMPACTED, " ".join([self._compacted(), *remarks]))
 
     def stop(self, kind: outcome.Kind, sentence: str) -> outcome.Outcome:
         """How a run ended that something stopped; what had landed by then is told."""
@@ -185,7 +199,7 @@ class Ledger:
             files_added=sum(commit.files_added for commit in self.landed),
             bytes_removed=removed["bytes"],
             bytes_added=sum(commit.bytes_added for commit in self.landed),
-            records=proof.source.rows if proof else 0,
+            records=proof.rows if proof else 0,
             deleted_rows=proof.deleted_rows if proof else 0,
             delete_files_removed=sum(commit.removed_delete_files for commit in self.landed),
             groups=len(self._groups),

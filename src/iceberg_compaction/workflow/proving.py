@@ -13,10 +13,14 @@ from iceberg_compaction import errors, version
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pyiceberg.table.snapshots import Snapshot
+
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.proof import Proof
     from iceberg_compaction.model.task import StagedFile, TaskResult
     from iceberg_compaction.workflow.run import Run
+
+_PLAN_ID = "compaction.plan-id"  # the snapshot property
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +45,9 @@ def prove(plan: Plan, row: Mapping[str, Any], results: Sequence[TaskResult]) -> 
     proof = together(result.proof for result in results)
     files = tuple(file for result in results for file in result.staged)
     staged, planned = sum(file.record_count for file in files), row["records"]
-    if planned != proof.source.rows + proof.deleted_rows or staged != proof.source.rows:
+    if planned != proof.rows + proof.deleted_rows or staged != proof.rows:
         raise errors.ProofError(
-            f"The plan for {plan.table} names {planned} rows in group {row['id']}; {proof.source.rows} were read, "
+            f"The plan for {plan.table} names {planned} rows in group {row['id']}; {proof.rows} were read, "
             f"{proof.deleted_rows} found deleted and {staged} staged."
         )
     return ProvedGroup(row=row, staged=files, proof=proof)
@@ -55,13 +59,18 @@ def together(proofs: Any) -> Proof:
     return found
 
 
+def is_of(plan: Plan, snapshot: Snapshot) -> bool:
+    """Whether a snapshot came from the plan."""
+    return snapshot.summary is not None and snapshot.summary.additional_properties.get(_PLAN_ID) == plan.id
+
+
 def snapshot_properties(plan: Plan, run: Run, *, batch: int) -> dict[str, str]:
     """Who made the snapshot, and why, for anyone who reads the table's history."""
     return {
         "engine-name": "iceberg-compaction",
         "engine-version": version.__version__,
         "compaction.run-id": run.run_id,
-        "compaction.plan-id": plan.id,
+        _PLAN_ID: plan.id,
         "compaction.batch": str(batch),
         "compaction.strategy": plan.policy.strategy.value,
         "compaction.planned-snapshot-id": str(plan.pin.snapshot_id) if plan.pin else "",
@@ -74,7 +83,7 @@ def proof_properties(groups: Sequence[ProvedGroup]) -> dict[str, str]:
     told = {
         "compaction.groups": str(len(groups)),
         "compaction.proof.level": proof.level.value,
-        "compaction.proof.rows": str(proof.source.rows),
+        "compaction.proof.rows": str(proof.rows),
     }
     told |= {"compaction.proof.deleted-rows": str(proof.deleted_rows)} if proof.deleted_rows else {}
     return told | ({"compaction.proof.checksum": proof.checksum} if proof.checksum else {})

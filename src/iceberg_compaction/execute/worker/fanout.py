@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyiceberg.io import FileIO
 
-    from iceberg_compaction.execute.worker import measure, order, tuples
+    from iceberg_compaction.execute.worker import measure, order, output_file, tuples
 
 # Partitions that are written as their rows come. Those of further ones go to disk first, so that they come one by one.
 OPEN_PARTITIONS = 16
@@ -49,7 +49,7 @@ class Outputs:
         self._writers.append(rolling.RollingWriter(self._io, request, self._meter))
         return self._writers[-1]
 
-    def write_all(self, sorter: sort.Sorter) -> Iterator[rolling.WrittenFile]:
+    def write_all(self, sorter: sort.Sorter) -> Iterator[output_file.WrittenFile]:
         """Everything that was sorted, partition by partition."""
         writer: rolling.RollingWriter | None = None
         current = -1
@@ -86,7 +86,7 @@ class SortedSink:
     def expect(self, rows: int) -> None:
         """Nothing is written before all rows are here."""
 
-    def close(self) -> list[rolling.WrittenFile]:
+    def close(self) -> list[output_file.WrittenFile]:
         try:
             return list(self._outputs.write_all(self._sorter))
         finally:
@@ -119,7 +119,7 @@ class FanOut:
     def expect(self, rows: int) -> None:
         """Of no use, as long as nobody knows to which partitions they go."""
 
-    def close(self) -> list[rolling.WrittenFile]:
+    def close(self) -> list[output_file.WrittenFile]:
         try:
             self._part()
             files = [file for number in sorted(self._open) for file in self._open[number].close()]

@@ -3,6 +3,7 @@ their way into the writer what a footer does not know or keep: floats in full, b
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,11 @@ from pyiceberg import types as iceberg
 from iceberg_compaction.execute.worker import bounds, schemas
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyiceberg.schema import Schema
 
+_FLOATS = (iceberg.FloatType, iceberg.DoubleType)
 _KEPT = 4096  # bytes; a footer holds no longer bound
 
 
@@ -26,33 +28,55 @@ class Floats:
     """What Iceberg counts itself about a float column: NaNs are no bounds, and of two zeros the negative is smaller."""
 
     nulls: int = 0
-    nans: int = 0
+    nans: int | None = 0  # None: nobody has counted them
+    bounded: bool = True  # whether the bounds are those of all values
     smallest: float | None = None
     largest: float | None = None
 
-    def add(self, column: pa.ChunkedArray) -> None:
-        self.nulls += column.null_count
+    @classmethod
+    def of(cls, column: pa.ChunkedArray) -> Floats:
+        """Counted from the values."""
         nans = pc.sum(pc.is_nan(column)).as_py() or 0
-        self.nans += nans
         if nans + column.null_count == len(column):
-            return
+            return cls(nulls=column.null_count, nans=nans)
         found = pc.min_max(column).as_py()
         low, high = found["min"], found["max"]
         if low == 0:
             low = -0.0 if _has_zero(column, negative=True) else 0.0
         if high == 0:
             high = 0.0 if _has_zero(column, negative=False) else -0.0
-        self.smallest = low if self.smallest is None else min(self.smallest, low, key=_order)
-        self.largest = high if self.largest is None else max(self.largest, high, key=_order)
+        return cls(nulls=column.null_count, nans=nans, smallest=low, largest=high)
+
+    @classmethod
+    def told(cls, chunk: Any, nans: int | None) -> Floats | None:
+        """What the footer says of a column chunk whose NaNs were counted before, or were not. None: next to nothing."""
+        known = chunk.statistics
+        if known is None or not known.has_null_count:
+            return None
+        if known.has_min_max and not (math.isnan(known.min_raw) or math.isnan(known.max_raw)):
+            return cls(nulls=known.null_count, nans=nans, smallest=known.min_raw, largest=known.max_raw)
+        return cls(nulls=known.null_count, nans=nans, bounded=known.null_count + (nans or 0) == chunk.num_values)
+
+    def __add__(self, other: Floats) -> Floats:
+        lows = [low for low in (self.smallest, other.smallest) if low is not None]
+        highs = [high for high in (self.largest, other.largest) if high is not None]
+        return Floats(
+            nulls=self.nulls + other.nulls,
+            nans=None if self.nans is None or other.nans is None else self.nans + other.nans,
+            bounded=self.bounded and other.bounded,
+            smallest=min(lows, key=_order, default=None),
+            largest=max(highs, key=_order, default=None),
+        )
 
 
 @dataclass(slots=True, kw_only=True)
 class RowMetrics:
-    """Seen of the rows of one file, row group by row group."""
+    """Seen of the rows of one file, row group by row group; figures are by row group and field id."""
 
     columns: pa.Schema
-    floats: dict[int, Floats] = field(default_factory=dict)
-    long: dict[tuple[int, int], tuple[bytes, bytes]] = field(default_factory=dict)  # by row group and field id
+    floats: dict[tuple[int, int], Floats] = field(default_factory=dict)
+    nans: dict[tuple[int, int], int] = field(default_factory=dict)  # of row groups that came as bytes, as far as known
+    long: dict[tuple[int, int], tuple[bytes, bytes]] = field(default_factory=dict)
     groups: int = 0
 
     def add(self, table: pa.Table) -> None:
@@ -62,12 +86,26 @@ class RowMetrics:
                 continue
             kind = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else leaf.type
             if pa.types.is_floating(kind):
-                self.floats.setdefault(leaf.field_id, Floats()).add(_column(table, leaf))
+                self.floats[self.groups, leaf.field_id] = Floats.of(_column(table, leaf))
             elif pa.types.is_string(kind) or pa.types.is_binary(kind):
                 found = _long_bounds(_column(table, leaf))
                 if found is not None:
                     self.long[self.groups, leaf.field_id] = found
         self.groups += 1
+
+    def add_copied(self) -> None:
+        """The next row group comes as bytes; its NaNs can be told later."""
+        self.groups += 1
+
+    def floats_of(self, number: int, chunks: Sequence[Any]) -> Floats | None:
+        """A float column of the whole file, given its chunks; None: next to nothing is known."""
+        total = Floats()
+        for group, chunk in enumerate(chunks):
+            found = self.floats.get((group, number)) or Floats.told(chunk, self.nans.get((group, number)))
+            if found is None:
+                return None
+            total += found
+        return total
 
 
 def _column(table: pa.Table, leaf: schemas.Leaf) -> pa.ChunkedArray:
@@ -130,10 +168,13 @@ def file_metrics(
         if leaf.repeated:
             continue
         values, kind = sum(chunk.num_values for chunk in chunks), schema.find_type(number)
-        if (floats := rows.floats.get(number)) is not None:
-            found.nan_value_counts[number] = floats.nans
-            _add(found, number, values, floats.nulls)
-            _add_bounds(found, number, kind, (floats.smallest, floats.largest), mode)
+        if isinstance(kind, _FLOATS):
+            if (floats := rows.floats_of(number, chunks)) is not None:
+                _add(found, number, values, floats.nulls)
+                if floats.nans is not None:
+                    found.nan_value_counts[number] = floats.nans
+                if floats.bounded:
+                    _add_bounds(found, number, kind, (floats.smallest, floats.largest), mode)
             continue
         statistics = [chunk.statistics for chunk in chunks]
         if all(known is not None and known.has_null_count for known in statistics):

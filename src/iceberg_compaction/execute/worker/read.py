@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
 from concurrent import futures
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -39,10 +40,24 @@ class Footer:
     size: int
     data_bytes: int  # compressed, without the footer
     raw_bytes: int  # uncompressed
+    group_rows: tuple[int, ...]
     largest_group: int  # compressed
     schema: pa.Schema  # the file's own, with field ids
     dictionaries: frozenset[int]  # field ids of top-level text columns that are stored as dictionaries throughout
     hidden: tuple[str, ...]  # columns whose values may be far larger than raw_bytes suggests
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of one file: those of some row groups, or all."""
+
+    footer: Footer
+    groups: tuple[int, ...] | None = None
+
+    @property
+    def rows(self) -> int:
+        counts = self.footer.group_rows
+        return self.footer.rows if self.groups is None else sum(counts[group] for group in self.groups)
 
 
 def read_footers(
@@ -68,6 +83,7 @@ def _read_footer(io: FileIO, path: str, expected: int, mapping: NameMapping | No
             size=size,
             data_bytes=sum(_compressed(group) for group in groups),
             raw_bytes=sum(group.total_byte_size for group in groups),
+            group_rows=tuple(group.num_rows for group in groups),
             largest_group=max((_compressed(group) for group in groups), default=0),
             schema=schema,
             dictionaries=texts,
@@ -152,26 +168,25 @@ def columns_with(footers: Sequence[Footer], wanted: Collection[int]) -> frozense
 
 
 def read_batches(
-    io: FileIO, footers: Sequence[Footer], dictionaries: frozenset[int], only: frozenset[int] | None = None
+    io: FileIO, parts: Sequence[Part], dictionaries: frozenset[int], only: frozenset[int] | None = None
 ) -> Iterator[tuple[Footer, int, pa.RecordBatch]]:
-    """All rows of all files, in order, each batch with the number of its first row in its file. `only` are field ids of
+    """All rows of all parts, in order, each batch with the number of its first row in its file. `only` are field ids of
     the top-level columns to read. Small files are fetched a few ahead, so storage is not waited for."""
-    for footer, source in _open_ahead(io, footers):
-        first = 0
+    for part, source in _open_ahead(io, parts):
+        footer = part.footer
         with translated(footer.path), contextlib.closing(source):
-            for batch in _read_file(source, footer, dictionaries, only):
+            for first, batch in _read_part(source, part, dictionaries, only):
                 yield footer, first, batch
-                first += batch.num_rows
 
 
-def _open_ahead(io: FileIO, footers: Sequence[Footer]) -> Iterator[tuple[Footer, Any]]:
-    waiting: collections.deque[tuple[Footer, futures.Future[Any]]] = collections.deque()
-    todo = iter([footer for footer in footers if footer.rows])
+def _open_ahead(io: FileIO, parts: Sequence[Part]) -> Iterator[tuple[Part, Any]]:
+    waiting: collections.deque[tuple[Part, futures.Future[Any]]] = collections.deque()
+    todo = iter([part for part in parts if part.rows])
     pool = futures.ThreadPoolExecutor(_FILES_AHEAD)
     try:
         while True:
-            while len(waiting) < _FILES_AHEAD and (footer := next(todo, None)) is not None:
-                waiting.append((footer, pool.submit(_open, io, footer)))
+            while len(waiting) < _FILES_AHEAD and (part := next(todo, None)) is not None:
+                waiting.append((part, pool.submit(_open, io, part.footer)))
             if not waiting:
                 return
             ready, future = waiting.popleft()
@@ -192,9 +207,10 @@ def _open(io: FileIO, footer: Footer) -> Any:
             return pa.BufferReader(stream.read())
 
 
-def _read_file(
-    source: Any, footer: Footer, dictionaries: frozenset[int], only: frozenset[int] | None
-) -> Iterator[pa.RecordBatch]:
+def _read_part(
+    source: Any, part: Part, dictionaries: frozenset[int], only: frozenset[int] | None
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    footer = part.footer
     schema = _selected(footer.schema, only)
     columns = None if len(schema) == len(footer.schema) else schema.names
     streamed = footer.largest_group > _BUFFERED_GROUP
@@ -208,16 +224,19 @@ def _read_file(
         page_checksum_verification=True,
     )
     rows = _batch_rows(file, footer)
-    if rows >= footer.rows:
-        parts: Any = [file.read(columns, use_threads=False).to_batches()]
+    starts = [0, *itertools.accumulate(footer.group_rows)]
+    if rows >= footer.rows and part.groups is None:
+        found: Any = [(0, file.read(columns, use_threads=False).to_batches())]
     else:
         # Row group by row group, because buffers of a whole file at once would hold the whole file.
         options = {"columns": columns, "use_threads": False}
-        parts = (file.iter_batches(rows, row_groups=[group], **options) for group in range(file.num_row_groups))
-    for part in parts:
-        for batch in part:
+        chosen = range(file.num_row_groups) if part.groups is None else part.groups
+        found = ((starts[group], file.iter_batches(rows, row_groups=[group], **options)) for group in chosen)
+    for first, batches in found:
+        for batch in batches:
             if batch.num_rows:
-                yield _plain(batch, schema)
+                yield first, _plain(batch, schema)
+                first += batch.num_rows
 
 
 def _selected(schema: pa.Schema, only: frozenset[int] | None) -> pa.Schema:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.schema import Schema
 
-    from iceberg_compaction.execute.worker import measure
+    from iceberg_compaction.execute.worker import measure, output_file
     from iceberg_compaction.model import task as task_model
 
 _UNSORTED = 0  # Iceberg's id of the empty sort order: rows keep the order in which they were read (R42)
@@ -31,7 +31,7 @@ class Sink(Protocol):
     def expect(self, rows: int) -> None:
         """How many rows will come in all, as far as is known by now."""
 
-    def close(self) -> list[rolling.WrittenFile]:
+    def close(self) -> list[output_file.WrittenFile]:
         """All files, finished."""
 
     def abort(self) -> tuple[str, ...]:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import measure, read, schemas
+from iceberg_compaction.execute.worker import measure, read, schemas, transfer
+from iceberg_compaction.execute.worker.parquet import footer as raw_footer
+from iceberg_compaction.execute.worker.parquet import ranges
 from iceberg_compaction.model import policy, proof
 
 if TYPE_CHECKING:
@@ -16,10 +18,10 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.schema import Schema
 
-    from iceberg_compaction.execute.worker import write
+    from iceberg_compaction.execute.worker import output_file
 
 
-def read_footers(io: FileIO, files: Sequence[write.WrittenFile]) -> proof.Side:
+def read_footers(io: FileIO, files: Sequence[output_file.WrittenFile]) -> proof.Side:
     """Rows of the stored files, and nulls of the top-level columns whose statistics tell them in every file."""
     total = proof.Side()
     told: set[int] | None = None
@@ -30,7 +32,7 @@ def read_footers(io: FileIO, files: Sequence[write.WrittenFile]) -> proof.Side:
     return total.model_copy(update={"nulls": {key: count for key, count in total.nulls.items() if key in (told or ())}})
 
 
-def _stored_footer(io: FileIO, file: write.WrittenFile) -> proof.Side:
+def _stored_footer(io: FileIO, file: output_file.WrittenFile) -> proof.Side:
     with read.translated(file.path), io.new_input(file.path).open() as stream:
         size = stream.seek(0, 2)
         if size != file.size:
@@ -48,10 +50,38 @@ def _stored_footer(io: FileIO, file: write.WrittenFile) -> proof.Side:
         return proof.Side(rows=metadata.num_rows, nulls=nulls)
 
 
-def read_back(io: FileIO, files: Sequence[write.WrittenFile], schema: Schema) -> proof.Side:
+def landed(io: FileIO, files: Sequence[output_file.WrittenFile], tops: tuple[int, ...]) -> proof.Side:
+    """Row groups that came as bytes, as storage holds them; `tops` are the top-level field ids of the columns."""
+    total = proof.Side()
+    for file in files:
+        if file.copied:
+            with read.translated(file.path, "Output file", "checked"):
+                total += _landed(io, file, tops)
+    return total
+
+
+def _landed(io: FileIO, file: output_file.WrittenFile, tops: tuple[int, ...]) -> proof.Side:
+    stored = raw_footer.read(io, file.path, file.size)
+    total = proof.Side()
+    for copied in file.copied:
+        group = stored.groups[copied.place]
+        chosen = [place for place, digest in enumerate(copied.digests) if digest is not None]
+        spans = [(group.chunks[place].start, group.chunks[place].length) for place in chosen]
+        with ranges.Input(io, file.path) as bytes_of:
+            found = dict(zip(chosen, ranges.digests(bytes_of, spans), strict=True))
+        copied_places = [None if source is None else place for place, source in enumerate(copied.step.places)]
+        total += proof.Side(
+            rows=group.rows,
+            nulls=transfer.null_counts(stored, copied.place, copied_places, tops),
+            checksums=transfer.by_column(tuple(map(found.get, range(len(tops)))), tops),
+        )
+    return total
+
+
+def read_back(io: FileIO, files: Sequence[output_file.WrittenFile], schema: Schema) -> proof.Side:
     """The outputs read in full and measured as the inputs were."""
     meter = measure.Meter(schema, policy.ProofLevel.DEEP)
     footers = read.read_footers(io, [file.path for file in files], [file.metadata.num_rows for file in files], None)
-    for _, _, batch in read.read_batches(io, footers, frozenset()):
+    for _, _, batch in read.read_batches(io, [read.Part(footer) for footer in footers], frozenset()):
         meter.add(batch)
     return meter.side

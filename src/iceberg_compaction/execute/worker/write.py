@@ -4,21 +4,19 @@ their own."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from iceberg_compaction.execute.worker import buffer, forecast, metrics
+from iceberg_compaction.execute.worker import buffer, forecast, output_file
 from iceberg_compaction.model import sizing
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
-    from iceberg_compaction.execute.worker import locations, measure, options
+    from iceberg_compaction.execute.worker import copying, locations, measure, options
     from iceberg_compaction.model import policy
 
 _BUFFER_BYTES = 192 * 2**20  # Arrow bytes held back at most; a row group may come out smaller for it
@@ -39,17 +37,8 @@ class WriteRequest:
     partition: str  # canonical JSON
     rows: int | None  # how many will come, at most; None: nobody knows
     bytes_per_row: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WrittenFile:
-    """A finished file, its footer as the writer made it, and what the footer does not know."""
-
-    path: str
-    partition: str
-    size: int
-    metadata: Any
-    rows: metrics.RowMetrics
+    mixed: bool = False  # whether row groups come as bytes, too
+    least_group: int = 0  # bytes of a row group; nothing smaller is cut off where row groups are mixed
 
 
 class RollingWriter:
@@ -66,8 +55,9 @@ class RollingWriter:
         self._recent = (0.0, 0.0)  # rows and bytes written, those of earlier files fading out
         self._footer = 0  # bytes that the last file took after its rows
         self._known_rows = request.rows
-        self._file: _OpenFile | None = None
-        self.finished: list[WrittenFile] = []
+        self._run_rows: int | None = None  # that are still to be encoded before a row group comes as bytes
+        self._file: output_file.EncodedFile | output_file.MixedFile | None = None
+        self.finished: list[output_file.WrittenFile] = []
         self.paths: list[str] = []  # everything that this attempt has put on storage
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -84,12 +74,36 @@ class RollingWriter:
     def buffered_bytes(self) -> int:
         return self._buffer.nbytes
 
+    def begin_run(self, rows: int) -> None:
+        """So many rows come next, and then a row group as bytes or nothing."""
+        self._run_rows = rows
+
+    def takes(self, size: int) -> bool:
+        """Whether a row group of so many bytes may be copied next. If not, it has to be split over two files, because
+        the open one would be called small without it and large with it."""
+        held = int(self._buffer.size) + (0 if self._file is None else self._file.position)
+        sizes = self._request.sizes
+        return not held or held >= sizes.min or held + size <= sizes.write_max
+
+    def copy(self, step: copying.Copy, patch: pa.Table | None, meter: measure.Meter | None, *, digest: bool) -> None:
+        """Take a row group over as bytes. `patch` holds the columns that are encoded, which the meter sees."""
+        self.flush()
+        if self._file is not None and self._ends_before(step.bytes):
+            self._finish_file()
+        if self._file is None:
+            self._file = self._open_mixed()
+        assert isinstance(self._file, output_file.MixedFile)
+        if patch is not None and meter is not None:
+            for batch in patch.to_batches():
+                meter.add(batch)
+        self._count(step.footer.group_rows[step.group], self._file.copy(step, patch, digest=digest))
+
     def flush(self) -> None:
         """Encode what is buffered, to free its memory."""
         while self._buffer.rows:
             self._write_group(self._group_rows() or self._buffer.rows)
 
-    def close(self) -> list[WrittenFile]:
+    def close(self) -> list[output_file.WrittenFile]:
         """Encode the rest and finish the last file."""
         self._known_rows = self._written_rows + self._buffer.rows
         self.flush()
@@ -119,7 +133,18 @@ class RollingWriter:
         there are rows for another, since the last few may still go into it."""
         held = 0 if self._file is None else self._file.position
         room, takes_all = self._room(held)
-        return 0 if not takes_all and room <= _FULL * self._request.sizes.target else held
+        target = self._request.sizes.target
+        full = max(_FULL * target, min(self._request.least_group, _CLOSE_ENOUGH * target))
+        return 0 if not takes_all and room <= full else held
+
+    def _ends_before(self, size: int) -> bool:
+        """Whether the open file comes closer to what it should hold without a row group of so many bytes."""
+        assert self._file is not None
+        held = self._file.position
+        if held + size > self._request.sizes.write_max:
+            return True
+        room, takes_all = self._room(held)
+        return not takes_all and held >= self._request.sizes.min and 2 * room < size
 
     def _to_come(self) -> int:
         """Bytes of rows that are not written yet, buffered or still to be read."""
@@ -141,15 +166,36 @@ class RollingWriter:
 
     def _group_bytes(self) -> float:
         """What the next row group should take."""
-        room, takes_all = self._room(self._held())
-        group = self._request.options.row_group_bytes
+        held = self._held()
+        room, takes_all = self._room(held)
+        group = self._even_group()
         if room > (1 + _CLOSE_ENOUGH) * group:
             return group
-        if takes_all:
+        if takes_all or self._run_fits(held, room):
             return math.inf
         # What ends a file must hit. The larger part comes first, and what it really took tells how large the rest is.
         doubtful = self._forecast.doubt * room > _FULL * self._request.sizes.target
         return room * _DOUBTFUL if doubtful else room
+
+    def _even_group(self) -> float:
+        """Bytes of a row group by the table's settings; less, if the rows up to the next copy then fill equal ones."""
+        group = self._request.options.row_group_bytes
+        if self._run_rows is None or not self._buffer.rows:
+            return group
+        total = self._run_size()
+        in_memory = self._run_rows * self._buffer.nbytes / self._buffer.rows
+        count = max(math.ceil(total / ((1 + _CLOSE_ENOUGH) * group)), math.ceil(in_memory / _BUFFER_BYTES), 1)
+        return total / count
+
+    def _run_size(self) -> float:
+        return (self._run_rows or 0) * self._buffer.size / max(1, self._buffer.rows)
+
+    def _run_fits(self, held: int, room: int) -> bool:
+        """Whether all rows up to the next copy go into the open file, since what is left would be a small row group."""
+        if self._run_rows is None:
+            return False
+        total = self._run_size()
+        return total - room < self._request.least_group and held + total <= self._request.sizes.write_max
 
     def _group_rows(self) -> int:
         """Rows of the next row group; 0 means: wait for more."""
@@ -171,15 +217,29 @@ class RollingWriter:
             self._meter.add(batch)
         size = self._file.write(table)
         self._forecast.learn(told, size)
+        if self._run_rows is not None:
+            self._run_rows = max(0, self._run_rows - rows)
+        self._count(rows, size)
+
+    def _count(self, rows: int, size: int) -> None:
         self._written_rows += rows
         fading = 0.5 ** (size / self._request.sizes.target)
         self._recent = (self._recent[0] * fading + rows, self._recent[1] * fading + size)
 
-    def _open_file(self, first: pa.Table) -> _OpenFile:
+    def _open_file(self, first: pa.Table) -> output_file.EncodedFile | output_file.MixedFile:
+        if self._request.mixed:
+            return self._open_mixed()
         path = self._request.locations.path(len(self.paths))
         stream = self._io.new_output(path).create()
         self.paths.append(path)  # not earlier: a file that was there before is not ours to delete
-        return _OpenFile(path, stream, self._request, first)
+        arguments = self._request.options.arguments(first)
+        return output_file.EncodedFile(path, stream, self._request.columns, arguments)
+
+    def _open_mixed(self) -> output_file.MixedFile:
+        path = self._request.locations.path(len(self.paths))
+        opened = output_file.MixedFile(self._io, path, self._request.columns, self._request.options)
+        self.paths.append(path)  # not earlier: a file that was there before is not ours to delete
+        return opened
 
     def _take(self, rows: int) -> list[pa.RecordBatch]:
         return self._buffer.take(rows)
@@ -187,41 +247,6 @@ class RollingWriter:
     def _finish_file(self) -> None:
         assert self._file is not None
         position = self._file.position
-        self.finished.append(self._file.finish())
+        self.finished.append(self._file.finish(self._request.partition))
         self._footer = self.finished[-1].size - position
         self._file = None
-
-
-class _OpenFile:
-    """One file being written."""
-
-    def __init__(self, path: str, stream: Any, request: WriteRequest, first: pa.Table) -> None:
-        self.path = path
-        self._partition = request.partition
-        self._stream = stream
-        self._metadata: list[Any] = []
-        self._rows = metrics.RowMetrics(columns=request.columns)
-        arguments = request.options.arguments(first)
-        self._writer = pq.ParquetWriter(self._stream, request.columns, metadata_collector=self._metadata, **arguments)
-        self.position = 0
-
-    def write(self, table: pa.Table) -> int:
-        """Encode one row group; returns its bytes."""
-        self._rows.add(table)
-        self._writer.write_table(table, row_group_size=table.num_rows)
-        before, self.position = self.position, int(self._stream.tell())
-        return self.position - before
-
-    def finish(self) -> WrittenFile:
-        self._writer.close()
-        size = int(self._stream.tell())
-        self._stream.close()
-        return WrittenFile(
-            path=self.path, partition=self._partition, size=size, metadata=self._metadata[0], rows=self._rows
-        )
-
-    def abandon(self) -> None:
-        """Close without caring whether the file is whole; it is deleted next."""
-        for part in (self._writer, self._stream):
-            with contextlib.suppress(Exception):
-                part.close()

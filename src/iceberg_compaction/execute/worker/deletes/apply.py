@@ -12,8 +12,8 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import project, schemas
-from iceberg_compaction.execute.worker.deletes import keys, load, positions, spill
+from iceberg_compaction.execute.worker import project, read, schemas
+from iceberg_compaction.execute.worker.deletes import keys, load, outside, positions, spill
 from iceberg_compaction.model import table as table_model
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyiceberg.io import FileIO
 
-    from iceberg_compaction.execute.worker import read
     from iceberg_compaction.execute.worker.deletes import equality
     from iceberg_compaction.model import task as task_model
 
@@ -60,7 +59,7 @@ def build(task: task_model.RewriteTask, context: task_model.RewriteContext, inpu
         if footer.rows and dead.count(number) < footer.rows
     }
     data = spill.DataFiles(io=inputs.io, footers=left, sequences=task.sequence_numbers)
-    return DeleteFilter(task, inputs.footers, dead, spill.index(by_key, fields, source, data, dead))
+    return DeleteFilter(task, inputs, dead, spill.index(by_key, fields, source, data, dead))
 
 
 def _key_fields(ids: tuple[int, ...], context: task_model.RewriteContext, inputs: Inputs) -> list[keys.KeyField]:
@@ -91,16 +90,19 @@ class DeleteFilter:
     def __init__(
         self,
         task: task_model.RewriteTask,
-        footers: Sequence[read.Footer],
+        inputs: Inputs,
         dead: positions.DeadRows,
         indexes: Sequence[equality.EqualityIndex],
     ) -> None:
-        self._numbers = {footer.path: number for number, footer in enumerate(footers)}
+        self._inputs = inputs
+        self._numbers = {footer.path: number for number, footer in enumerate(inputs.footers)}
         self._sequences = task.sequence_numbers
         self._dead = dead
-        self._marked = [dead.count(number) for number in range(len(footers))]
+        self._marked = [dead.count(number) for number in range(len(inputs.footers))]
+        self._settled: set[int] = set()  # files whose keys have been looked up; what they lose is in `_dead`
         self._met = 0  # rows dropped because of their position
         self._indexes = indexes
+        self._ranges: dict[int, outside.KeyRanges] = {}
         self._columns: list[keys.KeyColumns] = []
         self._known: pa.Schema | None = None
         self.dropped = 0
@@ -120,16 +122,53 @@ class DeleteFilter:
         """Rows that turned out to be deleted only when they were read."""
         return self.dropped - self._met
 
-    def living(self, footers: Sequence[read.Footer]) -> list[read.Footer]:
-        """The files of which something may be left. The others need not be read; their rows are counted as dropped."""
-        kept = []
-        for footer in footers:
-            if footer.rows and self._marked[self._numbers[footer.path]] == footer.rows:
-                self._met += footer.rows
-                self.dropped += footer.rows
-            else:
-                kept.append(footer)
-        return kept
+    def is_gone(self, number: int) -> bool:
+        """Whether all rows of a file are known to be deleted."""
+        rows = self._inputs.footers[number].rows
+        return rows > 0 and self._marked[number] == rows
+
+    def dead_rows(self, number: int, first: int, rows: int) -> int:
+        """How many of a range of rows of a file are known to be deleted."""
+        return int(np.count_nonzero(self._dead.mask(number, first, rows))) if self._marked[number] else 0
+
+    def pass_over(self, rows: int) -> None:
+        """So many rows, all known to be deleted, will not be read."""
+        self._met += rows
+        self.dropped += rows
+
+    def is_open(self, number: int) -> bool:
+        """Whether rows of a file may turn out to be deleted when they are read."""
+        return bool(self._reaching(number))
+
+    def settle(self, number: int, groups: Mapping[int, Mapping[int, outside.Extent]]) -> None:
+        """Look up the keys of a file before its rows are read, so that all that it loses is known. `groups` are its row
+        groups that have rows, with what statistics say of their columns: where no key can be, none is read."""
+        reaching = self._reaching(number)
+        if not reaching:
+            return
+        footer = self._inputs.footers[number]
+        ranges = [self._range(place) for place in reaching]
+        touched = tuple(group for group, extents in groups.items() if any(found.may_touch(extents) for found in ranges))
+        fields = {field.field_id for place in reaching for field in self._indexes[place].fields}
+        tops = read.columns_with([footer], fields)
+        for _, first, batch in read.read_batches(self._inputs.io, [read.Part(footer, touched)], frozenset(), tops):
+            self._learn(batch.schema)
+            for place in reaching:
+                rows = self._indexes[place].find(self._columns[place], batch, self._sequences[number])
+                self._dead.add(number, rows.astype(np.int64) + first)
+        self._marked[number] = self._dead.count(number)
+        self._settled.add(number)
+
+    def _range(self, place: int) -> outside.KeyRanges:
+        if place not in self._ranges:
+            self._ranges[place] = outside.KeyRanges(self._indexes[place])
+        return self._ranges[place]
+
+    def _reaching(self, number: int) -> list[int]:
+        """The indexes whose keys have to be looked for in a file."""
+        if number in self._settled:
+            return []
+        return [place for place, index in enumerate(self._indexes) if index.newest > self._sequences[number]]
 
     def apply(self, footer: read.Footer, first_row: int, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of a batch that live; the batch itself if all do. `first_row` is where it begins in its file."""
@@ -138,7 +177,7 @@ class DeleteFilter:
         if self._marked[number]:
             dead = self._dead.mask(number, first_row, batch.num_rows)
             self._met += int(np.count_nonzero(dead))
-        reaching = [place for place, index in enumerate(self._indexes) if index.newest > self._sequences[number]]
+        reaching = self._reaching(number)
         if reaching:
             self._learn(batch.schema)
         for place in reaching:

@@ -34,7 +34,8 @@ class EqualityIndex:
         self._sequences = np.array([sequence for sequence, _ in ordered], dtype=np.int64)
         self._ends = np.cumsum([batch.num_rows for _, batch in ordered])
         schema = pa.schema([field.stored for field in fields])
-        self._values = [pa.concat_arrays([batch.column(at) for _, batch in ordered]) for at in range(len(fields))]
+        # The keys themselves, a column per field, repeated ones too.
+        self.values = [pa.concat_arrays([batch.column(at) for _, batch in ordered]) for at in range(len(fields))]
         self._hashes, self._order = _sorted(_hashes(keys.KeyColumns(fields, schema), [batch for _, batch in ordered]))
         self._drop_repeated()
         size = max(1, len(self._hashes).bit_length())
@@ -51,7 +52,7 @@ class EqualityIndex:
         heads = np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
         again = np.flatnonzero(~first)
         mine, other = pa.array(self._order[again]), pa.array(self._order[heads[again]])
-        same = keys.equal([array.take(mine) for array in self._values], [array.take(other) for array in self._values])
+        same = keys.equal([array.take(mine) for array in self.values], [array.take(other) for array in self.values])
         self._hashes = np.delete(self._hashes, again[same])
         self._order = np.delete(self._order, again[same])
 
@@ -72,7 +73,7 @@ class EqualityIndex:
             return candidates
         chosen = pa.array(candidates)
         values = columns.values([array.take(chosen) for array in arrays])
-        other = [array.take(pa.array(places)) for array in self._values]
+        other = [array.take(pa.array(places)) for array in self.values]
         return candidates[keys.equal(values, other)]
 
     def _probe(self, hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -125,7 +125,7 @@ class Spool:
                 continue
             tops = read.columns_with([footer], {field.field_id for field in self._fields})
             columns = None
-            for _, first, batch in read.read_batches(data.io, [footer], frozenset(), tops):
+            for _, first, batch in read.read_batches(data.io, [read.Part(footer)], frozenset(), tops):
                 columns = columns or keys.KeyColumns(self._fields, batch.schema)
                 with read.translated(footer.path):
                     values = columns.values(columns.arrays(batch))

@@ -82,11 +82,29 @@ def _list(data: bytes, at: int, depth: int) -> tuple[Any, int]:
     if count == 15:
         count, at = _varint(data, at)
     _check_count(data, at, count, depth)
+    if kind == BINARY:
+        values, at = _strings(data, at, count)
+        return (kind, values), at
     values = []
     for _ in range(count):
-        value, at = _value(data, at, kind, depth + 1)
+        value, at = _struct(data, at, depth + 1) if kind == STRUCT else _value(data, at, kind, depth + 1)
         values.append(value)
     return (kind, values), at
+
+
+def _strings(data: bytes, at: int, count: int) -> tuple[list[Any], int]:
+    """Page indexes are lists of many short ones."""
+    values = []
+    for _ in range(count):
+        if (length := data[at]) < 128:
+            at += 1
+        else:
+            length, at = _varint(data, at)
+        values.append(data[at : at + length])
+        at += length
+    if at > len(data):
+        raise ValueError("a Thrift string ends too early")
+    return values, at
 
 
 def _map(data: bytes, at: int, depth: int) -> tuple[Any, int]:

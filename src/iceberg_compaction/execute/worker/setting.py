@@ -1,0 +1,145 @@
+"""What is known of a task before its first row is read: footers, deletes, the layout of the output, and which way each
+row group takes. Task and context come in; what can be refused is refused here, before anything is written."""
+
+from __future__ import annotations
+
+from concurrent import futures
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
+from pyiceberg.transforms import IdentityTransform
+
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import io as catalog_io
+from iceberg_compaction.execute.worker import copying, options, project, read, schemas, sink
+from iceberg_compaction.execute.worker.deletes import apply
+from iceberg_compaction.execute.worker.parquet import footer as raw_footer
+from iceberg_compaction.execute.worker.parquet import splice
+from iceberg_compaction.metadata import partitions
+from iceberg_compaction.model.policy import CopyMode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.io import FileIO
+
+    from iceberg_compaction.model import task as task_model
+
+_READERS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What is known before the first row is read."""
+
+    io: FileIO
+    schema: Schema
+    spec: PartitionSpec
+    columns: pa.Schema  # of the output files
+    tops: tuple[int, ...]  # field id of the top-level column of each of their leaves
+    options: options.WriteOptions
+    layout: sink.Layout
+    constants: dict[int, pa.Array]  # partition values and defaults, for columns that a file lacks
+    footers: list[read.Footer]
+    dictionaries: frozenset[int]
+    deletes: apply.DeleteFilter | None  # what takes deleted rows out of the inputs
+    steps: copying.Steps
+
+    @property
+    def stored_rows(self) -> int:
+        """Rows of the inputs, dead or alive."""
+        return sum(footer.rows for footer in self.footers)
+
+
+def prepare(task: task_model.RewriteTask, context: task_model.RewriteContext) -> Setting:
+    """Everything that can be refused is refused here, before anything is written."""
+    io = catalog_io.open_io(context.io_properties, context.table_location)
+    schema = Schema.model_validate_json(context.table_schema)
+    spec = PartitionSpec.model_validate_json(context.partition_specs[task.spec_id])
+    footers = read.read_footers(io, task.file_paths, task.record_counts, _name_mapping(context))
+    common = [footer.dictionaries for footer in footers if footer.rows]
+    dictionaries = frozenset.intersection(*common) if common else frozenset()
+    columns = schemas.with_dictionaries(schemas.file_schema(schema), dictionaries)
+    constants = _constants(task, spec, schema)
+    for footer in footers:
+        with read.translated(footer.path):
+            project.Projection(footer.schema, schema, columns, constants)
+    layout = sink.lay_out(task, context, schema, columns)
+    deletes = apply.build(task, context, apply.Inputs(io=io, schema=schema, constants=constants, footers=footers))
+    stored = sum(footer.rows for footer in footers)
+    settings = options.write_options(context.properties, schema, columns, stored - (deletes.marked if deletes else 0))
+    tops = tuple(leaf.top for leaf in schemas.leaves(columns))
+    return Setting(
+        io=io,
+        schema=schema,
+        spec=spec,
+        columns=columns,
+        tops=tops,
+        options=settings,
+        layout=layout,
+        constants=constants,
+        footers=footers,
+        dictionaries=dictionaries,
+        deletes=deletes,
+        steps=_steps(context, footers, deletes, layout, _Output(io=io, columns=columns, tops=tops, options=settings)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Output:
+    io: FileIO
+    columns: pa.Schema
+    tops: tuple[int, ...]
+    options: options.WriteOptions
+
+
+def _steps(
+    context: task_model.RewriteContext,
+    footers: list[read.Footer],
+    deletes: apply.DeleteFilter | None,
+    layout: sink.Layout,
+    output: _Output,
+) -> copying.Steps:
+    """Which way every row group takes. Where rows change their order or their partition, all are encoded."""
+    least = context.min_row_group
+    none_to_copy = context.copy_row_groups is CopyMode.NEVER or not layout.same_partition or bool(layout.order)
+    if none_to_copy or all(footer.largest_group < least for footer in footers):
+        return copying.encode_all(footers, deletes)
+    wanted = copying.Wanted(
+        mode=context.copy_row_groups,
+        leaves=splice.template(output.columns, output.options.parquet).leaves,
+        tops=output.tops,
+        codecs=copying.codecs(
+            output.options.parquet["compression"], asked_for="write.parquet.compression-codec" in context.properties
+        ),
+        least=least,
+        most=context.sizes.write_max,
+    )
+    with futures.ThreadPoolExecutor(_READERS) as pool:
+        raws = list(pool.map(lambda footer: _raw_footer(output.io, footer), footers))
+    return copying.choose(footers, raws, deletes, wanted)
+
+
+def _raw_footer(io: FileIO, footer: read.Footer) -> raw_footer.RawFooter:
+    with read.translated(footer.path):
+        return raw_footer.read(io, footer.path, footer.size)
+
+
+def _name_mapping(context: task_model.RewriteContext) -> NameMapping | None:
+    text = context.properties.get("schema.name-mapping.default")
+    try:
+        return None if text is None else parse_mapping_from_json(text)
+    except ValueError as error:
+        raise errors.UnsupportedError("The table's schema.name-mapping.default is not a name mapping.") from error
+
+
+def _constants(task: task_model.RewriteTask, spec: PartitionSpec, schema: Schema) -> dict[int, pa.Array]:
+    values = partitions.decode(task.partition, spec, schema)
+    identity = {
+        field.source_id: values[position]
+        for position, field in enumerate(spec.fields)
+        if isinstance(field.transform, IdentityTransform)
+    }
+    return project.fillers(schema, identity)

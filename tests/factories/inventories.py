@@ -31,6 +31,7 @@ def files(
     sequence: Sequence[int] | None = None,
     content: Sequence[int] | int = table_model.DATA,
     bounds: Sequence[tuple[int, int] | None] | None = None,
+    row_groups: Sequence[int | None] | int | None = None,
     prefix: str = "f",
 ) -> pa.Table:
     """Rows of model.table.FILES; single values stand for all rows. `bounds` are those of the clustering column."""
@@ -50,6 +51,7 @@ def files(
         "sequence_number": list(sequence) if sequence is not None else list(range(1, count + 1)),
         "file_sequence_number": list(range(1, count + 1)),
         "sort_order_id": [None] * count,
+        "row_groups": each(row_groups),
         "encrypted": [False] * count,
         "cluster_lower": [bound and bound[0] for bound in bounds or [None] * count],
         "cluster_upper": [bound and bound[1] for bound in bounds or [None] * count],

@@ -110,6 +110,7 @@ def as_pyiceberg_reads(table: Table) -> list[dict[str, Any]]:
             "sequence_number": entry.sequence_number,
             "file_sequence_number": entry.file_sequence_number,
             "sort_order_id": entry.data_file.sort_order_id,
+            "row_groups": len(entry.data_file.split_offsets or ()) or None,
             "encrypted": entry.data_file.key_metadata is not None,
             "cluster_lower": _day(entry.data_file.lower_bounds),
             "cluster_upper": _day(entry.data_file.upper_bounds),
@@ -189,6 +190,15 @@ def test_delete_files_and_file_formats_are_told_apart(lake: lakes.Lake) -> None:
     assert found[4]["file_format"] == "ORC"
     assert found[4]["sort_order_id"] == 7
     assert list(found.values()) == as_pyiceberg_reads(table)
+
+
+def test_row_groups_are_counted_by_split_offsets(lake: lakes.Lake) -> None:
+    table = new_table(lake, [])
+    told = {"a": [4], "b": [4, 100, 200], "c": [], "d": None}
+    fakes = [manifests.fake_data_file(table, name, split_offsets=offsets) for name, offsets in told.items()]
+    table = manifests.add_files(table, fakes)
+
+    assert read(table)["row_groups"].to_pylist() == [1, 3, None, None]
 
 
 def test_version_3_can_be_read(lake: lakes.Lake) -> None:

@@ -39,6 +39,7 @@ _DATA_FILE = (
     "record_count",
     "file_size_in_bytes",
     "sort_order_id",
+    "split_offsets",
     "key_metadata",
     "equality_ids",
     "referenced_data_file",
@@ -134,6 +135,7 @@ def _columns(entries: pa.Table, manifest: ManifestFile, how: Reading) -> dict[st
         "partition": partitions.encode(_optional(entries, "partition"), spec, how.schema, rows, where=where),
         "sequence_number": _inherit(entries, "sequence_number", manifest),
         "file_sequence_number": _inherit(entries, "file_sequence_number", manifest),
+        "row_groups": _row_groups(entries),
         "encrypted": _or_nulls(entries, "key_metadata", pa.binary()).is_valid(),
     }
     if manifest.content == ManifestContent.DELETES:
@@ -189,6 +191,12 @@ def _inherit(entries: pa.Table, name: str, manifest: ManifestFile) -> pa.Chunked
     if manifest.sequence_number == 0:
         return pc.fill_null(own, number)
     return pc.if_else(pc.and_(own.is_null(), pc.equal(entries["status"], _ADDED)), number, own)
+
+
+def _row_groups(entries: pa.Table) -> pa.ChunkedArray:
+    """How many there are in each file, by its split offsets; a list without any tells nothing."""
+    counts = pc.list_value_length(_or_nulls(entries, "split_offsets", pa.list_(pa.int64())))
+    return pc.if_else(pc.equal(counts, 0), pa.scalar(None, counts.type), counts)
 
 
 def _referenced(entries: pa.Table, stated: pa.ChunkedArray, content: pa.ChunkedArray) -> pa.Array:

@@ -28,6 +28,7 @@ FILES = pa.schema(
         pa.field("sequence_number", pa.int64(), nullable=False),
         pa.field("file_sequence_number", pa.int64(), nullable=False),
         pa.field("sort_order_id", pa.int32()),
+        pa.field("row_groups", pa.int32()),  # as many as there are split offsets; null: the manifest has none
         pa.field("encrypted", pa.bool_(), nullable=False),  # key_metadata is set
         pa.field("cluster_lower", pa.int64()),
         pa.field("cluster_upper", pa.int64()),

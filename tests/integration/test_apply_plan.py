@@ -116,8 +116,17 @@ def test_nothing_left_is_a_conflict(shop: Shop) -> None:
     outcome = shop.apply(plan)
     assert (outcome.kind, outcome.ok) == (Kind.CONFLICT, False)
     assert outcome.sentence.startswith("Nothing is left of the plan, which had 3 groups; make a new plan. 2 of its")
+    assert outcome.sentence.endswith(
+        f"Snapshots of this plan were committed before: 3, the last is {shop.table.metadata.current_snapshot_id}."
+    )
     assert set(ends(outcome)) == {GroupEnd.DROPPED}
     assert shop.rows() == before
+
+
+def test_nothing_is_said_of_a_plan_that_was_not_applied_before(shop: Shop) -> None:
+    plan = shop.plan()
+    shop.compactor.compact_table("db.t")
+    assert "committed before" not in shop.apply(plan).sentence
 
 
 def test_a_table_that_became_unsupported_is_refused(shop: Shop) -> None:

@@ -23,7 +23,7 @@ from iceberg_compaction.metadata import fetch
 from iceberg_compaction.model import record
 from iceberg_compaction.record import process
 from iceberg_compaction.record.sqlite import RunStore
-from iceberg_compaction.workflow import leftovers, tables
+from iceberg_compaction.workflow import leftovers, manifests, tables
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Outcome
@@ -245,6 +245,24 @@ def test_an_unknown_state_names_the_command_that_settles_it(scene: Scene, silenc
     assert silence.outcome.kind is Kind.FAILED
     assert "`iceberg-compact run --table db.t`" in silence.outcome.sentence
     assert [run.ended for run in unfinished(scene)] == [True]
+
+
+def test_the_command_that_settles_it_is_that_of_the_job(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was asked for is what has to be done again."""
+    table = scene.table
+    table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "b").commit()
+    run = wiring.new_run(store=scene.store, branch="b")
+    plan = tables.plan_table(scene.lake.catalog, "db.t", Policy.model_validate(OPTIONS), run)
+
+    def silent(*asked: Any) -> None:
+        raise TimeoutError("no answer")
+
+    monkeypatch.setattr(scene.lake.catalog, "commit_table", silent)
+    applied = tables.apply_plan(scene.lake.catalog, plan, wiring.engine_factory("inline"), run)
+    assert "`iceberg-compact apply`, with the same plan," in applied.sentence
+    run = wiring.new_run(store=scene.store, branch="b")
+    rewritten = manifests.rewrite_manifests(scene.lake.catalog, "db.t", run)
+    assert "`iceberg-compact manifests --table db.t --branch b`" in rewritten.sentence
 
 
 def test_what_may_still_land_stays(scene: Scene, silence: Silence) -> None:

@@ -260,8 +260,12 @@ def test_others_may_have_done_the_work(table: Table) -> None:
 
     before = rows(table)
     outcome = compact(table, Others(before_1=race))
-    assert outcome.kind is Kind.CONFLICT
-    assert outcome.sentence.endswith("Planned anew, what conflicted needs no rewrite any more.")
+    assert (outcome.kind, outcome.groups_landed, outcome.groups_conflicted) == (Kind.HEALTHY, 0, 3)
+    assert outcome.ok
+    assert outcome.sentence == (
+        "Nothing is left to do: others changed 3 groups meanwhile, and planned anew they need no rewrite any more."
+    )
+    assert {end for _, end in ends(outcome)} == {"conflict"}
     assert rows(table) == before
 
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pyiceberg.table.refs import MAIN_BRANCH
+
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import run_names, watch
 from iceberg_compaction.metadata import folders
@@ -88,8 +90,9 @@ class Entry:
 
 
 @contextmanager
-def kept(table: Table, run: Run, *, branch: str) -> Iterator[Entry | None]:
-    """Keep the journal of a run on the table while it works. None: there is no journal."""
+def kept(table: Table, run: Run, *, branch: str, job: str) -> Iterator[Entry | None]:
+    """Keep the journal of a run on the table while it works; `job` is the command that does such work. None: there is
+    no journal."""
     entry = _begin(table, run, branch)
     if entry is None:
         yield None
@@ -100,7 +103,10 @@ def kept(table: Table, run: Run, *, branch: str) -> Iterator[Entry | None]:
             yield entry
         except errors.StateUnknownError as error:
             entry.clean = False
-            raise errors.StateUnknownError(f"{error} {_later(table)}") from error
+            raise errors.StateUnknownError(
+                f"{error} Run {job} later: it finds out what became of the snapshot, removes its files if it cannot "
+                "land any more, and does what is left to do."
+            ) from error
         except errors.CompactionError:
             raise  # whoever raises one has swept, or has told what is left
         except BaseException:
@@ -138,11 +144,10 @@ def is_tried_again(path: str, run_id: str) -> bool:
     return _TRIED_AGAIN.search(path.partition(run_id)[0]) is not None
 
 
-def _later(table: Table) -> str:
-    return (
-        f"Run `iceberg-compact run --table {'.'.join(table.name())}` later: it finds out what became of the snapshot, "
-        "and removes its files if it cannot land any more."
-    )
+def command(verb: str, table: str, branch: str) -> str:
+    """The command line that does the work of a verb on a table's branch."""
+    which = "" if branch == MAIN_BRANCH else f" --branch {branch}"
+    return f"`iceberg-compact {verb} --table {table}{which}`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,7 +118,8 @@ def _perform(look: _Look, run: Run) -> outcome.Outcome:
         },
         on_entries=progress.on_entries,
     )
-    with journal.kept(look.table, run, branch=run.branch):
+    job = journal.command("manifests", plan.table, run.branch)
+    with journal.kept(look.table, run, branch=run.branch, job=job):
         result = commit.rewrite_manifests(
             look.table, request, on_commit=lambda: progress.tell(outcome.Stage.COMMITTING, "committing")
         )

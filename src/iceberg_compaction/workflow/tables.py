@@ -4,6 +4,7 @@ What goes wrong with a table is an Outcome; what goes wrong with the request (se
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow.compute as pc
@@ -17,7 +18,7 @@ from iceberg_compaction.model import outcome
 from iceberg_compaction.model.policy import Policy, Strategy
 from iceberg_compaction.model.table import DATA
 from iceberg_compaction.plan import build, decide, quick
-from iceberg_compaction.workflow import apply, journal, leftovers, rebase
+from iceberg_compaction.workflow import apply, journal, leftovers, proving, rebase
 from iceberg_compaction.workflow import ledger as ledgers
 
 if TYPE_CHECKING:
@@ -47,6 +48,14 @@ _TABLE_ERRORS: tuple[tuple[type[errors.CompactionError], outcome.Kind], ...] = (
 )
 
 _MANY_DELETES = Policy(strategy=Strategy.DELETE_FILES, delete_file_threshold=checkup.MANY_DELETES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Job:
+    """What somebody asked for."""
+
+    command: str  # as it would be asked for again
+    replans: bool = False  # what conflicts is planned anew, once
 
 
 def diagnose(
@@ -91,7 +100,8 @@ def apply_plan(catalog: Catalog, plan: Plan, engines: EngineFactory, run: Run) -
     def work(ledger: Ledger) -> outcome.Outcome:
         ledger.open(plan)
         left = plan if plan.empty else _rebase(catalog, plan, run, ledger)
-        return leftovers.attend(catalog, left, run, lambda: _perform(catalog, left, engines, run, ledger))
+        job = _Job(command="`iceberg-compact apply`, with the same plan,")
+        return leftovers.attend(catalog, left, run, lambda: _perform(catalog, left, engines, run, ledger, job))
 
     return remembered(plan.table, run, work)
 
@@ -102,9 +112,8 @@ def compact_table(catalog: Catalog, name: str, policy: Policy, engines: EngineFa
     def work(ledger: Ledger) -> outcome.Outcome:
         plan = plan_table(catalog, name, policy, run)
         ledger.open(plan)
-        return leftovers.attend(
-            catalog, plan, run, lambda: _perform(catalog, plan, engines, run, ledger, again=policy.replan_conflicts)
-        )
+        job = _Job(command=journal.command("run", name, run.branch), replans=policy.replan_conflicts)
+        return leftovers.attend(catalog, plan, run, lambda: _perform(catalog, plan, engines, run, ledger, job))
 
     return remembered(name, run, work)
 
@@ -120,20 +129,22 @@ def _rebase(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger) -> Plan:
     build.check(inventory, plan.policy)
     left = rebase.rebase(plan, inventory)
     ledger.drop(left.dropped)
+    if left.dropped and (before := [one.snapshot_id for one in table.snapshots() if proving.is_of(plan, one)]):
+        ledger.remark(f"Snapshots of this plan were committed before: {len(before)}, the last is {before[-1]}.")
     return left.plan
 
 
 def _perform(
-    catalog: Catalog, plan: Plan, engines: EngineFactory, run: Run, ledger: Ledger, *, again: bool = False
+    catalog: Catalog, plan: Plan, engines: EngineFactory, run: Run, ledger: Ledger, job: _Job
 ) -> outcome.Outcome:
     if plan.empty:
         return ledger.close()
     table = tables.load_table(catalog, plan.table)
     branch = plan.pin.branch if plan.pin else run.branch
-    with engines() as bare, journal.kept(table, run, branch=branch) as entry:
+    with engines() as bare, journal.kept(table, run, branch=branch, job=job.command) as entry:
         engine = entry.watched(bare) if entry else bare
         apply.apply(table, plan, engine, run, ledger)
-        if again and ledger.conflicting() and (newer := _plan_again(catalog, plan, run, ledger)) is not None:
+        if job.replans and ledger.conflicting() and (newer := _plan_again(catalog, plan, run, ledger)) is not None:
             ledger.open(newer)
             apply.apply(tables.load_table(catalog, plan.table), newer, engine, run, ledger)
     return ledger.close()
@@ -151,7 +162,7 @@ def _plan_again(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger) -> Plan 
         ledger.remark(f"What conflicted could not be planned anew: {error}")
         return None
     if newer.empty:
-        ledger.remark("Planned anew, what conflicted needs no rewrite any more.")
+        ledger.spare()
         return None
     ledger.remark(f"What conflicted was planned anew: {newer.sentence[0].lower()}{newer.sentence[1:]}")
     return rebase.renumber(newer, ledger.next_id)

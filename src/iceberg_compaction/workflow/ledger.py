@@ -199,7 +199,7 @@ class Ledger:
             files_added=sum(commit.files_added for commit in self.landed),
             bytes_removed=removed["bytes"],
             bytes_added=sum(commit.bytes_added for commit in self.landed),
-            records=proof.source.rows if proof else 0,
+            records=proof.rows if proof else 0,
             deleted_rows=proof.deleted_rows if proof else 0,
             delete_files_removed=sum(commit.removed_delete_files for commit in self.landed),
             groups=len(self._groups),

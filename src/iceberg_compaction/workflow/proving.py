@@ -45,9 +45,9 @@ def prove(plan: Plan, row: Mapping[str, Any], results: Sequence[TaskResult]) -> 
     proof = together(result.proof for result in results)
     files = tuple(file for result in results for file in result.staged)
     staged, planned = sum(file.record_count for file in files), row["records"]
-    if planned != proof.source.rows + proof.deleted_rows or staged != proof.source.rows:
+    if planned != proof.rows + proof.deleted_rows or staged != proof.rows:
         raise errors.ProofError(
-            f"The plan for {plan.table} names {planned} rows in group {row['id']}; {proof.source.rows} were read, "
+            f"The plan for {plan.table} names {planned} rows in group {row['id']}; {proof.rows} were read, "
             f"{proof.deleted_rows} found deleted and {staged} staged."
         )
     return ProvedGroup(row=row, staged=files, proof=proof)
@@ -83,7 +83,7 @@ def proof_properties(groups: Sequence[ProvedGroup]) -> dict[str, str]:
     told = {
         "compaction.groups": str(len(groups)),
         "compaction.proof.level": proof.level.value,
-        "compaction.proof.rows": str(proof.source.rows),
+        "compaction.proof.rows": str(proof.rows),
     }
     told |= {"compaction.proof.deleted-rows": str(proof.deleted_rows)} if proof.deleted_rows else {}
     return told | ({"compaction.proof.checksum": proof.checksum} if proof.checksum else {})

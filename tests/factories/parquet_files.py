@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tests.factories import thrift
+from iceberg_compaction.execute.worker.parquet import thrift
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ DICTIONARY, DATA_V1, DATA_V2 = 2, 0, 3
 def footer(path: Path | str) -> thrift.Struct:
     """The footer of a file."""
     data = _bytes(path)
-    return thrift.Reader(data, len(data) - 8 - _length(data)).struct()
+    return thrift.parse(data, len(data) - 8 - _length(data))[0]
 
 
 def change_footer(path: Path, change: Callable[[thrift.Struct], None]) -> Path:
@@ -54,13 +54,13 @@ def pages(path: Path | str, column: int, group: int = 0) -> list[tuple[int, int,
     at = min(meta[kind][1] for kind in (DATA_PAGE, DICTIONARY_PAGE) if kind in meta)
     left, seen = meta[NUM_VALUES][1], []
     while left:
-        reader = thrift.Reader(data, at)
-        head: Any = reader.struct()
+        head: Any
+        head, end = thrift.parse(data, at)
         kind = head[1][1]
         values = head[{DATA_V1: 5, DICTIONARY: 7, DATA_V2: 8}[kind]][1][1][1]
         seen.append((kind, values, head[2][1]))
         left -= 0 if kind == DICTIONARY else values
-        at = reader.at + head[3][1]
+        at = end + head[3][1]
     return seen
 
 

@@ -41,8 +41,8 @@ class OffsetIndex:
     PAGES = 1
 
 
-class Page:
-    OFFSET, SIZE, FIRST_ROW = range(1, 4)
+class ColumnIndex:
+    NULL_PAGES, MINS, MAXES, ORDER, NULLS = range(1, 6)
 
 
 class Bloom:

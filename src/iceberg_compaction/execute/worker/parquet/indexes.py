@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from iceberg_compaction.execute.worker.parquet import fields, footer, ranges, thrift
+from iceberg_compaction.execute.worker.parquet import fields, footer, page_index, ranges, thrift
 
 if TYPE_CHECKING:
     import contextlib
@@ -131,23 +131,13 @@ def _write_page_indexes(output: ranges.Output, carried: list[Carried]) -> None:
 
 def _moved(data: bytes, column_index: bytes | None, each: Carried) -> bytes | None:
     """The offset index of the new file, if the old one makes sense and the column index speaks of the same pages."""
+    found = page_index.moved(data, each.shift, (each.chunk.start, each.chunk.length), each.rows)
+    if found is None:
+        return None
+    pages, index = found
     try:
-        index, _ = thrift.parse(data)
-        pages = fields.children(index, fields.OffsetIndex.PAGES)
-        if column_index is not None and len(thrift.parse(column_index)[0][1][1][1]) != len(pages):
-            return None
-        row, end = -1, each.chunk.start
-        for page in pages:
-            start, size = fields.integer(page, fields.Page.OFFSET), fields.integer(page, fields.Page.SIZE)
-            first = fields.integer(page, fields.Page.FIRST_ROW)
-            if start < end or first <= row or size <= 0:
-                return None
-            row, end = first, start + size
-            page[fields.Page.OFFSET] = (thrift.I64, start + each.shift)
-        if not pages or end > each.chunk.start + each.chunk.length or row >= each.rows:
-            return None
-        return thrift.compose(index)
-    except (ValueError, LookupError, TypeError):
+        return index if column_index is None or page_index.column_index_pages(column_index) == pages else None
+    except ValueError:
         return None
 
 

@@ -244,6 +244,25 @@ def test_small_row_groups_are_merged_and_leave_no_crumbs(tmp_path: Path) -> None
     assert set(result.effort.kept_from_copying) == {copying.Kept.SMALL.value, copying.Kept.NEIGHBOUR.value}
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_no_run_of_rows_ends_in_a_crumb(tmp_path: Path, seed: int) -> None:
+    """Whatever the sizes of small files between large ones, of row groups and of the target."""
+    random = np.random.default_rng(seed)
+    least, paths = 30 * KB, []
+    for number in range(12):
+        is_large = number % 4 == 0
+        rows = int(random.integers(4000, 6000) if is_large else random.integers(10, 3000))
+        path = tmp_path / f"in-{number}.parquet"
+        table = make_rows(rows, 10_000 * number)
+        paths.append(tasks.write_input(path, table, SCHEMA, row_group_size=2000, compression="zstd"))
+    properties = {"write.parquet.row-group-size-bytes": str(random.integers(60, 200) * KB)}
+    target = int(random.integers(400, 900)) * KB
+    result = run(tmp_path, paths, least=least, target=target, properties=properties)
+    assert tasks.read_rows(result) == stored(paths)
+    assert result.effort.copied_groups > 0
+    assert min(group_sizes(result)) >= 0.9 * least, sorted(group_sizes(result))
+
+
 def test_the_codec_that_the_table_asks_for(tmp_path: Path) -> None:
     paths = write_inputs(tmp_path, files=1, rows=2000, compression="snappy")
     assert run(tmp_path / "a", paths).effort.kept_from_copying == {copying.Kept.CODEC.value: 4}

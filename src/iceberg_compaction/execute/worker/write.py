@@ -100,6 +100,8 @@ class RollingWriter:
 
     def flush(self) -> None:
         """Encode what is buffered, to free its memory."""
+        if self._run_rows is not None:
+            self._run_rows = self._buffer.rows  # fewer than were promised, if some turned out to be deleted
         while self._buffer.rows:
             self._write_group(self._group_rows() or self._buffer.rows)
 
@@ -201,8 +203,22 @@ class RollingWriter:
         """Rows of the next row group; 0 means: wait for more."""
         wanted = self._group_bytes()
         if self._buffer.rows and self._buffer.size >= wanted:
-            return self._buffer.rows_within(wanted)
+            return self._spared(self._buffer.rows_within(wanted))
         return self._buffer.rows if self._buffer.nbytes >= _BUFFER_BYTES else 0
+
+    def _spared(self, rows: int) -> int:
+        """So many rows, or others if what they leave of the run would be a small row group: all, if they are there and
+        go into one file, else fewer."""
+        if self._run_rows is None or rows >= self._run_rows:
+            return rows
+        each = self._buffer.size / self._buffer.rows
+        least = self._request.least_group
+        if (self._run_rows - rows) * each >= least:
+            return rows
+        held = 0 if self._file is None else self._file.position
+        if self._buffer.rows >= self._run_rows and held + self._run_rows * each <= self._request.sizes.write_max:
+            return self._run_rows
+        return max(1, min(rows, self._run_rows - math.ceil(least / each)))
 
     # Encoding
 

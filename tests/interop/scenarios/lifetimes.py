@@ -80,9 +80,9 @@ def later_deletes(scene: Scene) -> Play:
     assert scene.ids() == []
 
 
-@scenario("R2_deletes_meanwhile_apply_to_what_we_wrote", settled=False, left=None)
+@scenario("R2_R3_bug_10312_deletes_meanwhile_apply_to_what_we_wrote", settled=False, left=None)
 def meanwhile(scene: Scene) -> Play:
-    """Bug 10312: a delete between plan and commit, and an append after it, so that an older minimum is forgotten."""
+    """A delete between plan and commit, and an append after it, so that an older minimum is forgotten."""
     scene.append(rows(1, 2), rows(3, 4))
     plan = scene.plan()
     scene.delete([{"id": 1}, {"id": 4}])
@@ -117,6 +117,59 @@ def meanwhile_position(scene: Scene) -> Play:
     yield
 
 
+@scenario("R5_an_input_removed_meanwhile_stops_the_rewrite", settled=False)
+def meanwhile_removed(scene: Scene) -> Play:
+    path, _ = scene.append(rows(1, 2), rows(3, 4))
+    plan = scene.plan()
+    scene.remove(path)
+    assert racing.apply_as_planned(scene.compactor(), plan).kind is Kind.CONFLICT
+    assert sorted(scene.ids()) == [3, 4]
+    scene.append(rows(5))
+    yield
+    assert sorted(scene.ids()) == [3, 4, 5]
+
+
+@scenario("R7_a_planned_snapshot_that_is_no_ancestor_any_more_stops_the_rewrite", settled=False)
+def meanwhile_rolled_back(scene: Scene) -> Play:
+    scene.append(rows(1, 2), rows(3, 4))
+    plan = scene.plan()
+    before = scene.loaded().snapshots()[0].snapshot_id
+    scene.sql(f"call lake.system.rollback_to_snapshot('{{name}}', {before})")
+    assert racing.apply_as_planned(scene.compactor(), plan).kind is Kind.CONFLICT
+    assert sorted(scene.ids()) == [1, 2]
+    scene.append(rows(5))
+    yield
+    assert sorted(scene.ids()) == [1, 2, 5]
+
+
+@scenario("R7_a_planned_snapshot_that_is_expired_stops_the_rewrite", settled=False)
+def meanwhile_expired(scene: Scene) -> Play:
+    scene.append(rows(1, 2), rows(3, 4))
+    plan = scene.plan()
+    scene.append(rows(5))
+    scene.table.table.expireSnapshots().expireOlderThan(2**42).retainLast(1).commit()
+    assert racing.apply_as_planned(scene.compactor(), plan).kind is Kind.CONFLICT
+    assert sorted(scene.ids()) == [1, 2, 3, 4, 5]
+    yield
+
+
+@scenario("R15_batches_share_the_planned_sequence_number", **_BY_P, settled=False, left=None)
+def batches(scene: Scene) -> Play:
+    """A commit for each partition; a delete that comes between them reaches the rows of all."""
+    for p in ("a", "b", "c"):
+        scene.append(rows(1, 2, p=p), rows(3, p=p))
+    planned = scene.loaded().current_snapshot()
+    assert planned is not None
+    outcome = scene.compact(**{"rewrite-all": True, "partial-progress": True, "partial-progress.max-commits": 3})
+    assert outcome.kind is Kind.COMPACTED, outcome.sentence
+    numbers = [(entry.sequence_number, entry.file_sequence_number) for entry in scene.entries() if entry.status != 2]
+    first = planned.sequence_number or 0
+    assert sorted(numbers) == [(first, first + batch) for batch in (1, 2, 3)]
+    scene.delete([{"id": 1}], partition="p=b")
+    assert sorted(scene.ids()) == [1, 1, 2, 2, 2, 3, 3, 3]
+    yield
+
+
 @scenario("R22_delete_files_strategy_counts_equality_deletes", strategy="delete-files", settled=False,
           options={"delete-file-threshold": 2}, left=(0, 1))  # fmt: skip
 def strategy_of_deletes(scene: Scene) -> Play:
@@ -132,5 +185,6 @@ def strategy_of_deletes(scene: Scene) -> Play:
 
 SCENARIOS = [
     global_stays, older_left, younger_left, by_partition, at_start, all_deleted, later_deletes, meanwhile,
-    meanwhile_respec, meanwhile_position, strategy_of_deletes,
+    meanwhile_respec, meanwhile_position, meanwhile_removed, meanwhile_rolled_back, meanwhile_expired, batches,
+    strategy_of_deletes,
 ]  # fmt: skip

@@ -346,6 +346,13 @@ def in_turns(scene: Scene) -> Play:
     assert sorted(scene.ids()) == [1, 3, 4, 5]
 
 
+@scenario("R43_encrypted_tables_are_refused", kind=Kind.UNSUPPORTED)
+def encrypted(scene: Scene) -> Play:
+    scene.append(rows(1), rows(2))
+    scene.sql("alter table {t} set tblproperties ('encryption.key-id'='k')")
+    yield
+
+
 @scenario("R44_mixed_input_formats_are_refused", kind=Kind.UNSUPPORTED)
 def other_formats(scene: Scene) -> Play:
     scene.append(rows(1))
@@ -363,5 +370,5 @@ SCENARIOS = [
     }),
     *(_ordered(name, *case) for name, case in _ORDERS.items()), unsorted, order_removed, ordered_partitions, residuals,
     partition_filter, single_file, branch, main_only, wap, version_1, upgraded, upgraded_deletes, merged_manifests,
-    expired, in_turns, other_formats,
+    expired, in_turns, encrypted, other_formats,
 ]  # fmt: skip

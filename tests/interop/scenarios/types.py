@@ -76,7 +76,7 @@ def _alone(name: str) -> Scenario:
     kind, values = _PRIMITIVES[name]
     schema = Schema(required(1, "id", types.LongType()), optional(2, "x", kind), optional(3, "empty", kind))
 
-    @scenario(f"types_{name}_bit_for_bit_and_with_javas_metrics", columns=schema)
+    @scenario(f"R33_{name}_bit_for_bit_and_with_javas_metrics", columns=schema)
     def play(scene: Scene) -> Play:
         some = [{"id": n, "x": value, "empty": None} for n, value in enumerate(values)]
         scene.append(some, [{"id": 99, "x": None}], some[:1])
@@ -100,7 +100,7 @@ _SAMPLES = [
 
 
 @scenario(
-    "types_every_primitive_required",
+    "R33_every_primitive_required",
     columns=Schema(*(required(n + 1, f"c{n}", kind) for n, kind in enumerate(_EVERY))),
 )
 def every_required(scene: Scene) -> Play:
@@ -133,7 +133,7 @@ def _nesting(shape: str) -> Scenario:
         }
         return made[shape]
 
-    @scenario(f"types_every_primitive_in_{shape}", columns=Schema(*fields))
+    @scenario(f"R33_every_primitive_in_{shape}", columns=Schema(*fields))
     def play(scene: Scene) -> Play:
         for null in (False, True):
             scene.append([{f"c{n}": value(sample, null=null) for n, sample in enumerate(_SAMPLES)}, {}])
@@ -166,7 +166,7 @@ _DEEP = Schema(
 )
 
 
-@scenario("types_deep_nesting_with_nothing_at_every_level", columns=_DEEP)
+@scenario("R33_deep_nesting_with_nothing_at_every_level", columns=_DEEP)
 def deep(scene: Scene) -> Play:
     inner = [
         None, {"x": None, "y": None}, {"x": [], "y": {"z": None}}, {"x": [None, [], [1, None]], "y": {"z": Decimal(1)}},
@@ -179,18 +179,14 @@ def deep(scene: Scene) -> Play:
     java_metrics.check(scene.table)
 
 
-@scenario(
-    "types_columns_of_nulls_only", columns="id bigint, a string, b array<int>, c struct<d:double>, e map<int,int>"
-)
+@scenario("R33_columns_of_nulls_only", columns="id bigint, a string, b array<int>, c struct<d:double>, e map<int,int>")
 def only_nulls(scene: Scene) -> Play:
     scene.append([{"id": 1}], [{"id": 2}])
     yield
     java_metrics.check(scene.table)
 
 
-@scenario(
-    "types_odd_names_of_columns", columns="`a.b` int, `a b` string, `é` double, `1x` date, `a-b` struct<`x.y`:int>"
-)
+@scenario("R33_odd_names_of_columns", columns="`a.b` int, `a b` string, `é` double, `1x` date, `a-b` struct<`x.y`:int>")
 def odd_names(scene: Scene) -> Play:
     row = {"a.b": 1, "a b": "x", "é": 2.5, "1x": dt.date(2026, 1, 1), "a-b": {"x.y": 3}}
     scene.append([row], [row, {}])

@@ -124,7 +124,9 @@ def test_an_append_between_plan_and_commit_is_kept(table: Table) -> None:
     assert result.sequence_number == 6
 
 
-def test_appends_during_the_commit_are_survived_by_trying_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r14_appends_during_the_commit_are_survived_by_trying_again(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     request = rewrites.rewrite_request(table)
     first = iter((100, 200))
     publishing(monkeypatch, lambda: other(table).append(rows(next(first))), times=2)
@@ -154,7 +156,7 @@ def test_whoever_always_wins_makes_the_commit_fail_cleanly(table: Table, monkeyp
     assert avro_files(table) == avro_files_in_use(table)
 
 
-def test_a_concurrent_equality_delete_survives_and_still_applies(table: Table) -> None:
+def test_r2_a_concurrent_equality_delete_survives_and_still_applies(table: Table) -> None:
     """R2: the new file keeps the planned sequence number, so the newer delete applies to it."""
     file = next(f for f in rewrites.live_data_files(table) if f.partition[0] == "Rome")
     request = rewrites.rewrite_request(table)
@@ -189,7 +191,7 @@ def test_schema_and_properties_may_change_meanwhile(table: Table) -> None:
 # ---- refused
 
 
-def test_the_later_of_two_compactions_loses(table: Table) -> None:
+def test_r5_the_later_of_two_compactions_loses(table: Table) -> None:
     mine, theirs = rewrites.rewrite_request(table), rewrites.rewrite_request(table)
     replace.replace(other(table), theirs)
     assert_refused(table, mine, "and others")
@@ -197,7 +199,9 @@ def test_the_later_of_two_compactions_loses(table: Table) -> None:
 
 
 @pytest.mark.parametrize("scoped", [True, False], ids=["by-path", "by-partition"])
-def test_a_new_position_delete_on_an_input_is_a_conflict_also_below_later_commits(table: Table, scoped: bool) -> None:
+def test_r6_a_new_position_delete_on_an_input_is_a_conflict_also_below_later_commits(
+    table: Table, scoped: bool
+) -> None:
     """R6."""
     file = rewrites.live_data_files(table)[0]
     request = rewrites.rewrite_request(table)
@@ -206,7 +210,7 @@ def test_a_new_position_delete_on_an_input_is_a_conflict_also_below_later_commit
     assert_refused(table, request, "were deleted since the plan")
 
 
-def test_a_branch_that_is_gone_is_a_conflict(table: Table) -> None:
+def test_r7_a_branch_that_is_gone_is_a_conflict(table: Table) -> None:
     other(table).manage_snapshots().create_branch(table.metadata.current_snapshot_id, "b").commit()  # type: ignore[arg-type]
     table.refresh()
     request = rewrites.rewrite_request(table, branch="b")
@@ -343,7 +347,7 @@ def test_a_conflict_that_nobody_can_look_into_is_unknown(table: Table, monkeypat
     assert ids(table) == list(range(24))
 
 
-def test_nothing_is_deleted_while_the_state_is_unknown(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r14_nothing_is_deleted_while_the_state_is_unknown(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     """R14: the server may yet add the snapshot, and then every file is needed."""
     request = rewrites.rewrite_request(table)
     before = files_on_disk(table)

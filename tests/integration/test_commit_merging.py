@@ -96,7 +96,7 @@ def avro_files_in_use(table: Table) -> set[str]:
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_many_manifests_become_one_that_says_the_same(local_lake: Lake, version: str) -> None:
+def test_r12_many_manifests_become_one_that_says_the_same(local_lake: Lake, version: str) -> None:
     table = filled(local_lake, 6, version)
     table = set_properties(table, **{"commit.manifest.min__count__to__merge": "7"})
     before = numbers(table)
@@ -125,7 +125,7 @@ def test_many_manifests_become_one_that_says_the_same(local_lake: Lake, version:
     assert avro_files(table) == avro_files_in_use(table)
 
 
-def test_entries_deleted_before_are_dropped_and_ours_are_kept(local_lake: Lake) -> None:
+def test_r12_entries_deleted_before_are_dropped_and_ours_are_kept(local_lake: Lake) -> None:
     """The start sequence survives further merges (#3842)."""
     table = set_properties(filled(local_lake, 6), **{"commit.manifest.min__count__to__merge": "2"})
     for city in CITIES:
@@ -143,7 +143,7 @@ def test_entries_deleted_before_are_dropped_and_ours_are_kept(local_lake: Lake) 
     assert ids(table) == list(range(12))
 
 
-def test_few_manifests_beside_the_new_one_are_left_alone(local_lake: Lake) -> None:
+def test_r12_few_manifests_beside_the_new_one_are_left_alone(local_lake: Lake) -> None:
     table = filled(local_lake, 6)
     replace.replace(table, rewrites.rewrite_request(table, of_city(table, "Oslo")))
     assert len(listed(table)) == 7
@@ -155,7 +155,7 @@ def test_few_manifests_beside_the_new_one_are_left_alone(local_lake: Lake) -> No
     assert len(listed(table)) == 6  # those of Oslo have no live files any more, and another one is new
 
 
-def test_full_bins_at_the_end_merge_whatever_their_count(local_lake: Lake) -> None:
+def test_r12_full_bins_at_the_end_merge_whatever_their_count(local_lake: Lake) -> None:
     table = filled(local_lake, 5)
     rows = listed(table)
     size = max(row.manifest_length for row in rows)
@@ -216,7 +216,7 @@ def test_a_merged_manifest_of_a_dropped_group_is_written_again(
     assert avro_files(table) == avro_files_in_use(table)
 
 
-def test_delete_manifests_merge_apart_from_data(local_lake: Lake) -> None:
+def test_r11_r12_delete_manifests_merge_apart_from_data(local_lake: Lake) -> None:
     table = set_properties(filled(local_lake, 6), **{"commit.manifest.min__count__to__merge": "3"})
     for file in of_city(table, "Rome") + of_city(table, "Bonn"):
         table = manifests.add_position_delete(table, {file.file_path: [0]})

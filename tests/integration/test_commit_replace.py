@@ -72,7 +72,7 @@ def metadata_files(table: Table) -> set[str]:
 
 @pytest.mark.parametrize("version", ["1", "2"])
 @pytest.mark.parametrize("spec", [None, BY_CITY, BY_CITY_AND_TIME], ids=["flat", "city", "city-time"])
-def test_rows_stay_and_numbers_are_right(local_lake: Lake, version: str, spec: PartitionSpec | None) -> None:
+def test_r1_r10_rows_stay_and_numbers_are_right(local_lake: Lake, version: str, spec: PartitionSpec | None) -> None:
     options: dict[str, Any] = {"properties": {"format-version": version}}
     table = filled(local_lake, **(options | ({"spec": spec} if spec else {})))
     before, files, start = content(table), rewrites.live_data_files(table), rewrites.pin_of(table)
@@ -95,7 +95,7 @@ def test_rows_stay_and_numbers_are_right(local_lake: Lake, version: str, spec: P
     assert {e["snapshot_id"] for e in entries(table)} == {snapshot.snapshot_id}
 
 
-def test_summary_counts_what_changed_and_what_there_is(local_lake: Lake) -> None:
+def test_r13_summary_counts_what_changed_and_what_there_is(local_lake: Lake) -> None:
     table = filled(local_lake, spec=BY_CITY)
     old = rewrites.live_data_files(table)
     request = rewrites.rewrite_request(table, [f for f in old if f.partition[0] != "Oslo"], properties={"who": "me"})
@@ -126,7 +126,7 @@ def test_summary_counts_what_changed_and_what_there_is(local_lake: Lake) -> None
     }
 
 
-def test_surviving_entries_keep_their_numbers_and_untouched_manifests_their_bytes(local_lake: Lake) -> None:
+def test_r10_surviving_entries_keep_their_numbers_and_untouched_manifests_their_bytes(local_lake: Lake) -> None:
     table = filled(local_lake, appends=3)
     before = {e["data_file"]["file_path"]: (e["sequence_number"], e["file_sequence_number"]) for e in entries(table)}
     first = table.current_snapshot().manifests(table.io)  # type: ignore[union-attr]
@@ -158,7 +158,7 @@ def test_manifests_of_a_second_rewrite_are_existing_and_without_the_first_ones_d
     assert len(content(table)) == 24
 
 
-def test_manifests_without_live_files_go_with_the_next_commit(local_lake: Lake) -> None:
+def test_r11_manifests_without_live_files_go_with_the_next_commit(local_lake: Lake) -> None:
     table = filled(local_lake)
     replace.replace(table, rewrites.rewrite_request(table))
     table.refresh()
@@ -169,7 +169,7 @@ def test_manifests_without_live_files_go_with_the_next_commit(local_lake: Lake) 
     assert len(content(table)) == 24
 
 
-def test_an_evolved_spec_gets_a_manifest_of_its_own(local_lake: Lake) -> None:
+def test_r11_an_evolved_spec_gets_a_manifest_of_its_own(local_lake: Lake) -> None:
     table = filled(local_lake, spec=BY_CITY)
     with table.update_spec() as update:
         update.add_identity("at")
@@ -206,7 +206,7 @@ def test_a_table_upgraded_from_version_1_gets_version_2_manifests(local_lake: La
     assert {e["sequence_number"] for e in entries(table) if e["status"] == 0} == {0, 1}
 
 
-def test_only_the_branch_moves_and_its_retention_stays(local_lake: Lake) -> None:
+def test_r46_only_the_branch_moves_and_its_retention_stays(local_lake: Lake) -> None:
     table = filled(local_lake)
     head = table.current_snapshot()
     assert head is not None
@@ -263,7 +263,7 @@ def test_format_versions_beyond_2_are_refused(local_lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("case", ["nothing", "twice", "records", "partition"])
-def test_requests_that_would_change_the_table_are_refused(local_lake: Lake, case: str) -> None:
+def test_r8_r9_requests_that_would_change_the_table_are_refused(local_lake: Lake, case: str) -> None:
     table = filled(local_lake)
     request = rewrites.rewrite_request(table)
     file = request.added[0]

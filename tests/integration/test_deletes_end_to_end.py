@@ -96,7 +96,7 @@ def test_deletes_of_all_kinds_are_applied_and_removed(local_lake: lakes.Lake, st
     assert storage.referenced_data_files(table) <= storage.files_under(table)
 
 
-def test_a_group_whose_rows_are_all_deleted_leaves_no_file(local_lake: lakes.Lake) -> None:
+def test_r9_a_group_whose_rows_are_all_deleted_leaves_no_file(local_lake: lakes.Lake) -> None:
     table = make(local_lake, each=2)
     table = manifests.add_equality_delete(table, keys(*range(20)))
     outcome = compactor(local_lake).compact_table("db.t")
@@ -247,7 +247,7 @@ def test_the_tables_sort_order_goes_with_the_tasks(local_lake: lakes.Lake) -> No
     assert Schema.model_validate_json(worker_context.build_context(table, plan, "run").table_schema) == table.schema()
 
 
-def test_where_and_deletes_keep_rows_that_do_not_match(local_lake: lakes.Lake) -> None:
+def test_r47_where_and_deletes_keep_rows_that_do_not_match(local_lake: lakes.Lake) -> None:
     """R47: files are chosen, not rows."""
     table = make(local_lake)
     table = manifests.add_equality_delete(table, keys(5, 15))

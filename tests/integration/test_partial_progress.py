@@ -105,7 +105,7 @@ def ends(outcome: Outcome) -> list[tuple[str, str]]:
 LANDED = [(city, "landed") for city in CITIES]
 
 
-def test_every_group_is_a_commit_with_its_own_proof(table: Table) -> None:
+def test_r15_every_group_is_a_commit_with_its_own_proof(table: Table) -> None:
     before, head = rows(table), current(table).current_snapshot()
     assert head is not None
     outcome = compact(table)
@@ -158,7 +158,7 @@ def lose_oslo(table: Table) -> None:
     current(table).delete("id == 1")
 
 
-def test_a_group_in_conflict_costs_only_itself(table: Table) -> None:
+def test_r15_a_group_in_conflict_costs_only_itself(table: Table) -> None:
     before = rows(table)
     outcome = compact(table, Others(before_2=lambda: lose_oslo(table)), replan_conflicts=False)
     assert outcome.kind is Kind.COMPACTED

@@ -72,7 +72,7 @@ REFUSED: dict[str, tuple[Callable[[Table], Table], str]] = {
         ),
         "[77]",
     ),
-    "encrypted delete file": (
+    "R43: encrypted delete file": (
         lambda table: manifests.add_files(
             table,
             [
@@ -95,11 +95,11 @@ REFUSED: dict[str, tuple[Callable[[Table], Table], str]] = {
         ),
         "AVRO",
     ),
-    "encrypted table": (
+    "R43: encrypted table": (
         lambda table: changed_metadata(table, lambda m: m["properties"].update({"encryption.key-id": "k"})),
         "encrypted",
     ),
-    "encrypted file": (
+    "R43: encrypted file": (
         lambda table: manifests.add_files(table, [manifests.fake_data_file(table, "x.parquet", key_metadata=b"k")]),
         "encryption",
     ),

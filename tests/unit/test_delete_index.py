@@ -195,22 +195,24 @@ def deletes_of(rows: list[dict[str, Any]], row: int) -> set[int]:
 
 
 @pytest.mark.parametrize(("seq", "applied"), [(1, set()), (2, set()), (3, {1})])
-def test_equality_deletes_apply_to_older_data_only(seq: int, applied: set[int]) -> None:
+def test_r2_equality_deletes_apply_to_older_data_only(seq: int, applied: set[int]) -> None:
     assert deletes_of([data(2), equality(seq)], 0) == applied
 
 
 @pytest.mark.parametrize("path", [None, "f0"])
 @pytest.mark.parametrize(("seq", "applied"), [(1, set()), (2, {1}), (3, {1})])
-def test_position_deletes_apply_to_data_of_the_same_commit_too(seq: int, applied: set[int], path: str | None) -> None:
+def test_r20_position_deletes_apply_to_data_of_the_same_commit_too(
+    seq: int, applied: set[int], path: str | None
+) -> None:
     assert deletes_of([data(2), position(seq, referenced_data_file=path)], 0) == applied
 
 
-def test_partition_means_spec_and_tuple() -> None:
+def test_r18_partition_means_spec_and_tuple() -> None:
     rows = [data(), equality(2), equality(2, partition=B), equality(2, spec_id=2), position(2), position(2, spec_id=2)]
     assert deletes_of(rows, 0) == {1, 4}
 
 
-def test_a_global_equality_delete_reaches_data_of_every_spec_and_is_not_dangling() -> None:
+def test_r18_a_global_equality_delete_reaches_data_of_every_spec_and_is_not_dangling() -> None:
     """R18: nothing is left in the unpartitioned spec, and the delete must stay all the same."""
     rows = [data(1), data(1, spec_id=2, partition=B), equality(2, spec_id=0, partition="{}"), data(2)]
     index = build(rows)
@@ -219,17 +221,17 @@ def test_a_global_equality_delete_reaches_data_of_every_spec_and_is_not_dangling
     assert build([data(2), equality(2, spec_id=0, partition="{}")]).dangling().to_pylist() == [1]
 
 
-def test_a_position_delete_of_an_unpartitioned_spec_is_not_global() -> None:
+def test_r18_a_position_delete_of_an_unpartitioned_spec_is_not_global() -> None:
     assert deletes_of([data(), position(2, spec_id=0, partition="{}")], 0) == set()
 
 
-def test_a_file_scoped_delete_of_a_dead_file_is_dangling_however_new() -> None:
+def test_r17_r21_a_file_scoped_delete_of_a_dead_file_is_dangling_however_new() -> None:
     """R17, and apache/iceberg#17203: Java never cleans it."""
     rows = [data(1), position(9, referenced_data_file="gone"), vector(9, "also gone"), position(1)]
     assert build(rows).dangling().to_pylist() == [1, 2]
 
 
-def test_a_deletion_vector_supersedes_position_deletes_of_its_file_alone() -> None:
+def test_r19_a_deletion_vector_supersedes_position_deletes_of_its_file_alone() -> None:
     rows = [data(), data(), position(2), position(2, referenced_data_file="f0"), vector(2, "f0"), equality(2)]
     assert (deletes_of(rows, 0), deletes_of(rows, 1)) == ({4, 5}, {2, 5})
     assert build(rows).live_targets().to_pylist() == [

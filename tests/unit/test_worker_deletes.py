@@ -54,7 +54,7 @@ def _run(
     return rewrite.rewrite(task, context or tasks.make_context(root, SCHEMA), uuid.uuid4().hex)
 
 
-def test_positions_count_from_the_start_of_the_file_over_all_row_groups(
+def test_r20_positions_count_from_the_start_of_the_file_over_all_row_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R20."""
@@ -67,7 +67,7 @@ def test_positions_count_from_the_start_of_the_file_over_all_row_groups(
     assert result.proof.deleted_rows == 6
 
 
-def test_positions_of_a_partition_in_many_files_and_row_groups(tmp_path: Path) -> None:
+def test_r20_r26_positions_of_a_partition_in_many_files_and_row_groups(tmp_path: Path) -> None:
     """R20, R26: paths of other files do not matter, nor order, repetition and positions beyond the end."""
     data = [tasks.write_input(tmp_path / f"{at}.parquet", _rows(10, 10 * at), SCHEMA) for at in range(3)]
     first = [(data[2], 9), (data[0], 5), ("gone.parquet", 1), (data[0], 5), (data[1], 10), (data[1], 2**40)]
@@ -93,7 +93,7 @@ def test_a_file_whose_rows_are_all_deleted_is_not_read(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("kind", ["position", "equality"])
-def test_when_every_row_is_deleted_no_file_is_written(tmp_path: Path, kind: str) -> None:
+def test_r9_when_every_row_is_deleted_no_file_is_written(tmp_path: Path, kind: str) -> None:
     """R9: zero files, and a proof that holds."""
     data = tasks.write_input(tmp_path / "a.parquet", _rows(10), SCHEMA)
     if kind == "position":
@@ -110,7 +110,7 @@ def test_when_every_row_is_deleted_no_file_is_written(tmp_path: Path, kind: str)
     assert tasks.files_below(tmp_path) == []
 
 
-def test_equality_deletes_reach_older_files_only(tmp_path: Path) -> None:
+def test_r2_equality_deletes_reach_older_files_only(tmp_path: Path) -> None:
     """R2: strictly lower sequence numbers; of the same key in two deletes the newest counts."""
     data = [tasks.write_input(tmp_path / f"{at}.parquet", _rows(3), SCHEMA) for at in range(3)]
     deletes = [
@@ -120,7 +120,7 @@ def test_equality_deletes_reach_older_files_only(tmp_path: Path) -> None:
     assert _ids(_run(tmp_path, data, deletes, sequences=[1, 2, 3])) == [2, 0, 2, 0, 1, 2]
 
 
-def test_equality_deletes_of_several_sets_and_positions_on_one_file(tmp_path: Path) -> None:
+def test_r20_r22_equality_deletes_of_several_sets_and_positions_on_one_file(tmp_path: Path) -> None:
     """R22: sets are OR-ed, columns of a set AND-ed, and columns that are not compared do not matter."""
     data = tasks.write_input(tmp_path / "a.parquet", _rows(20), SCHEMA)
     whole = [{"id": 3, "name": "n3"}, {"id": 4, "name": "other"}]
@@ -132,7 +132,7 @@ def test_equality_deletes_of_several_sets_and_positions_on_one_file(tmp_path: Pa
     assert _ids(_run(tmp_path, [data], deletes)) == [at for at in range(19) if at not in (3, 5, 15)]
 
 
-def test_a_key_that_files_lack_is_the_partition_value_or_the_initial_default(tmp_path: Path) -> None:
+def test_r23_r28_a_key_that_files_lack_is_the_partition_value_or_the_initial_default(tmp_path: Path) -> None:
     """R23, R27."""
     short = Schema(ID)
     table = Schema(
@@ -154,7 +154,7 @@ def test_a_key_that_files_lack_is_the_partition_value_or_the_initial_default(tmp
         assert _ids(_run(tmp_path, [data], [delete], context=context, partition='{"region":"eu"}')) == left
 
 
-def test_keys_of_floats_compare_as_java_does(tmp_path: Path) -> None:
+def test_r22_keys_of_floats_compare_as_java_does(tmp_path: Path) -> None:
     """R22: NaN is NaN whatever its bits, and -0.0 is not 0.0."""
     schema = Schema(ID, NestedField(2, "x", DoubleType()))
     odd = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0123))[0]
@@ -181,7 +181,7 @@ def test_a_key_in_dictionaries_is_found(tmp_path: Path) -> None:
         assert _ids(_run(tmp_path, paths, [delete])) == [at for at in alive if order == 1 or at < 2000]
 
 
-def test_a_dropped_key_of_another_type_is_refused(tmp_path: Path) -> None:
+def test_r23_a_dropped_key_of_another_type_is_refused(tmp_path: Path) -> None:
     """R23: a file whose values cannot be compared is not taken for one without matches."""
     data = tasks.write_input(tmp_path / "a.parquet", _rows(3), SCHEMA)
     table = Schema(ID)

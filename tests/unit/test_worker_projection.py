@@ -54,7 +54,7 @@ def _output(result: TaskResult) -> list[dict[str, Any]]:
     return [row for file in result.staged for row in pq.read_table(file.file_path).to_pylist()]
 
 
-def test_evolution_at_every_level(tmp_path: Path) -> None:
+def test_r27_r29_evolution_at_every_level(tmp_path: Path) -> None:
     old = Schema(
         _optional(1, "a", IntegerType()),
         _optional(2, "gone", StringType()),
@@ -141,14 +141,14 @@ def test_evolution_at_every_level(tmp_path: Path) -> None:
     assert result.staged[0].lower_bounds[1] == (-7).to_bytes(8, "little", signed=True)
 
 
-def test_swapped_names_follow_the_ids(tmp_path: Path) -> None:
+def test_r27_swapped_names_follow_the_ids(tmp_path: Path) -> None:
     old = Schema(_optional(1, "a", StructType(_optional(3, "x", LongType()), _optional(4, "y", LongType()))))
     new = Schema(_optional(1, "a", StructType(_optional(4, "x", LongType()), _optional(3, "y", LongType()))))
     path = tasks.write_input(tmp_path / "in.parquet", [{"a": {"x": 1, "y": 2}}], old)
     assert _output(_run(tmp_path, new, [path])) == [{"a": {"x": 2, "y": 1}}]
 
 
-def test_output_has_field_ids_at_every_level(tmp_path: Path) -> None:
+def test_r27_output_has_field_ids_at_every_level(tmp_path: Path) -> None:
     schema = Schema(
         _optional(1, "a b.c", LongType()),
         _optional(2, "l", ListType(3, StructType(_optional(4, "p", UUIDType())), element_required=False)),
@@ -171,7 +171,7 @@ PARTITIONED = Schema(
 )
 
 
-def test_an_identity_partition_column_that_the_file_lacks_is_filled_in(tmp_path: Path) -> None:
+def test_r27_an_identity_partition_column_that_the_file_lacks_is_filled_in(tmp_path: Path) -> None:
     with_day = [{"id": 1, "day": dt.date(2026, 1, 31), "ts": None}]
     columns = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
     pq.write_table(pa.table({"id": [2, 3]}, schema=columns), tmp_path / "lacks.parquet")
@@ -187,7 +187,7 @@ def test_an_identity_partition_column_that_the_file_lacks_is_filled_in(tmp_path:
     assert file.file_path == f"{tmp_path}/table/data/day=2026-01-31/ts_day=null/00000-7-5b1e-00000.parquet"
 
 
-def test_files_without_ids_need_the_name_mapping(tmp_path: Path) -> None:
+def test_r27_r30_files_without_ids_need_the_name_mapping(tmp_path: Path) -> None:
     schema = Schema(
         _optional(1, "id", LongType()),
         _optional(2, "s", StructType(_optional(3, "x", StringType()))),

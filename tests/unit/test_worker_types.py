@@ -74,7 +74,7 @@ def _signed(value: int) -> bytes:
     return value.to_bytes(width, "big", signed=True)
 
 
-def test_decimals_of_every_width_and_from_every_physical_type(tmp_path: Path) -> None:
+def test_r33_decimals_of_every_width_and_from_every_physical_type(tmp_path: Path) -> None:
     """INT32 and INT64 by precision, else as few bytes as hold it; read from integers, fixed bytes and plain bytes."""
     table = Schema(*[_optional(p, f"d{p}", DecimalType(p, p // 2)) for p in range(1, 39)])
     columns = pa.schema([_field(p, f"d{p}", pa.decimal128(p, p // 2)) for p in range(1, 39)])
@@ -112,7 +112,7 @@ _FLOATS = [0x7FC00000, 0x7FC00001, 0xFFC00000, 0x7F800001, 0xFFFFFFFF, 0, 1 << 3
 
 
 @pytest.mark.parametrize("repeats", [1, 500])  # few values are stored plainly, repeated ones in a dictionary
-def test_floats_keep_every_bit(tmp_path: Path, repeats: int) -> None:
+def test_r33_floats_keep_every_bit(tmp_path: Path, repeats: int) -> None:
     """Payloads of NaNs, the signs of zeros, infinities, numbers next to nothing; at the top and inside lists."""
     doubles = pa.array(np.array(_DOUBLES * repeats, np.uint64).view(np.float64))
     floats = pa.array(np.array([*_FLOATS, 7] * repeats, np.uint32).view(np.float32))
@@ -131,7 +131,7 @@ def test_floats_keep_every_bit(tmp_path: Path, repeats: int) -> None:
     assert found["l"].chunk(0).flatten().to_numpy().view(np.uint64).tolist() == _DOUBLES * repeats
 
 
-def test_times_before_1970_in_every_unit_with_and_without_zone(tmp_path: Path) -> None:
+def test_r33_times_before_1970_in_every_unit_with_and_without_zone(tmp_path: Path) -> None:
     table = Schema(
         _optional(1, "d", DateType()),
         _optional(2, "t", TimeType()),
@@ -171,7 +171,7 @@ def _texts(values: list[bytes | None], kind: pa.DataType) -> pa.Array:
 
 
 @pytest.mark.parametrize("repeats", [1, 300])
-def test_text_and_bytes_pass_as_they_are(tmp_path: Path, repeats: int) -> None:
+def test_r33_text_and_bytes_pass_as_they_are(tmp_path: Path, repeats: int) -> None:
     """Empty, with zero bytes, longer than a footer's bounds may be, and text that is not UTF-8, which is not ours to
     judge: neither as text of the file, nor as bytes that the table calls text, nor in a dictionary."""
     values = [
@@ -262,7 +262,7 @@ NESTED_ROWS: list[dict[str, Any]] = [
 ]
 
 
-def test_empty_and_null_at_every_level_of_deep_nestings(tmp_path: Path) -> None:
+def test_r33_empty_and_null_at_every_level_of_deep_nestings(tmp_path: Path) -> None:
     paths = [
         tasks.write_input(tmp_path / f"in-{size}.parquet", NESTED_ROWS, NESTED, row_group_size=size)
         for size in (1, 3, 100)
@@ -272,7 +272,7 @@ def test_empty_and_null_at_every_level_of_deep_nestings(tmp_path: Path) -> None:
     assert result.staged[0].null_value_counts == {18: 18}
 
 
-def test_lists_of_two_levels_as_old_writers_made_them(tmp_path: Path) -> None:
+def test_r33_lists_of_two_levels_as_old_writers_made_them(tmp_path: Path) -> None:
     table = Schema(
         _optional(1, "l", ListType(2, LongType(), element_required=False)),
         _optional(3, "ls", ListType(4, StructType(_optional(5, "x", LongType())), element_required=False)),
@@ -293,7 +293,7 @@ def test_lists_of_two_levels_as_old_writers_made_them(tmp_path: Path) -> None:
     assert "repeated group field_id=-1 list" in str(pq.ParquetFile(result.staged[0].file_path).schema)
 
 
-def test_promotions_inside_structs_lists_and_maps(tmp_path: Path) -> None:
+def test_r29_promotions_inside_structs_lists_and_maps(tmp_path: Path) -> None:
     """R29: int to long, float to double and wider decimals, wherever they are."""
 
     def table(number: IcebergType, real: IcebergType, exact: IcebergType) -> Schema:
@@ -348,7 +348,7 @@ def test_promotions_inside_structs_lists_and_maps(tmp_path: Path) -> None:
     ],
     ids=lambda value: str(value.type if isinstance(value, pa.Array) else value),
 )
-def test_what_cannot_be_kept_is_refused_before_anything_is_written(
+def test_r33_what_cannot_be_kept_is_refused_before_anything_is_written(
     tmp_path: Path, kind: IcebergType, array: pa.Array
 ) -> None:
     path = _write(tmp_path / "odd.parquet", [_field(1, "c", array.type)], [array], store_schema=True)

@@ -13,28 +13,15 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
 MAGIC = b"PAR1"
+Leaf = layout.Leaf
 _ENCRYPTED_MAGIC = b"PARE"
 _TAIL = 64 * 2**10  # read at once; few footers are larger
 _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
-_DEEPEST = 100
-_VERSION = re.compile(r"^(.*?)\s+version\s+v?(\d+)\.(\d+)")
+_VERSION = re.compile(r"^(.*?)(?:\s+version\s+v?(\d+)\.(\d+)|\s*\(|\s*$)")
 # Readers know these writers by name and read their pages or bounds in a way of their own, which the name of the new
 # file's writer would not tell them: wrong bounds (PARQUET-251), prefixes carried across pages (PARQUET-246), bounds in
-# the wrong order, pages that hide that they are compressed.
-_MISTRUSTED = {"parquet-mr": (1, 10), "parquet-cpp": (2, 0)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leaf:
-    """A column: its names and field ids from the top down, and how its pages are to be understood."""
-
-    path: tuple[str, ...]
-    ids: tuple[int | None, ...]
-    layout: layout.Layout
-
-    @property
-    def field_id(self) -> int | None:
-        return self.ids[-1]
+# the wrong order, pages that hide that they are compressed (ARROW-10353), data pages at wrong places.
+_MISTRUSTED = {"parquet-mr": (1, 10), "parquet-cpp": (2, 0), "DuckDB": (1, 0)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,7 +112,7 @@ def parse(path: str, tail: bytes, size: int) -> RawFooter:
     length = _footer_length(tail, size)
     raw, _ = thrift.parse(tail[len(tail) - 8 - length : len(tail) - 8])
     body = size - 8 - length
-    leaves = _leaves(fields.children(raw, fields.File.SCHEMA))
+    leaves = layout.leaves(fields.children(raw, fields.File.SCHEMA))
     groups = tuple(_group(each, len(leaves), body) for each in fields.children(raw, fields.File.ROW_GROUPS))
     orders = fields.children(raw, fields.File.COLUMN_ORDERS)
     created_by = fields.text(raw, fields.File.CREATED_BY)
@@ -153,50 +140,17 @@ def parse(path: str, tail: bytes, size: int) -> RawFooter:
 
 
 def _mistrust(created_by: str | None) -> str | None:
-    if (found := _VERSION.match(created_by or "")) is None:
-        return None if created_by else "its writer is unknown"
-    name, version = found[1], (int(found[2]), int(found[3]))
-    if version < _MISTRUSTED.get(name, (0, 0)):
-        return f"it was written by {name} {found[2]}.{found[3]}"
-    return None
+    if not created_by:
+        return "its writer is unknown"
+    found = _VERSION.match(created_by)
+    if found is None or found[1] not in _MISTRUSTED:
+        return None
+    version = (int(found[2] or 0), int(found[3] or 0))
+    return f"it was written by {created_by.partition(' (')[0]}" if version < _MISTRUSTED[found[1]] else None
 
 
 def _is_encrypted(chunk: Chunk) -> bool:
     return fields.Column.CRYPTO in chunk.raw or fields.Column.ENCRYPTED in chunk.raw
-
-
-def _leaves(elements: list[thrift.Struct]) -> tuple[Leaf, ...]:
-    found: list[Leaf] = []
-    rest = iter(elements[1:])
-
-    def walk(element: thrift.Struct, above: Leaf | None) -> None:
-        path = (*(above.path if above else ()), fields.text(element, fields.Element.NAME) or "")
-        number = fields.optional(element, fields.Element.FIELD_ID)
-        ids = (*(above.ids if above else ()), None if number is None or number < 0 else number)
-        repetitions = (
-            *(above.layout.repetitions if above else ()),
-            fields.integer(element, fields.Element.REPETITION),
-        )
-        count = fields.integer(element, fields.Element.CHILDREN, 0)
-        if not count and fields.Element.TYPE in element:
-            found.append(Leaf(path=path, ids=ids, layout=layout.layout(element, repetitions)))
-            return
-        if len(path) > _DEEPEST:
-            raise ValueError("its schema is nested too deeply")
-        below = Leaf(path=path, ids=ids, layout=layout.Layout("", 0, (), repetitions))
-        for _ in range(count):
-            walk(_next(rest), below)
-
-    for _ in range(fields.integer(elements[0], fields.Element.CHILDREN, 0) if elements else 0):
-        walk(_next(rest), None)
-    return tuple(found)
-
-
-def _next(rest: Any) -> thrift.Struct:
-    found: thrift.Struct | None = next(rest, None)
-    if found is None:
-        raise ValueError("its schema has fewer elements than it says")
-    return found
 
 
 def _group(raw: thrift.Struct, leaves: int, body: int) -> Group:
@@ -204,7 +158,10 @@ def _group(raw: thrift.Struct, leaves: int, body: int) -> Group:
     if len(columns) != leaves:
         raise ValueError(f"a row group has {len(columns)} columns where the schema has {leaves}")
     chunks = tuple(_chunk(leaf, column, body) for leaf, column in enumerate(columns))
-    return Group(rows=fields.integer(raw, fields.RowGroup.ROWS), chunks=chunks, raw=raw)
+    rows = fields.integer(raw, fields.RowGroup.ROWS)
+    if rows < 0:
+        raise ValueError(f"a row group has {rows} rows")
+    return Group(rows=rows, chunks=chunks, raw=raw)
 
 
 def _chunk(leaf: int, raw: thrift.Struct, body: int) -> Chunk:

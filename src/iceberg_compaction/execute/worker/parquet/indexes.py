@@ -5,15 +5,17 @@ out: files without them are slower to search, files with wrong ones lose rows.""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from iceberg_compaction.execute.worker.parquet import fields, footer, page_index, ranges, thrift
+from iceberg_compaction.execute.worker.parquet import ahead, fields, footer, page_index, ranges, thrift
 
 if TYPE_CHECKING:
     import contextlib
     from collections.abc import Iterator, Sequence
 
     from pyiceberg.io import FileIO
+
+    from iceberg_compaction.execute.worker.parquet import layout
 
 _AT_ONCE = 16 * 2**20  # bytes that are read together
 _GAP = 64 * 2**10  # bytes between two spans that are rather read than asked for twice
@@ -58,20 +60,25 @@ class Carried:
 
     column: thrift.Struct
     chunk: footer.Chunk
+    layout: layout.Layout
     rows: int
     shift: int  # how much later the chunk's bytes begin than in the origin
     origin: Origin
 
+    @property
+    def span(self) -> ranges.Span:
+        return self.chunk.start, self.chunk.length
+
 
 def write(output: ranges.Output, carried: Sequence[Carried]) -> None:
     """Append what can be carried over, and note in each column where it is."""
-    by_origin: dict[int, list[Carried]] = {}
+    by_origin: dict[Origin, list[Carried]] = {}
     for each in carried:
-        by_origin.setdefault(id(each.origin), []).append(each)
+        by_origin.setdefault(each.origin, []).append(each)
     for group in by_origin.values():
         _write_blooms(output, group)
-    for group in by_origin.values():
-        _write_page_indexes(output, group)
+    for moved in ahead.map_ahead(_page_indexes, list(by_origin.values())):
+        _write_page_indexes(output, moved)
 
 
 def _write_blooms(output: ranges.Output, carried: list[Carried]) -> None:
@@ -100,45 +107,48 @@ def _is_bloom(data: bytes) -> bool:
         return False
 
 
-def _write_page_indexes(output: ranges.Output, carried: list[Carried]) -> None:
+class _PageIndex(NamedTuple):
+    """What is known of the pages of a column, for the new file."""
+
+    column: thrift.Struct
+    offsets: bytes
+    bounds: bytes | None
+
+
+def _page_indexes(carried: list[Carried]) -> list[_PageIndex]:
     wanted: list[tuple[Carried, ranges.Span, ranges.Span | None]] = []
     for each in carried:
-        offset = _span(each, each.chunk.raw, fields.Column.OFFSET_INDEX, fields.Column.OFFSET_INDEX_LENGTH)
-        column = _span(each, each.chunk.raw, fields.Column.COLUMN_INDEX, fields.Column.COLUMN_INDEX_LENGTH)
-        if offset is not None:  # without it, a column index is of no use
-            wanted.append((each, offset, column))
-    spans = list(dict.fromkeys(span for _, offset, column in wanted for span in (offset, column) if span is not None))
+        offsets = _span(each, each.chunk.raw, fields.Column.OFFSET_INDEX, fields.Column.OFFSET_INDEX_LENGTH)
+        bounds = _span(each, each.chunk.raw, fields.Column.COLUMN_INDEX, fields.Column.COLUMN_INDEX_LENGTH)
+        if offsets is not None:  # without them, bounds are of no use
+            wanted.append((each, offsets, bounds))
+    spans = [span for _, *both in wanted for span in both if span is not None]
     if not spans or sum(length for _, length in spans) > _MOST:
-        return
+        return []
     with carried[0].origin.open() as file:
         found = {spans[number]: data for number, data in _read(file, spans)}
-    moved = []
-    for each, offset, column in wanted:
-        bounds = None if column is None else found[column]
-        if (pages := _moved(found[offset], bounds, each)) is not None:
-            moved.append((each.column, pages, bounds))
-    # The way others lay them out: readers take those of many columns with one read.
-    for into, _, bounds in moved:
+    return [
+        _PageIndex(each.column, moved[1], _fitting(bounds and found[bounds], each, moved[0]))
+        for each, offsets, bounds in wanted
+        if (moved := page_index.moved(found[offsets], each.shift, each.span, each.rows)) is not None
+    ]
+
+
+def _fitting(bounds: bytes | None, each: Carried, pages: int) -> bytes | None:
+    return bounds if bounds and page_index.fits(bounds, pages, each.layout) else None
+
+
+def _write_page_indexes(output: ranges.Output, moved: list[_PageIndex]) -> None:
+    """Bounds first, then offsets, as others lay them out: readers take those of many columns with one read."""
+    for column, _, bounds in moved:
         if bounds is not None:
-            into[fields.Column.COLUMN_INDEX] = (thrift.I64, output.position)
-            into[fields.Column.COLUMN_INDEX_LENGTH] = (thrift.I32, len(bounds))
+            column[fields.Column.COLUMN_INDEX] = (thrift.I64, output.position)
+            column[fields.Column.COLUMN_INDEX_LENGTH] = (thrift.I32, len(bounds))
             output.write(bounds)
-    for into, pages, _ in moved:
-        into[fields.Column.OFFSET_INDEX] = (thrift.I64, output.position)
-        into[fields.Column.OFFSET_INDEX_LENGTH] = (thrift.I32, len(pages))
-        output.write(pages)
-
-
-def _moved(data: bytes, column_index: bytes | None, each: Carried) -> bytes | None:
-    """The offset index of the new file, if the old one makes sense and the column index speaks of the same pages."""
-    found = page_index.moved(data, each.shift, (each.chunk.start, each.chunk.length), each.rows)
-    if found is None:
-        return None
-    pages, index = found
-    try:
-        return index if column_index is None or page_index.column_index_pages(column_index) == pages else None
-    except ValueError:
-        return None
+    for column, offsets, _ in moved:
+        column[fields.Column.OFFSET_INDEX] = (thrift.I64, output.position)
+        column[fields.Column.OFFSET_INDEX_LENGTH] = (thrift.I32, len(offsets))
+        output.write(offsets)
 
 
 def _span(each: Carried, struct: thrift.Struct, at: int, length: int) -> ranges.Span | None:

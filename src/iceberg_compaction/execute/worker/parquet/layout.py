@@ -1,11 +1,15 @@
-"""How the pages of a column are to be understood. Two columns of the same layout may exchange their bytes: their
-values, definition levels, repetition levels and bounds mean the same."""
+"""The columns of a file, and how the pages of each are to be understood. Two columns of the same layout may
+exchange their bytes: their values, definition levels, repetition levels and bounds mean the same."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from iceberg_compaction.execute.worker.parquet import fields, thrift
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _PHYSICAL = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _LOGICAL = {1: "STRING", 4: "ENUM", 6: "DATE", 11: "UNKNOWN", 12: "JSON", 13: "BSON", 14: "UUID", 15: "FLOAT16"}
@@ -27,6 +31,7 @@ _CONVERTED: dict[int, tuple[Any, ...]] = {
     21: ("INTERVAL",),
 }
 _CONVERTED_DECIMAL = 5
+_DEEPEST = 100
 _PLAIN = {("INT32", ("INT", 32, True)), ("INT64", ("INT", 64, True))}  # the same as no annotation
 
 
@@ -39,8 +44,50 @@ class Layout(NamedTuple):
     repetitions: tuple[int, ...]  # of every element on the way: 0 required, 1 optional, 2 repeated
 
 
-def layout(element: thrift.Struct, repetitions: tuple[int, ...]) -> Layout:
-    """The layout of a column from its schema element and the repetitions on the way to it, its own the last."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """A column: its names and field ids from the top down, and how its pages are to be understood."""
+
+    path: tuple[str, ...]
+    ids: tuple[int | None, ...]
+    layout: Layout
+
+    @property
+    def field_id(self) -> int | None:
+        return self.ids[-1]
+
+
+def leaves(elements: list[thrift.Struct]) -> tuple[Leaf, ...]:
+    """The columns of a schema, given its elements depth first, the root first of all."""
+    found: list[Leaf] = []
+    rest = iter(elements)
+    if (root := next(rest, None)) is not None:
+        for _ in range(fields.integer(root, fields.Element.CHILDREN, 0)):
+            _walk(rest, (), (), (), found)
+    return tuple(found)
+
+
+def _walk(
+    rest: Iterator[thrift.Struct],
+    path: tuple[str, ...],
+    ids: tuple[int | None, ...],
+    repetitions: tuple[int, ...],
+    found: list[Leaf],
+) -> None:
+    if (element := next(rest, None)) is None or len(path) > _DEEPEST:
+        raise ValueError("its schema has no right number of elements")
+    number = fields.optional(element, fields.Element.FIELD_ID)
+    path = (*path, fields.text(element, fields.Element.NAME) or "")
+    ids = (*ids, None if number is None or number < 0 else number)
+    repetitions = (*repetitions, fields.integer(element, fields.Element.REPETITION))
+    count = fields.integer(element, fields.Element.CHILDREN, 0)
+    if not count and fields.Element.TYPE in element:
+        found.append(Leaf(path=path, ids=ids, layout=_layout(element, repetitions)))
+    for _ in range(count):
+        _walk(rest, path, ids, repetitions, found)
+
+
+def _layout(element: thrift.Struct, repetitions: tuple[int, ...]) -> Layout:
     number = fields.integer(element, fields.Element.TYPE)
     if not 0 <= number < len(_PHYSICAL):
         raise ValueError(f"the schema has an unknown physical type {number}")

@@ -1,5 +1,5 @@
-"""Offset indexes, which say where the pages of a column are: with all pages moved, and read again to see whether they
-make sense. A file has thousands of pages, so they are looked at all at once."""
+"""The two page indexes of a column: where its pages are, and between which bounds their values lie. A file has
+thousands of pages, so that they are looked at and moved all at once."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 from iceberg_compaction.execute.worker.parquet import fields, thrift
 
 if TYPE_CHECKING:
-    from iceberg_compaction.execute.worker.parquet import ranges
+    from iceberg_compaction.execute.worker.parquet import layout, ranges
 
 _PAGES = fields.OffsetIndex.PAGES << 4 | thrift.LIST
 _OFFSET, _SIZE, _FIRST_ROW, _STOP = 0x10 | thrift.I64, 0x10 | thrift.I32, 0x10 | thrift.I64, 0  # tags of a page
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 _LONGEST = 9  # bytes of a varint that is no more than 63 bits
 
 
@@ -26,13 +27,24 @@ def moved(data: bytes, shift: int, chunk: ranges.Span, rows: int) -> tuple[int, 
         return None
 
 
-def column_index_pages(data: bytes) -> int:
-    """How many pages a column index speaks of. ValueError: it is unreadable."""
-    index, end = thrift.parse(data)
-    kind, value = index.get(fields.ColumnIndex.NULL_PAGES, (0, None))
-    if kind != thrift.LIST or end != len(data):
-        raise ValueError("that is no column index")
-    return len(value[1])
+def fits(data: bytes, pages: int, kind: layout.Layout) -> bool:
+    """Whether bytes are a column index of so many pages, with bounds of values of the right size for all that have
+    any. Some writers have left bounds out where readers rely on them."""
+    try:
+        index, end = thrift.parse(data)
+    except ValueError:
+        return False
+    lists = []
+    for number in (fields.ColumnIndex.NULL_PAGES, fields.ColumnIndex.MINS, fields.ColumnIndex.MAXES):
+        code, value = index.get(number, (0, None))
+        if code != thrift.LIST or len(value[1]) != pages:
+            return False
+        lists.append(value[1])
+    width = kind.length or _WIDTHS.get(kind.physical)
+    right = all(
+        is_null or width is None or len(low) == len(high) == width for is_null, low, high in zip(*lists, strict=True)
+    )
+    return right and end == len(data)
 
 
 def _moved(data: bytes, shift: int, chunk: ranges.Span, rows: int) -> tuple[int, bytes] | None:

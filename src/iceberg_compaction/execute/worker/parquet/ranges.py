@@ -5,28 +5,24 @@ very bytes that were written."""
 from __future__ import annotations
 
 import collections
-import errno
 import os
 import threading
-from concurrent import futures
 from typing import TYPE_CHECKING, Any
 
-import mmh3
+import xxhash
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from iceberg_compaction.execute.worker.parquet import ahead, kernel
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pyiceberg.io import FileIO
 
 Span = tuple[int, int]  # where bytes begin, and how many they are
 
 _PART = 8 * 2**20
-_PARTS_AHEAD = 4
 _BUFFER = 256 * 2**10  # fits a processor's cache, so that what was just read is hashed and written from there
-_KERNEL = 2**30
-# What kernels and file systems answer that cannot copy by themselves
-_REFUSALS = (errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.ENOTSOCK, errno.EPERM)
 
 
 def local_path(io: FileIO, location: str) -> str | None:
@@ -118,7 +114,10 @@ def move(source: Input, target: Output, spans: Sequence[Span], *, digest: bool =
             target.write(piece)
         return list(hashed.finish())
     for start, length in _joined(spans):
-        done = _copy_in_kernel(source, target, start, length)
+        done = 0
+        if source.descriptor is not None and target.descriptor is not None:
+            done = kernel.copy(source.descriptor, target.descriptor, start, length)
+            target.position += done
         for piece in _pieces(source, [(start + done, length - done)]):
             target.write(piece)
     return [None] * len(spans)
@@ -136,7 +135,7 @@ class _Digests:
     """Cuts bytes that come one after the other into spans again, and digests each."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
-        self._hashes = [mmh3.mmh3_x64_128() for _ in spans]
+        self._hashes = [xxhash.xxh3_64() for _ in spans]
         self._open = collections.deque(
             (hashed, length) for hashed, (_, length) in zip(self._hashes, spans, strict=True)
         )
@@ -150,7 +149,7 @@ class _Digests:
             piece = piece[left:]
 
     def finish(self) -> list[int]:
-        return [hashed.utupledigest()[0] for hashed in self._hashes]
+        return [hashed.intdigest() for hashed in self._hashes]
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
@@ -186,39 +185,4 @@ def _parts(source: Input, spans: Sequence[Span]) -> Iterator[memoryview]:
         for start, length in _joined(spans)
         for at in range(start, start + length, _PART)
     ]
-    if len(todo) <= 1:
-        yield from (memoryview(source.read(*part)) for part in todo)
-        return
-    with futures.ThreadPoolExecutor(_PARTS_AHEAD) as pool:
-        waiting: collections.deque[futures.Future[bytes]] = collections.deque()
-        try:
-            for part in todo:
-                waiting.append(pool.submit(source.read, *part))
-                if len(waiting) == _PARTS_AHEAD:
-                    yield memoryview(waiting.popleft().result())
-            while waiting:
-                yield memoryview(waiting.popleft().result())
-        finally:
-            for future in waiting:
-                future.cancel()
-
-
-def _copy_in_kernel(source: Input, target: Output, start: int, length: int) -> int:
-    """Copy as much as the kernel does without bytes passing through this process. Returns how much that was."""
-    if source.descriptor is None or target.descriptor is None:
-        return 0
-    come, go, done = source.descriptor, target.descriptor, 0
-    ways: list[Callable[[int, int], int]] = []
-    if hasattr(os, "copy_file_range"):
-        ways.append(lambda at, count: os.copy_file_range(come, go, count, at))
-    if hasattr(os, "sendfile"):
-        ways.append(lambda at, count: os.sendfile(go, come, at, count))
-    for way in ways:
-        try:
-            while done < length and (count := way(start + done, min(_KERNEL, length - done))):
-                done += count
-                target.position += count
-        except OSError as error:
-            if error.errno not in _REFUSALS:
-                raise
-    return done
+    yield from (memoryview(part) for part in ahead.map_ahead(lambda part: source.read(*part), todo))

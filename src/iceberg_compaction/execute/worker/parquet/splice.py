@@ -63,7 +63,13 @@ class SplicedFile:
         self._groups: list[thrift.Struct] = []
         self._carried: list[indexes.Carried] = []
         self._output = ranges.Output(io, path)
-        self._output.write(footer.MAGIC)
+        try:
+            self._output.write(footer.MAGIC)
+        except BaseException:
+            self.abandon()
+            with contextlib.suppress(Exception):
+                io.delete(path)  # nobody else knows of it yet
+            raise
 
     @property
     def leaves(self) -> tuple[footer.Leaf, ...]:
@@ -169,7 +175,9 @@ class SplicedFile:
         leaf = self.leaves[chunk.leaf if place is None else place]
         column = assemble.column(chunk, leaf, shift)
         self._carried.append(
-            indexes.Carried(column=column.raw, chunk=chunk, rows=group.rows, shift=shift, origin=origin)
+            indexes.Carried(
+                column=column.raw, chunk=chunk, layout=leaf.layout, rows=group.rows, shift=shift, origin=origin
+            )
         )
         return column
 

@@ -15,7 +15,7 @@ _NUMBERS = 1 << 15  # field numbers are 16 bits wide
 
 
 def parse(data: bytes, at: int = 0, after: int = 0) -> tuple[Struct, int]:
-    """The struct that begins at a place, and where it ends; or the rest of a struct after a field that was read.
+    """The struct that begins at a place, and where it ends; or the rest of a struct after a field that was read
     already. ValueError: the bytes are no such thing."""
     try:
         return _struct(data, at, 0, after)

@@ -1,0 +1,34 @@
+"""Reads that wait for storage, a few at once."""
+
+from __future__ import annotations
+
+import collections
+from concurrent import futures
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+_AT_ONCE = 4
+
+
+def map_ahead(get: Callable[[_Item], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
+    """What `get` makes of each item, in order; no more than a few results are held."""
+    if len(items) <= 1:
+        yield from map(get, items)
+        return
+    waiting: collections.deque[futures.Future[_Result]] = collections.deque()
+    with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(get, item))
+                if len(waiting) == _AT_ONCE:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

@@ -224,7 +224,7 @@ def test_a_plan_whose_groups_are_not_its_files_is_refused() -> None:
 
 def test_a_plan_of_another_format_is_refused() -> None:
     told = planned(inventories.files([MIB] * 12)).model_dump() | {"format": 1}
-    with pytest.raises(ValueError, match="format 1, not 4; make a new plan"):
+    with pytest.raises(ValueError, match="format 1, not 5; make a new plan"):
         plan.Plan.model_validate(told)
 
 
@@ -236,7 +236,8 @@ def test_groups_are_a_sequence() -> None:
     assert (found.groups[1], found.groups[-1]) == (every[1], every[2])
     assert found.groups[1:] == found.groups[:-3:-1][::-1] == tuple(every[1:])
     assert every[1] in found.groups
-    assert found.groups == plan.Groups.of(every, found.sizes) != plan.Groups.of(every[:2], found.sizes)
+    by = (found.sizes, found.copying)
+    assert found.groups == plan.Groups.of(every, *by) != plan.Groups.of(every[:2], *by)
     assert found.partitions == ((0, DAY_1), (0, DAY_2), (0, "{}"))
     with pytest.raises(IndexError):
         found.groups[3]

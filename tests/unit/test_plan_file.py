@@ -68,7 +68,7 @@ def test_people_can_read_it() -> None:
     assert list(told)[:2] == ["format", "checksum"]
     assert told["policy"]["min-input-files"] == 5
     assert sum(line.strip().startswith('"f-') for line in lines) == 12  # a line for each file
-    assert sum('"sentence"' in line for line in lines) == 2  # and for each group
+    assert sum('"copy_sentence"' in line for line in lines) == 2  # and for each group
 
 
 def test_a_formatter_does_no_harm() -> None:
@@ -102,9 +102,9 @@ def signed(**change: Any) -> bytes:
         (plan_file.dump(planned(), packed=True)[:-20], "cannot be read as JSON"),
         (b"\x1f\x8b" + b"\x00" * 40, "cannot be read as JSON"),
         (b"[]", "is not a plan: `iceberg-compact plan --out FILE` writes one"),
-        (b'{"format": 4}', "is not a plan: "),
+        (b'{"format": 5}', "is not a plan: "),
         (planned().model_dump_json().encode(), "is not a plan: "),
-        (edited(lambda told: told.update(format=3)), "has format 3, and this version reads 4; make a new plan"),
+        (edited(lambda told: told.update(format=4)), "has format 4, and this version reads 5; make a new plan"),
         (edited(lambda told: told.update(table="shop.other")), "checksum differs"),
         (edited(lambda told: told["policy"].update({"where": "id > 3"})), "checksum differs"),
         (edited(lambda told: told["files"]["file_path"].reverse()), "checksum differs"),

@@ -21,15 +21,19 @@ from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import context as worker_context
 from iceberg_compaction.execute.worker import rewrite
 from iceberg_compaction.metadata import inventory
+from iceberg_compaction.model.copying import Rate, Rates
 from iceberg_compaction.model.plan import Groups
 from iceberg_compaction.model.policy import CopyMode, Policy
-from iceberg_compaction.plan import build
+from iceberg_compaction.plan import build, copying
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from pyiceberg.table import Table
+
+
+RATES = Rates(encoding=Rate(bytes_per_second=50e6), copying=Rate(bytes_per_second=900e6))
 
 
 @pytest.fixture
@@ -98,12 +102,18 @@ def test_a_task_of_a_real_table(table: Table) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "least"), [(CopyMode.AUTO, 3_000_000), (CopyMode.ALWAYS, 1), (CopyMode.NEVER, 3_000_000)]
+    ("mode", "asked", "least"),
+    [
+        (CopyMode.AUTO, 30_000_000, 30_000_000),
+        (CopyMode.AUTO, 3_000_000, copying.break_even(RATES, 128 * 2**20)),
+        (CopyMode.ALWAYS, 3_000_000, 1),
+        (CopyMode.NEVER, 3_000_000, 3_000_000),
+    ],
 )
-def test_workers_are_told_which_row_groups_to_copy(table: Table, mode: CopyMode, least: int) -> None:
+def test_workers_are_told_which_row_groups_to_copy(table: Table, mode: CopyMode, asked: int, least: int) -> None:
     seen = inventory.take_inventory(table, name="db.t")
-    policy = Policy(copy_row_groups=mode, min_row_group_size_bytes=3_000_000)
-    plan = build.build(seen, policy, plan_id="p", now_ms=0)
+    policy = Policy(copy_row_groups=mode, min_row_group_size_bytes=asked)
+    plan = build.build(seen, policy, plan_id="p", now_ms=0, rates=RATES)
     found = worker_context.build_context(table, plan, "run-1")
     assert (found.copy_row_groups, found.min_row_group) == (mode, least)
 
@@ -115,6 +125,6 @@ def test_a_plan_for_something_that_is_gone(table: Table) -> None:
     for pin in (None, plan.pin.model_copy(update={"schema_id": 99})):
         with pytest.raises(errors.StalePlanError):
             worker_context.build_context(table, plan.model_copy(update={"pin": pin}), "run-1")
-    groups = Groups.of([plan.groups[0].model_copy(update={"spec_id": 7})], plan.sizes)
+    groups = Groups.of([plan.groups[0].model_copy(update={"spec_id": 7})], plan.sizes, plan.copying)
     with pytest.raises(errors.StalePlanError, match=r"specs \[7\]"):
         worker_context.build_context(table, plan.model_copy(update={"groups": groups}), "run-1")

@@ -14,7 +14,7 @@ from pyiceberg.table import refs
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import cache as caches
-from iceberg_compaction.metadata import clustering, delete_index, delete_scopes, fetch, support
+from iceberg_compaction.metadata import clustering, delete_index, delete_scopes, fetch, sort_order, support
 from iceberg_compaction.metadata import files as live
 from iceberg_compaction.metadata import filter as file_filter
 from iceberg_compaction.model import table as table_model
@@ -53,6 +53,7 @@ def take_inventory(
         manifests=len(manifest_sizes),
         manifest_sizes=manifest_sizes,
         clustering_column=_clustering_column(table),
+        sorts_rows=sort_order.followed(table, table.schema()) is not None,
         unwritable_specs=support.unwritable_specs(table),
         **_deletes(table, files),
         snapshots=len(table.metadata.snapshots),

@@ -13,11 +13,13 @@ from pydantic import TypeAdapter
 from typing_extensions import assert_never
 
 from iceberg_compaction.model import partition, size
+from iceberg_compaction.model.copying import Way
 from iceberg_compaction.model.value import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from iceberg_compaction.model.copying import Copying
     from iceberg_compaction.model.policy import Sizes
 
 
@@ -48,14 +50,21 @@ class FileGroup(Value):
     deleted_rows: int = 0  # of the files, an estimate
     reason: Reason
     sentence: str  # the above in words
+    row_groups: int  # of the files
+    untold_files: int = 0  # whose row groups are assumed, because manifests do not tell
+    small_row_group_files: int = 0  # whose row groups are too small to be copied
+    copied_bytes: int  # expected to be copied, the rest is encoded
+    copying: Way
+    copy_sentence: str  # the above in words
 
 
-# One row per group: the fields of FileGroup but for the sentence, which follows from the others.
+_TEXTS, _SENTENCES = ("partition", "reason", "copying"), ("sentence", "copy_sentence")
+# One row per group: the fields of FileGroup but for the sentences, which follow from the others.
 PLAN_GROUPS = pa.schema(
     [
-        pa.field(name, pa.string() if name in ("partition", "reason") else pa.int64(), nullable=False)
+        pa.field(name, pa.string() if name in _TEXTS else pa.int64(), nullable=False)
         for name in FileGroup.model_fields
-        if name != "sentence"
+        if name not in _SENTENCES
     ]
 )
 
@@ -63,16 +72,17 @@ PLAN_GROUPS = pa.schema(
 class Groups(Sequence[FileGroup]):
     """The groups of one plan, in the order of work."""
 
-    def __init__(self, columns: pa.Table, sizes: Sizes) -> None:
+    def __init__(self, columns: pa.Table, sizes: Sizes, copying: Copying) -> None:
         self.columns = columns  # PLAN_GROUPS
+        self._copying = copying
         self._low, self._high = size.format_size(sizes.min), size.format_size(sizes.max)
 
     @classmethod
-    def of(cls, groups: Iterable[Any], sizes: Sizes) -> Groups:
+    def of(cls, groups: Iterable[Any], sizes: Sizes, copying: Copying) -> Groups:
         """From FileGroups or what they are made of; sentences are made anew."""
         checked = TypeAdapter(list[FileGroup]).validate_python(list(groups))
         columns = {name: [getattr(group, name) for group in checked] for name in PLAN_GROUPS.names}
-        return cls(pa.table(columns, schema=PLAN_GROUPS), sizes)
+        return cls(pa.table(columns, schema=PLAN_GROUPS), sizes, copying)
 
     def total(self, name: str) -> int:
         """The sum of a column."""
@@ -80,7 +90,7 @@ class Groups(Sequence[FileGroup]):
 
     def dump(self) -> list[dict[str, Any]]:
         """As plain values, with sentences."""
-        return [row | {"sentence": self._sentence(row)} for row in self.columns.to_pylist()]
+        return [row | self._sentences(row) for row in self.columns.to_pylist()]
 
     def __len__(self) -> int:
         return int(self.columns.num_rows)
@@ -108,7 +118,10 @@ class Groups(Sequence[FileGroup]):
 
     def _made(self, columns: pa.Table) -> Iterator[FileGroup]:
         for row in columns.to_pylist():
-            yield FileGroup(**row, sentence=self._sentence(row))
+            yield FileGroup(**row, **self._sentences(row))
+
+    def _sentences(self, row: dict[str, Any]) -> dict[str, str]:
+        return {"sentence": self._sentence(row), "copy_sentence": self._copying.sentence_of(row)}
 
     def _sentence(self, row: dict[str, Any]) -> str:
         """What becomes of which files, with figures; no full stop, because sentences are also joined."""

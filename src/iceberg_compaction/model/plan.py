@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, model_validator
 
+from iceberg_compaction.model.copying import Copying
 from iceberg_compaction.model.group import PLAN_GROUPS, FileGroup, Groups, Reason
 from iceberg_compaction.model.policy import Policy, Sizes
 from iceberg_compaction.model.table import Pin
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMAT", "PLAN_FILES", "PLAN_GROUPS", "FileGroup", "Groups", "LeftOut", "LeftOutReason", "Plan", "Reason"]
 
-FORMAT = 4
+FORMAT = 5
 
 # The input files of all groups, in group order and within a group in reading order.
 PLAN_FILES = pa.schema(
@@ -38,9 +39,10 @@ def _to_table(value: Any) -> pa.Table:
 
 
 def _to_groups(value: Any, info: ValidationInfo) -> Any:
-    if isinstance(value, Groups) or "sizes" not in info.data:  # wrong sizes have been reported already
+    known = info.data
+    if isinstance(value, Groups) or not {"sizes", "copying"} <= known.keys():  # what is wrong was reported already
         return value
-    return Groups.of(value, info.data["sizes"])
+    return Groups.of(value, known["sizes"], known["copying"])
 
 
 PlanFiles = Annotated[
@@ -81,6 +83,7 @@ class Plan(Value):
     pin: Pin | None
     policy: Policy
     sizes: Sizes
+    copying: Copying
     groups: PlanGroups
     left_out: tuple[LeftOut, ...]
     files: PlanFiles

@@ -67,6 +67,7 @@ class Inventory:
     manifests: int = 0
     manifest_sizes: tuple[int, ...] = ()  # bytes of each
     clustering_column: str | None = None  # whose bounds `cluster_lower` and `cluster_upper` are
+    sorts_rows: bool = False  # the table has a sort order that a rewrite follows
     snapshots: int = 0
     refs: int = 0
     delete_files: pa.Int64Array | None = None  # that apply to each row of `files`; None: the table has no deletes

@@ -3,14 +3,15 @@ Pure: no I/O, no clock, no randomness; the same input gives the same plan."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from iceberg_compaction import errors
+from iceberg_compaction.model.copying import Rates
 from iceberg_compaction.model.plan import PLAN_FILES, PLAN_GROUPS, Groups, LeftOut, LeftOutReason, Plan
-from iceberg_compaction.plan import decide, explain, selection
+from iceberg_compaction.plan import copying, decide, explain, selection
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,15 +20,21 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.table import Inventory
 
 
-def build(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: int) -> Plan:
-    """The plan for a table. Raises UnsupportedError for a table that must not be rewritten (see `empty_plan`) and
-    ConfigError for sizes that contradict one another."""
+_ASSUMED = Rates()
+
+
+def build(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: int, rates: Rates = _ASSUMED) -> Plan:
+    """The plan for a table. `rates`: how fast copying and encoding were in earlier runs. Raises UnsupportedError for a
+    table that must not be rewritten (see `empty_plan`) and ConfigError for sizes that contradict one another."""
     check(inventory, policy)
     sizes = decide.resolve_sizes(inventory, policy)
     decided = decide.decide(inventory, policy, sizes)
     chosen = selection.select(decided, policy, sizes)
     files = _plan_files(inventory.files, decided, chosen)
-    groups = _plan_groups(inventory, decided, chosen, files)
+    weighed = copying.weigh(inventory, policy, rates)
+    expected = copying.expect(inventory, policy, weighed, decided.files.rows[chosen.positions], chosen.first)
+    groups = pa.table(_plan_groups(inventory, decided, chosen, files) | expected, schema=PLAN_GROUPS)
+    weighed = weighed.of(groups)
     left = decided.left | {LeftOutReason.OVER_BUDGET: chosen.over_budget}
     return Plan(
         id=plan_id,
@@ -36,7 +43,8 @@ def build(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: int) ->
         pin=inventory.pin,
         policy=policy,
         sizes=sizes,
-        groups=Groups(groups, sizes),
+        copying=weighed,
+        groups=Groups(groups, sizes, weighed),
         left_out=_left_out(left, len(files), policy, sizes),
         files=files,
     )
@@ -52,6 +60,8 @@ def check(inventory: Inventory, policy: Policy) -> None:
 def empty_plan(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: int) -> Plan:
     """A plan that touches nothing, for a table that must not be rewritten but whose health is still of interest."""
     sizes = decide.resolve_sizes(inventory, policy)
+    groups = PLAN_GROUPS.empty_table()
+    weighed = copying.weigh(inventory, policy, _ASSUMED).of(groups)
     return Plan(
         id=plan_id,
         table=inventory.table,
@@ -59,7 +69,8 @@ def empty_plan(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: in
         pin=inventory.pin,
         policy=policy,
         sizes=sizes,
-        groups=Groups(PLAN_GROUPS.empty_table(), sizes),
+        copying=weighed,
+        groups=Groups(groups, sizes, weighed),
         left_out=_left_out(decide.untouched(inventory, policy), 0, policy, sizes),
         files=PLAN_FILES.empty_table(),
     )
@@ -77,11 +88,12 @@ def _plan_files(files: pa.Table, decided: decide.Decision, chosen: selection.Sel
 
 def _plan_groups(
     inventory: Inventory, decided: decide.Decision, chosen: selection.Selection, files: pa.Table
-) -> pa.Table:
+) -> dict[str, Any]:
+    """The columns of PLAN_GROUPS but for those about copying."""
     keys, partitions = decided.bins.keys[chosen.bins], decided.files.partitions
     reasons = list(decided.verdict.rewritten)
     reason_of = np.argmax([decided.verdict.rewritten[reason][chosen.bins] for reason in reasons], axis=0)
-    columns = {
+    return {
         "id": np.arange(len(keys)),
         "spec_id": partitions.spec_ids[keys],
         "partition": partitions.texts_of(keys),
@@ -95,7 +107,6 @@ def _plan_groups(
         **{name: _deletes(getattr(inventory, name), decided, chosen) for name in ("delete_files", "deleted_rows")},
         "reason": pa.array([reason.value for reason in reasons]).take(pa.array(reason_of)),
     }
-    return pa.table(columns, schema=PLAN_GROUPS)
 
 
 def _deletes(column: pa.Int64Array | None, decided: decide.Decision, chosen: selection.Selection) -> NDArray[np.int64]:

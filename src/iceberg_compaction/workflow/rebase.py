@@ -77,6 +77,7 @@ def _keep(plan: Plan, inventory: Inventory, kept: NDArray[np.bool_], owner: NDAr
     counts = groups["files"].to_numpy()
     first = pa.array(np.cumsum(counts) - counts, pa.int64())
     groups = groups.set_column(groups.column_names.index("first"), groups.schema.field("first"), first)
+    copying = plan.copying.of(groups)
     return Plan(
         id=plan.id,
         table=plan.table,
@@ -84,7 +85,8 @@ def _keep(plan: Plan, inventory: Inventory, kept: NDArray[np.bool_], owner: NDAr
         pin=inventory.pin,
         policy=plan.policy,
         sizes=plan.sizes,
-        groups=Groups(groups, plan.sizes),
+        copying=copying,
+        groups=Groups(groups, plan.sizes, copying),
         left_out=plan.left_out,
         files=plan.files.filter(pa.array(kept[owner])),
     )
@@ -111,4 +113,4 @@ def renumber(plan: Plan, first_id: int) -> Plan:
     columns = plan.groups.columns
     ids = pa.array(np.arange(first_id, first_id + len(columns)), pa.int64())
     columns = columns.set_column(columns.column_names.index("id"), columns.schema.field("id"), ids)
-    return plan.model_copy(update={"groups": Groups(columns, plan.sizes)})
+    return plan.model_copy(update={"groups": Groups(columns, plan.sizes, plan.copying)})

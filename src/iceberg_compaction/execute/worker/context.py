@@ -6,12 +6,9 @@ from __future__ import annotations
 from concurrent import futures
 from typing import TYPE_CHECKING
 
-from pyiceberg import transforms
-
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import io as catalog_io
-from iceberg_compaction.metadata import fetch
-from iceberg_compaction.model import policy as policies
+from iceberg_compaction.metadata import fetch, sort_order
 from iceberg_compaction.model import task as task_model
 
 if TYPE_CHECKING:
@@ -43,6 +40,7 @@ def build_context(
     if missing := sorted(used - specs.keys()):
         raise errors.StalePlanError(f"Partition specs {missing} of {plan.table} are gone; plan again.")
     schema = schemas[plan.pin.schema_id]
+    order = sort_order.followed(table, schema)
     return task_model.RewriteContext(
         run_id=run_id,
         table=plan.table,
@@ -50,7 +48,7 @@ def build_context(
         table_schema=schema.model_dump_json(),
         partition_specs={spec_id: specs[spec_id].model_dump_json() for spec_id in sorted(used)},
         output_spec_id=output_spec_id,
-        sort_order=_sort_order(table, schema),
+        sort_order=None if order is None else order.model_dump_json(),
         delete_fields=_delete_fields(table, schema, deletes),
         delete_contents=_contents(table, deletes),
         properties={
@@ -59,25 +57,9 @@ def build_context(
         sizes=plan.sizes,
         verify=plan.policy.verify,
         copy_row_groups=plan.policy.copy_row_groups,
-        min_row_group=_min_row_group(plan.policy),
+        min_row_group=plan.copying.least,
         io_properties=catalog_io.io_properties(table),
     )
-
-
-def _min_row_group(policy: policies.Policy) -> int:
-    """From which size on row groups may be taken over: asked to copy always, a worker does not look at sizes."""
-    return 1 if policy.copy_row_groups is policies.CopyMode.ALWAYS else policy.min_row_group_size_bytes
-
-
-def _sort_order(table: Table, schema: Schema) -> str | None:
-    """The table's own sort order. None: it has none, or one that cannot be followed here; then rows keep their order,
-    and the outputs claim none."""
-    order = table.sort_order()
-    known = all(
-        not isinstance(field.transform, transforms.UnknownTransform) and schema.find_column_name(field.source_id)
-        for field in order.fields
-    )
-    return order.model_dump_json() if order.fields and known else None
 
 
 def _delete_fields(table: Table, schema: Schema, deletes: Sequence[task_model.DeleteFile]) -> dict[int, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyiceberg import transforms, types
-from pyiceberg.manifest import FileFormat
+from pyiceberg.manifest import FileFormat, ManifestFile
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -82,6 +82,32 @@ def test_version_1_has_sequence_number_zero(local_lake: lakes.Lake) -> None:
     pin = take(lakes.append_small_files(table, 2)).pin
 
     assert (pin.sequence_number, pin.format_version) == (0, 1)
+
+
+def test_which_manifest_lists_which_files_is_known(local_lake: lakes.Lake) -> None:
+    """Files follow one another as the manifests do, the newest first; those without live files have none."""
+    table = lakes.append_small_files(lakes.make_table(local_lake.catalog, "db.t"), 3)
+    table.delete("id < 5")  # half of the first file, which is written anew
+    manifests.add_position_delete(table, {table.inspect.data_files()["file_path"][0].as_py(): [0]})
+    table = local_lake.catalog.load_table("db.t")
+    found = take(table)
+    head = table.current_snapshot()
+    assert head is not None
+    listed = [[e.data_file.file_path for e in row.fetch_manifest_entry(table.io)] for row in head.manifests(table.io)]
+    assert found.manifest_files == tuple(map(len, listed))
+    assert found.files["file_path"].to_pylist() == [path for paths in listed for path in paths]
+    assert 0 in found.manifest_files
+
+
+def test_manifests_need_not_tell_how_many_files_they_list(
+    local_lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in manifest lists of version 1."""
+    table = lakes.append_small_files(lakes.make_table(local_lake.catalog, "db.t"), 2)
+    assert take(table).manifest_files == (1, 1)
+    monkeypatch.setattr(ManifestFile, "added_files_count", property(lambda row: None))
+    found = take(table)
+    assert (found.files.num_rows, found.manifests, found.manifest_files) == (2, 2, ())
 
 
 def test_a_branch_has_its_own_files(local_lake: lakes.Lake) -> None:

@@ -20,6 +20,7 @@ from iceberg_compaction.metadata import filter as file_filter
 from iceberg_compaction.model import table as table_model
 
 if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
@@ -41,7 +42,7 @@ def take_inventory(
         branch=branch,
         cache=caches.from_environment() if cache is None else cache,
     )
-    files, manifest_sizes = _read(table, snapshot, question)
+    files, manifests = _read(table, snapshot, question)
     selected = None if condition is None else condition.select(files, table.specs())
     files = files.select(table_model.FILES.names)
     return table_model.Inventory(
@@ -50,8 +51,9 @@ def take_inventory(
         files=files,
         properties=dict(table.properties),
         selected=selected,
-        manifests=len(manifest_sizes),
-        manifest_sizes=manifest_sizes,
+        manifests=len(manifests),
+        manifest_sizes=tuple(manifest.manifest_length for manifest in manifests),
+        manifest_files=_manifest_files(manifests, files.num_rows),
         clustering_column=_clustering_column(table),
         sorts_rows=sort_order.followed(table, table.schema()) is not None,
         unwritable_specs=support.unwritable_specs(table),
@@ -71,10 +73,10 @@ class _Question:
     cache: caches.Cache
 
 
-def _read(table: Table, snapshot: Snapshot | None, question: _Question) -> tuple[pa.Table, tuple[int, ...]]:
-    """The live files, and the sizes of the manifests that list them."""
+def _read(table: Table, snapshot: Snapshot | None, question: _Question) -> tuple[pa.Table, list[ManifestFile]]:
+    """The live files, and the manifests that list them."""
     if snapshot is None:
-        return live.no_files(metrics=question.field_ids), ()
+        return live.no_files(metrics=question.field_ids), []
     try:
         manifests = fetch.list_manifests(table.io, snapshot)
         files = live.live_files(
@@ -85,12 +87,19 @@ def _read(table: Table, snapshot: Snapshot | None, question: _Question) -> tuple
             cache=question.cache,
             branch=question.branch,
         )
-        return files, tuple(manifest.manifest_length for manifest in manifests)
+        return files, manifests
     except errors.MetadataError:
         if support.ENCRYPTION_KEY not in table.properties:
             raise
         # Manifests of an encrypted table are encrypted, too; that the table is not supported says it better.
-        return live.no_files(metrics=question.field_ids), ()
+        return live.no_files(metrics=question.field_ids), []
+
+
+def _manifest_files(manifests: list[ManifestFile], count: int) -> tuple[int, ...]:
+    """How many of so many live files each manifest lists, as far as their counts are there and add up."""
+    counts = [(row.added_files_count, row.existing_files_count) for row in manifests]
+    known = tuple(added + existing for added, existing in counts if added is not None and existing is not None)
+    return known if len(known) == len(counts) and sum(known) == count else ()
 
 
 def _deletes(table: Table, files: pa.Table) -> dict[str, Any]:

@@ -66,6 +66,7 @@ class Inventory:
     selected: pa.BooleanArray | None = None  # rows of `files` that a `where` may match; None: all
     manifests: int = 0
     manifest_sizes: tuple[int, ...] = ()  # bytes of each
+    manifest_files: tuple[int, ...] = ()  # rows of `files` that each lists, one after the other; empty: not known
     clustering_column: str | None = None  # whose bounds `cluster_lower` and `cluster_upper` are
     sorts_rows: bool = False  # the table has a sort order that a rewrite follows
     snapshots: int = 0

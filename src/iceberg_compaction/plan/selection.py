@@ -1,5 +1,6 @@
-"""Which of the bins worth rewriting become groups, and in which order: rewrite-job-order sorts them, then the budgets
-cut. A decision comes in; the groups and their files in plan order go out. Only files of chosen groups are sorted."""
+"""Which of the bins worth rewriting become groups, and in which order: rewrite-job-order sorts them, else the manifests
+that list their files; then the budgets cut. A decision comes in; the groups and their files in plan order go out. Only
+files of chosen groups are sorted."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from iceberg_compaction.model.policy import JobOrder
 from iceberg_compaction.plan import packing
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from iceberg_compaction.model.policy import Policy, Sizes
@@ -36,12 +39,14 @@ class Selection:
     over_budget: tuple[int, int]  # files and bytes that the budgets cut off
 
 
-def select(decided: Decision, policy: Policy, sizes: Sizes) -> Selection:
+def select(decided: Decision, policy: Policy, sizes: Sizes, manifest_files: Sequence[int] = ()) -> Selection:
     """The groups, sorted and cut. The group in which a budget ends is shortened, as Iceberg does, so that a budget
-    smaller than the first group still makes progress; it is dropped if nothing would be gained that way."""
+    smaller than the first group still makes progress; it is dropped if nothing would be gained that way.
+    `manifest_files` is the Inventory's."""
     bins = decided.bins
     kept = np.flatnonzero(decided.verdict.kept)
     kept = kept[decided.files.partitions.sort(bins.keys[kept])]
+    kept = kept[_by_manifest(decided, kept, manifest_files)]
     kept = kept[_order(bins.bytes[kept], bins.count[kept], policy.rewrite_job_order)]
     whole = _whole(bins.bytes[kept], bins.count[kept], policy)
     reached = kept[: whole + 1]
@@ -71,6 +76,18 @@ def sums(values: NDArray[np.int64] | NDArray[np.bool_], first: NDArray[np.int64]
     """The sums of slices that begin at `first` and together hold all values."""
     found: NDArray[np.int64] = np.add.reduceat(values, first, dtype=np.int64) if len(first) else np.zeros(0, np.int64)
     return found
+
+
+def _by_manifest(decided: Decision, bins: NDArray[np.int64], manifest_files: Sequence[int]) -> NDArray[np.int64]:
+    """Positions that sort bins by the oldest manifest that lists a file of theirs, the oldest of all first; a manifest
+    list begins with the newest. So no later bin has files in a manifest once its turn is over: one after the other is
+    emptied, instead of a few files being taken out of each, which every commit would have to write anew."""
+    if len(bins) < 2 or len(manifest_files) < 2:
+        return np.arange(len(bins))
+    last = np.zeros(len(decided.bins), np.int64)
+    last[decided.numbers] = decided.files.rows  # which ascend, so that the last one of each bin stays
+    oldest = np.searchsorted(np.cumsum(manifest_files), last[bins], side="right")
+    return np.argsort(-oldest, kind="stable")
 
 
 def _order(size: NDArray[np.int64], count: NDArray[np.int64], order: JobOrder) -> NDArray[np.int64]:

@@ -24,7 +24,8 @@ from pyiceberg.types import (
 from tests.factories import delete_files, tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import copying, output_file, rewrite, schemas
+from iceberg_compaction.execute.worker import copying, output_file, read, rewrite, schemas
+from iceberg_compaction.execute.worker.deletes import apply
 from iceberg_compaction.model.policy import CopyMode, ProofLevel
 
 if TYPE_CHECKING:
@@ -174,6 +175,26 @@ def test_keys_within_bounds_that_no_row_has_touch_nothing(tmp_path: Path) -> Non
     delete = delete_files.equality_delete(tmp_path / "d", keys, only, [2], sequence_number=2)
     result = run(tmp_path, paths, deletes=[delete])
     assert (result.effort.copied_groups, result.proof.deleted_rows) == (4, 0)
+
+
+def test_bloom_filters_spare_reading_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within the bounds of every row group, but in none of them."""
+    blooms = {"name": {"ndv": 1000, "fpp": 0.0001}}
+    paths = write_inputs(tmp_path, files=1, rows=4000, bloom_filter_options=blooms)
+    only, read_parts = Schema(SCHEMA.find_field(2)), []
+    whole = read.read_batches
+
+    def watched(io: Any, parts: Any, *others: Any) -> Any:
+        read_parts.extend(parts)
+        return whole(io, parts, *others)
+
+    monkeypatch.setattr(apply.read, "read_batches", watched)
+    present = pq.read_table(paths[0])["name"].to_pylist()
+    keys = [{"name": "name 5a17"}, {"name": present[1]}]
+    delete = delete_files.equality_delete(tmp_path / "d", keys, only, [2], sequence_number=2)
+    result = run(tmp_path, paths, deletes=[delete], verify=ProofLevel.CHECKSUM)
+    assert (result.effort.copied_groups, result.proof.deleted_rows) == (3, 1)
+    assert [part.groups for part in read_parts] == [(0,), (0,)]  # looked up, then encoded
 
 
 def test_a_null_key_reaches_row_groups_with_nulls_only(tmp_path: Path) -> None:

@@ -10,9 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.execute.worker import read
-from iceberg_compaction.execute.worker.deletes import outside
-from iceberg_compaction.execute.worker.parquet import fields
+from iceberg_compaction.execute.worker import extents, read
 from iceberg_compaction.model.policy import CopyMode
 
 if TYPE_CHECKING:
@@ -222,7 +220,13 @@ def _with_deletes(groups: Sequence[_Group], deletes: apply.DeleteFilter) -> Iter
         footer = of_file[0].copy.footer
         starts = [0, *itertools.accumulate(footer.group_rows)]
         if any(group.kept is None for group in of_file):
-            deletes.settle(number, {group.copy.group: _extents(group.copy) for group in of_file})
+            deletes.settle(
+                number,
+                {
+                    group.copy.group: extents.of_group(deletes.io, group.copy.raw, group.copy.group, group.copy.places)
+                    for group in of_file
+                },
+            )
         for group in of_file:
             index = group.copy.group
             dead = deletes.dead_rows(number, starts[index], footer.group_rows[index])
@@ -233,23 +237,6 @@ def _with_deletes(groups: Sequence[_Group], deletes: apply.DeleteFilter) -> Iter
                 yield replace(group, rows=group.rows - dead, kept=kept)
             else:
                 yield group
-
-
-def _extents(copy: Copy) -> dict[int, outside.Extent]:
-    """What statistics say of the columns whose bounds mean what those of the table mean, by field id."""
-    found = {}
-    for place in copy.places:
-        if place is None or (number := copy.raw.leaves[place].field_id) is None:
-            continue
-        chunk = copy.raw.groups[copy.group].chunks[place]
-        known = chunk.statistics
-        found[number] = outside.Extent(
-            values=chunk.values,
-            nulls=fields.optional(known, fields.Statistics.NULLS),
-            low=fields.binary(known, fields.Statistics.MIN),
-            high=fields.binary(known, fields.Statistics.MAX),
-        )
-    return found
 
 
 def _without_crumbs(groups: Sequence[_Group], least: int) -> list[_Group]:

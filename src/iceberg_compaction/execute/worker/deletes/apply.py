@@ -108,6 +108,10 @@ class DeleteFilter:
         self.dropped = 0
 
     @property
+    def io(self) -> FileIO:
+        return self._inputs.io
+
+    @property
     def fields(self) -> set[int]:
         """Ids of the fields that rows are looked up by."""
         return {field.field_id for index in self._indexes for field in index.fields}

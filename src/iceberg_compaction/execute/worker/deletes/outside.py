@@ -1,5 +1,5 @@
-"""Row groups that equality deletes cannot reach, told by statistics alone. The keys of an index come in once; for each
-row group, given as its footer tells it, goes out whether a key may lie in it. In doubt it may."""
+"""Row groups that equality deletes cannot reach, told by statistics and Bloom filters alone. The keys of an index come
+in once; for each row group, given as its footer tells it, goes out whether a key may lie in it. In doubt it may."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 from pyiceberg import types as iceberg
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from iceberg_compaction.execute.worker.deletes import equality, keys
+    from iceberg_compaction.execute.worker.parquet import bloom
 
 # Types whose statistics are plain signed integers, and those that are bytes in the order of bytes.
 _NUMBERS = (
@@ -27,6 +28,7 @@ _NUMBERS = (
 )
 _BYTES = (iceberg.StringType, iceberg.BinaryType)
 _LISTED = 1 << 16  # keys; of more only the range is kept
+_ASKED = 1 << 10  # keys that a Bloom filter is asked for at most; of more, one is likely to be found by mistake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,8 @@ class Extent:
     nulls: int | None
     low: bytes | None
     high: bytes | None
+    width: int = 0  # bytes of a number in plain encoding
+    bloom: Callable[[], bloom.BloomFilter | None] | None = None  # reads the Bloom filter, if there is one
 
 
 class KeyRanges:
@@ -81,8 +85,14 @@ class _Column:
         low, high = self._value(extent.low), self._value(extent.high)
         if self._is_range:
             return bool(self._sorted[0] <= high and self._sorted[1] >= low)
-        place = bisect.bisect_left(self._sorted, low)
-        return place < len(self._sorted) and bool(self._sorted[place] <= high)
+        between = self._sorted[bisect.bisect_left(self._sorted, low) : bisect.bisect_right(self._sorted, high)]
+        if not between or len(between) > _ASKED or extent.bloom is None:
+            return bool(between)
+        found = extent.bloom()
+        return found is None or found.may_hold_any(self._plain(value, extent.width) for value in between)
 
     def _value(self, raw: bytes) -> Any:
         return int.from_bytes(raw, "little", signed=True) if self._is_number else raw
+
+    def _plain(self, value: Any, width: int) -> bytes:
+        return int(value).to_bytes(width, "little", signed=True) if self._is_number else bytes(value)

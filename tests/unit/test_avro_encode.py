@@ -134,6 +134,28 @@ def _pyiceberg_rows(path: Path) -> list[list[Any]]:
         return [[value if value != {} else [] for value in record._data] for record in reader]
 
 
+def test_names_of_every_script_are_kept() -> None:
+    """Iceberg replaces in a name what is neither letter nor digit, and leaves letters of all scripts as they are."""
+    inner = [{"name": "größe", "type": ["null", "long"]}, {"name": "b", "type": "string"}]
+    outer = [
+        {"name": "日本", "type": ["null", {"type": "record", "name": "r2", "fields": inner}]},
+        {"name": "é", "type": "long"},
+        {"name": "plain", "type": {"type": "record", "name": "r3", "fields": [{"name": "ß", "type": "int"}]}},
+    ]
+    rows = [
+        {"日本": {"größe": 7, "b": "x"}, "é": 1, "plain": {"ß": 3}},
+        {"日本": None, "é": 2, "plain": {"ß": 4}},
+        {"日本": {"größe": None, "b": ""}, "é": 3, "plain": {"ß": 5}},
+    ]
+    kinds = [pa.struct({"größe": pa.int64(), "b": pa.string()}), pa.int64(), pa.struct({"ß": pa.int32()})]
+    table = pa.Table.from_pylist(rows, schema=pa.schema(zip(("日本", "é", "plain"), kinds, strict=True)))
+    file = _file(table, {"type": "record", "name": "row", "fields": outer})
+    assert decode.read_table(file).to_pylist() == rows
+    chosen = decode.read_table(file, {"日": ("日本",), "s": ("plain", "ß")}).to_pylist()
+    assert chosen == [{"日": row["日本"], "s": row["plain"]["ß"]} for row in rows]
+    assert decode.read_table(file, {"x": ("nowhere",)}).num_rows == 3
+
+
 def test_rows_are_cut_into_blocks() -> None:
     schema = {"type": "record", "name": "row", "fields": [{"name": "s", "type": "string"}]}
     table = pa.table({"s": ["x" * 1000] * 1000})

@@ -105,6 +105,7 @@ def _query(parsed: container.Container, select: Mapping[str, Path] | None, scrat
     drop_empty_records(schema)
     wanted = {name: tuple(path) for name, path in (select or {}).items()}
     places = _hoist(schema, wanted.values()) if wanted else {}
+    spelt = _spell(schema)
     context = datafusion.SessionContext(
         datafusion.SessionConfig(
             {
@@ -120,7 +121,8 @@ def _query(parsed: container.Container, select: Mapping[str, Path] | None, scrat
         columns = [(name, places[path]) for name, path in wanted.items() if path in places]
         frame = frame.select(*(datafusion.column(f'"{place}"').alias(name) for name, place in columns))
     batches = frame.collect()
-    return pa.Table.from_batches(batches, batches[0].schema if batches else frame.schema())
+    table = pa.Table.from_batches(batches, batches[0].schema if batches else frame.schema())
+    return _spelt_back(table, spelt) if spelt and table.num_columns else table
 
 
 def _hoist(schema: dict[str, Any], paths: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
@@ -143,6 +145,42 @@ def _hoist(schema: dict[str, Any], paths: Collection[tuple[str, ...]]) -> dict[t
         add(field, (field["name"],))
     schema["fields"] = fields
     return places
+
+
+def _spell(schema: dict[str, Any]) -> dict[str, str]:
+    """Give fields of records names that DataFusion takes: only those of ASCII letters, digits and underscores, while
+    Iceberg writes letters of all scripts. Returns the fields' own names by the new ones."""
+    own: dict[str, str] = {}
+    for field in schema["fields"]:
+        if not field["name"].isascii():
+            spelt = f"spelt_{field['name'].encode().hex()}"
+            own[spelt], field["name"] = field["name"], spelt
+        for kind in field["type"] if isinstance(field["type"], list) else [field["type"]]:
+            if isinstance(kind, dict) and kind.get("type") == "record":
+                own |= _spell(kind)
+    return own
+
+
+def _spelt_back(table: pa.Table, own: Mapping[str, str]) -> pa.Table:
+    """The table with the fields' own names, in structs too. An array's items keep the others; none is looked up."""
+    columns = [[_own_names(chunk, own) for chunk in column.chunks] for column in table.columns]
+    fields = [
+        pa.field(own.get(field.name, field.name), chunks[0].type if chunks else field.type, field.nullable)
+        for field, chunks in zip(table.schema, columns, strict=True)
+    ]
+    arrays = [pa.chunked_array(chunks, field.type) for chunks, field in zip(columns, fields, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _own_names(array: pa.Array, own: Mapping[str, str]) -> pa.Array:
+    if not pa.types.is_struct(array.type):
+        return array
+    children = [_own_names(array.field(place), own) for place in range(array.type.num_fields)]
+    fields = [
+        pa.field(own.get(field.name, field.name), child.type, field.nullable)
+        for field, child in zip(array.type, children, strict=True)
+    ]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=array.is_null() if array.null_count else None)
 
 
 def drop_empty_records(schema: dict[str, Any]) -> None:

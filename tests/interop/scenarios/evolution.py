@@ -345,6 +345,18 @@ def nan_partition(scene: Scene) -> Play:
     assert len(scene.files()) == 4
 
 
+@scenario("R31_partitions_and_keys_of_odd_names", columns="id bigint, `straße` string, `a b` string",
+          partitioned_by="`straße`, truncate(1, `a b`)", again=True)  # fmt: skip
+def odd_names(scene: Scene) -> Play:
+    values = ["ü", "x y", None]
+    for first in (0, 6):
+        scene.append([{"id": n, "straße": values[n % 3], "a b": f"k{n}"} for n in range(first, first + 6)])
+    place = {"partition": "straße=ü/a b_trunc=k", "file_format": "avro"}
+    scene.commit(scene.equality([{"a b": "k3"}, {"a b": "k4"}], **place))
+    yield
+    assert sorted(scene.ids()) == [0, 1, 2, *range(4, 12)]
+
+
 @scenario("R31_partition_source_renamed_and_promoted", columns="id int, s string", partitioned_by="bucket(4, id)")
 def source_promoted(scene: Scene) -> Play:
     scene.append([{"id": n, "s": "x"} for n in range(6)])
@@ -376,5 +388,5 @@ SCENARIOS = [
     renamed, reordered, dropped_and_added, nested_added, nested_dropped, struct_added, promoted, decimal_layouts,
     name_mapping, mapping_renamed, int96, hive_layout, deletes_on_mapped, *map(_into, _TRANSFORMS), kept,
     to_unpartitioned, replaced, three_specs, null_and_older, void, void_kept, nan_partition, source_promoted,
-    nested_source, scenario("R42_files_without_metrics", partitioned_by="p")(_raw),
+    nested_source, odd_names, scenario("R42_files_without_metrics", partitioned_by="p")(_raw),
 ]  # fmt: skip

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 CORES, TARGET = 2, 32 << 20
 ROWS, FILES, QUICK_FILES = 100_000, 54, 12  # about 5.9 MB each
 DELETED, KEYS = 0.02, 1_000_000
-ROUNDS, QUICK_ROUNDS = 6, 2
+ROUNDS, QUICK_ROUNDS = 4, 2
 LARGE = 10  # a large group is the small one so many times over
 KINDS = ("plain", "position", "equality")
 WORDS = {

@@ -46,6 +46,7 @@ from tests.factories import lake as lakes
 from tests.factories import manifests, reader, rewrites, storage
 
 from iceberg_compaction import Compactor, Kind, Strategy
+from iceberg_compaction.model.policy import CopyMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,12 +156,18 @@ def one_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lakes.Lake]:
     phases=[Phase.generate],  # shrinking whole tables takes longer than finding the cause
     suppress_health_check=list(HealthCheck),
 )
-@given(drawn=tables(), strategy=st.sampled_from(list(Strategy)), rewrite_all=st.booleans())
+@given(
+    drawn=tables(),
+    strategy=st.sampled_from(list(Strategy)),
+    rewrite_all=st.booleans(),
+    copying=st.sampled_from(CopyMode),
+)
 def test_random_tables_keep_their_rows(
     one_lake: lakes.Lake,
     drawn: tuple[Schema, PartitionSpec, list[pa.Table], dict[str, str]],
     strategy: Strategy,
     rewrite_all: bool,
+    copying: CopyMode,
 ) -> None:
     schema, spec, appends, properties = drawn
     name, catalog = one_lake.name(f"t{uuid.uuid4().hex}"), one_lake.catalog
@@ -171,7 +178,7 @@ def test_random_tables_keep_their_rows(
         first = rewrites.live_data_files(table)[0].file_path
         table = manifests.add_position_delete(table, {first: [0, 3]}, file_scoped=rewrite_all)
     before = storage.row_multiset(table.scan().to_arrow())
-    options = {"min-input-files": 2, "rewrite-all": rewrite_all}
+    options = {"min-input-files": 2, "rewrite-all": rewrite_all, "copy-row-groups": copying}
     compactor = Compactor(catalog, strategy, engine="inline", options=options)
     outcome = compactor.compact_table(name)
     assert outcome.kind in (Kind.COMPACTED, Kind.HEALTHY), outcome.sentence

@@ -406,7 +406,10 @@ class Life:
 
     def compactor(self) -> tuple[str, Compactor]:
         strategy = self.rng.choice(["small-files", "full", "delete-files"])
-        options: dict[str, Any] = {"verify": self.rng.choice(["checksum", "deep"])}
+        options: dict[str, Any] = {
+            "verify": self.rng.choice(["checksum", "deep"]),
+            "copy-row-groups": self.rng.choice(["auto", "always"]),  # files are so small that only `always` copies
+        }
         if strategy == "small-files":
             options["min-input-files"] = 2
         if self.rng.random() < 0.4:

@@ -47,6 +47,21 @@ def test_scenario(java: SparkSession, catalog: Catalog, scenario: Scenario) -> N
     perform(Scene(session=java, catalog=catalog, name=f"db.{scenario.name.lower()}", scenario=scenario))
 
 
+# What copying must get right: deletes, evolution and types. Writer settings and metrics modes are for what is encoded.
+COPIED = [
+    scenario
+    for scenario in (*position.SCENARIOS, *equality.SCENARIOS, *evolution.SCENARIOS, *types.SCENARIOS)
+    if scenario.kind is Kind.COMPACTED
+]
+
+
+@pytest.mark.parametrize("scenario", COPIED, ids=lambda scenario: scenario.name)
+def test_scenario_with_row_groups_as_bytes(java: SparkSession, catalog: Catalog, scenario: Scenario) -> None:
+    """Java's files are small, so that nothing would be copied unless it was asked for."""
+    name = f"db.{scenario.name.lower()}_copied"
+    perform(Scene(session=java, catalog=catalog, name=name, scenario=scenario, copies=True))
+
+
 def perform(scene: Scene) -> None:
     """Write, compact, check what holds for every compaction, then what the scenario says itself."""
     scenario = scene.scenario

@@ -67,6 +67,7 @@ class Scene:
     catalog: Catalog
     name: str
     scenario: Scenario
+    copies: bool = False  # whether row groups are taken over as bytes wherever they can be
     table: java_deletes.JavaTable = field(init=False)
 
     def create(self) -> None:
@@ -147,7 +148,8 @@ class Scene:
         return Compactor(
             self.catalog,
             strategy=strategy or self.scenario.strategy,
-            options={"partial-progress": False} | chosen,  # one snapshot, so that it can be looked at
+            # One snapshot, so that it can be looked at.
+            options={"partial-progress": False, "copy-row-groups": "always" if self.copies else "auto"} | chosen,
             branch=self.scenario.branch,
             engine=self.scenario.engine,
             spark=self.session,

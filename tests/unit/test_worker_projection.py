@@ -264,6 +264,29 @@ def test_layouts_of_other_writers(tmp_path: Path) -> None:
     assert [row["d"] for row in _output(result)] == [Decimal("1.50"), None, Decimal("-3.25")] * 4
 
 
+def test_columns_that_were_written_without_a_type_are_null(tmp_path: Path) -> None:
+    """pandas knows no type of a column without values, nor of lists without elements."""
+    kinds = [StringType(), UUIDType(), DecimalType(9, 2), DoubleType(), StructType(_optional(20, "x", LongType()))]
+    lists = [ListType(30, StringType(), element_required=False), MapType(40, StringType(), 41, LongType(), False)]
+    schema = Schema(
+        _optional(1, "id", LongType()), *(_optional(n + 2, f"c{n}", kind) for n, kind in enumerate((*kinds, *lists)))
+    )
+    untyped = [(n + 2, f"c{n}", pa.nulls(3)) for n in range(len(kinds) + 1)]
+    element = pa.field("element", pa.null(), metadata={"PARQUET:field_id": "30"})
+    empty = [(7, "c5", pa.array([[], None, [None]], pa.list_(element)))]
+    ids = (1, "id", pa.array([1, 2, 3]))
+    paths = [
+        _foreign(tmp_path, "untyped", [ids, *untyped]),
+        _foreign(tmp_path, "lists", [ids, *untyped[:5], *empty]),
+    ]
+    result = _run(tmp_path, schema, paths)
+    none = {f"c{n}": None for n in range(len(kinds) + len(lists))}
+    assert _output(result) == [
+        *({"id": n, **none} for n in (1, 2, 3)),
+        {"id": 1, **none, "c5": []}, {"id": 2, **none}, {"id": 3, **none, "c5": [None]},
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("kind", "array", "words"),
     [

@@ -61,6 +61,8 @@ def hasher(
     for fields of structs that the type may lack; such a field is null otherwise."""
     if pa.types.is_dictionary(arrow_type):
         return _dictionary_hasher(hasher(field_id, kind, arrow_type.value_type))
+    if pa.types.is_null(arrow_type):
+        return lambda array: lambda start, stop: np.zeros(stop - start, dtype=np.uint64)
     digester = _digester(kind, arrow_type, constants or {})
     salt, factor = salts(field_id)
 

@@ -123,6 +123,8 @@ def _type_converter(
     source: pa.DataType, field: iceberg.NestedField, wanted: pa.DataType, known: Known
 ) -> Convert | None:
     kind = field.field_type
+    if pa.types.is_null(source):  # written by who saw no value, and so no type
+        return lambda array: pa.nulls(len(array), wanted)
     if isinstance(kind, iceberg.StructType) and pa.types.is_struct(source):
         return _struct_converter(source, kind, wanted, known)
     if isinstance(kind, iceberg.ListType) and (pa.types.is_list(source) or pa.types.is_large_list(source)):

@@ -41,12 +41,12 @@ def column(chunk: footer.Chunk, leaf: footer.Leaf, shift: int) -> Column:
         if number not in (fields.Meta.INDEX_PAGE, fields.Meta.BLOOM, fields.Meta.BLOOM_LENGTH)
     }
     meta[fields.Meta.PATH] = (thrift.LIST, (thrift.BINARY, [name.encode() for name in leaf.path]))
-    first = fields.integer(meta, fields.Meta.DATA_PAGE) + shift
-    meta[fields.Meta.DATA_PAGE] = (thrift.I64, first)
-    if chunk.start + shift < first:
+    first = fields.integer(meta, fields.Meta.DATA_PAGE)
+    if first:  # there is none where there are no values
+        meta[fields.Meta.DATA_PAGE] = (thrift.I64, first + shift)
+    meta.pop(fields.Meta.DICTIONARY_PAGE, None)
+    if chunk.start != first:
         meta[fields.Meta.DICTIONARY_PAGE] = (thrift.I64, chunk.start + shift)
-    else:
-        meta.pop(fields.Meta.DICTIONARY_PAGE, None)
     if chunk.statistics:
         # The older bounds are not in the order that the file declares.
         old = (fields.Statistics.OLD_MIN, fields.Statistics.OLD_MAX)

@@ -34,7 +34,7 @@ class BloomFilter:
         self._blocks = np.frombuffer(data, "<u4", size // 4, length).reshape(-1, _WORDS)
 
     def may_hold_any(self, values: Iterable[bytes]) -> bool:
-        """Whether one of the values may be in the column. They are in plain encoding, text and binary without length."""
+        """Whether one of the values may be in the column. They are in plain encoding, texts without length."""
         hashes = np.array([xxhash.xxh64_intdigest(value) for value in values], np.uint64)
         blocks = self._blocks[((hashes >> np.uint64(32)) * np.uint64(len(self._blocks))) >> np.uint64(32)]
         keys = hashes.astype(np.uint32)[:, None]

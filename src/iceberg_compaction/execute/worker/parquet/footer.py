@@ -170,7 +170,7 @@ def _chunk(leaf: int, raw: thrift.Struct, body: int) -> Chunk:
         raise ValueError("a column has no metadata")
     start = fields.integer(meta, fields.Meta.DATA_PAGE)
     dictionary = fields.integer(meta, fields.Meta.DICTIONARY_PAGE, 0)
-    if 0 < dictionary < start:  # old writers wrote 0 where there was none
+    if dictionary > 0 and (dictionary < start or not start):  # 0 is what some write where there is no such page
         start = dictionary
     length = fields.integer(meta, fields.Meta.COMPRESSED)
     if length < 0 or (length and not len(MAGIC) <= start <= body - length):

@@ -154,10 +154,8 @@ class SplicedFile:
     ) -> list[assemble.Column]:
         """Encode columns that lie beside each other."""
         names = list(dict.fromkeys(self.leaves[place].path[0] for place in places))
-        if patch is None or patch.num_rows != group.rows:
+        if patch is None or patch.num_rows != group.rows or not set(names) <= set(patch.column_names):
             raise ValueError(f"a row group of {group.rows} rows lacks columns {', '.join(names)}")
-        if not group.rows:
-            raise ValueError("a row group without rows cannot be completed")
         # Sorting columns are numbers of columns, which are others among all columns than among these few.
         few = {name: value for name, value in arguments.items() if name != "sorting_columns"}
         encoded = encode.encode(self._output, patch.select(names), few)

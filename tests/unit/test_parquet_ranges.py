@@ -1,0 +1,214 @@
+"""Bytes on their way: all of them, in order, whatever the kernel and the storage can do; and digests of them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import xxhash
+from pyiceberg.io.fsspec import FsspecFileIO
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from tests.factories import spliced
+
+from iceberg_compaction.execute.worker.parquet import ahead, kernel, ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyiceberg.io import FileIO
+
+LOCAL, STREAMS, OTHER = PyArrowFileIO(), spliced.StreamIO(), FsspecFileIO({})
+COUNT = 3_000_000
+SPANS = [(10, 5), (15, 1_000_000), (1_000_015, 0), (1_000_015, 20), (2_500_000, 500_000), (0, 700_000), (COUNT - 1, 1)]
+DATA = random.Random(7).randbytes(COUNT)
+WANTED = b"".join(DATA[start : start + length] for start, length in SPANS)
+DIGESTS = [xxhash.xxh3_64_intdigest(DATA[start : start + length]) for start, length in SPANS]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "in"
+    path.write_bytes(DATA)
+    return path
+
+
+def _move(source: Path, come: FileIO, go: FileIO, *, digest: bool) -> list[int | None]:
+    path = source.parent / f"out {time.monotonic_ns()}"
+    target = ranges.Output(go, str(path))
+    target.write(b"before")
+    with ranges.Input(come, str(source)) as opened:
+        found = ranges.move(opened, target, SPANS, digest=digest)
+    target.write(b"after")
+    target.close()
+    assert target.position == len(WANTED) + 11
+    assert path.read_bytes() == b"before" + WANTED + b"after"
+    return found
+
+
+@pytest.mark.parametrize("digest", [True, False])
+@pytest.mark.parametrize("go", [LOCAL, STREAMS, OTHER], ids=lambda io: type(io).__name__)
+@pytest.mark.parametrize("come", [LOCAL, STREAMS, OTHER], ids=lambda io: type(io).__name__)
+def test_bytes_move_from_anywhere_to_anywhere(
+    source: Path, come: FileIO, go: FileIO, digest: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "_PART", 99_999)
+    assert _move(source, come, go, digest=digest) == (DIGESTS if digest else [None] * len(SPANS))
+
+
+@pytest.mark.parametrize("io", [LOCAL, STREAMS], ids=["local", "streams"])
+def test_digests_of_a_file(source: Path, io: FileIO) -> None:
+    with ranges.Input(io, f"file://{source}") as opened:
+        assert (opened.descriptor is None) is (io is STREAMS)
+        assert ranges.digests(opened, SPANS) == DIGESTS
+        assert ranges.digests(opened, []) == []
+
+
+# What kernels may do
+
+
+def _refusing(code: int, after: int) -> Callable[..., int]:
+    """Copies some bytes, and then no more."""
+    real, calls = os.copy_file_range, [0]
+
+    def copy(come: int, go: int, count: int, at: int) -> int:
+        calls[0] += 1
+        if calls[0] > after:
+            raise OSError(code, os.strerror(code))
+        return real(come, go, min(count, 1000), at)
+
+    return copy
+
+
+@pytest.mark.parametrize("after", [0, 3])
+@pytest.mark.parametrize("code", [errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP])
+def test_where_the_kernel_refuses_another_way_is_found(
+    source: Path, code: int, after: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "copy_file_range", _refusing(code, after))
+    _move(source, LOCAL, LOCAL, digest=False)
+
+    def refuse(*_: Any) -> int:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "sendfile", refuse)
+    _move(source, LOCAL, LOCAL, digest=False)
+
+
+def test_other_trouble_of_the_kernel_is_trouble(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "copy_file_range", _refusing(errno.ENOSPC, 1))
+    with pytest.raises(OSError, match="No space left"):
+        _move(source, LOCAL, LOCAL, digest=False)
+
+
+def test_kernels_that_copy_little_at_once(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "_AT_ONCE", 77_777)
+    _move(source, LOCAL, LOCAL, digest=False)
+
+
+def test_systems_without_such_calls(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "copy_file_range")
+    monkeypatch.delattr(os, "sendfile")
+    _move(source, LOCAL, LOCAL, digest=False)
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a second file system")
+def test_from_one_file_system_to_another(source: Path) -> None:
+    other = Path("/dev/shm") / f"{source.parent.name}-{os.getpid()}"
+    other.write_bytes(DATA)
+    try:
+        path = source.parent / "out"
+        target = ranges.Output(LOCAL, str(path))
+        with ranges.Input(LOCAL, str(other)) as opened:
+            ranges.move(opened, target, SPANS)
+        target.close()
+        assert path.read_bytes() == WANTED
+    finally:
+        other.unlink()
+
+
+# What files may do
+
+
+@pytest.mark.parametrize("digest", [True, False])
+@pytest.mark.parametrize("io", [LOCAL, STREAMS], ids=["local", "streams"])
+def test_a_source_that_is_cut_off_meanwhile_is_named(source: Path, io: FileIO, digest: bool) -> None:
+    target = ranges.Output(io, str(source.parent / "out"))
+    with ranges.Input(io, str(source)) as opened:
+        os.truncate(source, 2_600_000)
+        with pytest.raises(OSError, match=f"{source} has become shorter"):
+            ranges.move(opened, target, SPANS, digest=digest)
+        with pytest.raises(OSError, match=f"{source} has become shorter"):
+            ranges.digests(opened, SPANS)
+    target.close()
+
+
+@pytest.mark.parametrize("io", [LOCAL, STREAMS, OTHER], ids=lambda io: type(io).__name__)
+def test_files_that_are_missing_or_there(tmp_path: Path, io: FileIO) -> None:
+    with pytest.raises(FileNotFoundError):
+        ranges.Input(io, str(tmp_path / "none"))
+    path = tmp_path / "there"
+    path.write_bytes(b"mine")
+    with pytest.raises(FileExistsError):
+        ranges.Output(io, str(path))
+    assert path.read_bytes() == b"mine"
+
+
+def test_only_files_of_this_machine_are_opened_by_their_names(tmp_path: Path) -> None:
+    assert ranges.local_path(LOCAL, "/a/b") == "/a/b"
+    assert ranges.local_path(LOCAL, "file:///a/b c%20d") == "/a/b c%20d"
+    assert ranges.local_path(LOCAL, "file:/a/b") == "/a/b"
+    assert ranges.local_path(LOCAL, "s3://a/b") is None
+    assert ranges.local_path(PyArrowFileIO({"DEFAULT_SCHEME": "hdfs"}), "/a/b") is None
+    assert ranges.local_path(STREAMS, "/a/b") is None
+    assert ranges.local_path(OTHER, "/a/b") is None
+
+
+# Reads ahead
+
+
+def test_some_reads_at_once_in_order() -> None:
+    running, most, lock, gate = 0, 0, threading.Lock(), threading.Barrier(4, timeout=60)
+
+    def get(item: int) -> int:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        if item < 4:
+            gate.wait()  # all four must be under way at once, or nobody gets on
+        with lock:
+            running -= 1
+        return item * 2
+
+    assert list(ahead.map_ahead(get, range(50))) == [item * 2 for item in range(50)]
+    assert most == 4
+    assert list(ahead.map_ahead(get, [])) == []
+
+
+def test_reads_ahead_hold_few_results() -> None:
+    asked: list[int] = []
+    results = ahead.map_ahead(lambda item: asked.append(item) or item, range(100))
+    for wanted, result in zip(range(10), results, strict=False):
+        assert result == wanted
+        assert len(asked) <= wanted + 4
+    results.close()  # type: ignore[attr-defined]
+    assert len(asked) < 20
+
+
+def test_an_error_of_a_read_ahead_is_raised_in_its_turn() -> None:
+    def get(item: int) -> int:
+        if item == 7:
+            raise OSError("broken")
+        return item
+
+    found: list[int] = []
+    with pytest.raises(OSError, match="broken"):
+        found.extend(ahead.map_ahead(get, range(100)))
+    results = ahead.map_ahead(get, range(100))
+    assert [next(results) for _ in range(7)] == list(range(7))

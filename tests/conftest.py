@@ -25,6 +25,7 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         for variable in [name for name in os.environ if name.startswith(_FOREIGN)]:
             patch.delenv(variable)
         patch.setenv("ICEBERG_COMPACTION_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("ICEBERG_COMPACTION_STATE", str(tmp_path_factory.mktemp("state") / "runs.db"))
         patch.setenv("PYICEBERG_HOME", str(tmp_path_factory.mktemp("no-pyiceberg-config")))
         patch.setenv(
             "AWS_EC2_METADATA_DISABLED", "true"

@@ -12,6 +12,11 @@ from typer.testing import CliRunner
 
 from iceberg_compaction import Plan, load_plan
 from iceberg_compaction.interfaces.cli.app import app
+from iceberg_compaction.model.copying import Way
+from iceberg_compaction.model.outcome import Outcome
+from iceberg_compaction.model.record import RunRecord
+from iceberg_compaction.model.task import Effort
+from iceberg_compaction.record.sqlite import RunStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +41,8 @@ class Shop:
         return ["--catalog-uri", str(settings.uri), "--warehouse", str(settings.warehouse)]
 
     def call(self, *args: str) -> Result:
-        return CliRunner().invoke(app, [*args, *self.catalog_flags], env={"NO_COLOR": "1"})
+        env = {"NO_COLOR": "1", "ICEBERG_COMPACTION_STATE": str(self.state)}
+        return CliRunner().invoke(app, [*args, *self.catalog_flags], env=env)
 
     def run(self, *args: str) -> Result:
         return self.call("run", "--engine", "inline", "--state", str(self.state), *args)
@@ -207,6 +213,57 @@ def test_doctor_tells_sickness_by_its_exit_code(shop: Shop) -> None:
     assert shop.call("doctor", "--exit-code").exit_code == 3
     assert shop.run("--table", "db.events").exit_code == 0
     assert shop.call("doctor", "--exit-code").exit_code == 0
+
+
+def test_what_is_copied_is_planned_told_and_remembered(shop: Shop) -> None:
+    plan = Plan.model_validate(document(shop.call("plan", "--table", "db.events", "--copy", "always", "-o", "json")))
+    (group,) = plan.groups
+    assert (group.copying, group.row_groups, group.copied_bytes) == (Way.ASKED, 6, group.bytes)
+    assert (plan.copying.least, plan.copying.copied_bytes) == (1, group.bytes)
+    shown = shop.call("plan", "--table", "db.events", "--copy", "always").stdout
+    assert group.copy_sentence in shown
+    assert plan.copying.sentence in shown
+    effort = document(shop.run("--table", "db.events", "--copy", "always", "-o", "json"))["effort"]
+    assert (effort["copied_groups"], effort["encoded_groups"]) == (6, 0)
+    head = shop.lake.catalog.load_table(shop.lake.name("events")).current_snapshot()
+    assert head is not None
+    assert head.summary is not None
+    assert head.summary["compaction.copied-bytes"] == str(effort["copied_bytes"])
+    assert head.summary["compaction.copied-row-groups"] == "6"
+    told = shop.run("--table", "db.events", "--rewrite-all", "--copy", "never").stdout
+    assert "was copied, 6 row groups encoded." in told
+    listed = CliRunner().invoke(app, ["history", "--state", str(shop.state)], env={"COLUMNS": "160"}).stdout
+    assert [f" {share} " in listed for share in ("100%", "0%")] == [True, True]
+
+
+def test_small_row_groups_are_encoded_unless_the_minimum_says_otherwise(shop: Shop) -> None:
+    outcome = document(shop.run("--table", "db.events", "--min-row-group-size", "1KB", "-o", "json"))
+    assert (outcome["effort"]["copied_groups"], outcome["effort"]["encoded_groups"]) == (0, 6)  # break-even is higher
+    result = shop.call("plan", "--table", "db.events", "--min-row-group-size", "100MB", "--rewrite-all", "-o", "json")
+    assert document(result)["copying"]["least"] == 100_000_000
+    for flags in (["--copy", "sometimes"], ["--min-row-group-size", "0"], ["--min-row-group-size", "small"]):
+        result = shop.call("plan", "--table", "db.events", *flags)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("error: Wrong value for ")
+
+
+def test_a_plan_is_made_with_what_earlier_runs_took(shop: Shop) -> None:
+    outcome = Outcome.model_validate(document(shop.run("--table", "db.events", "-o", "json")))
+    effort = Effort(encoded_bytes=10**9, encode_seconds=10, copied_bytes=10**9, copy_seconds=1)
+    RunStore(shop.state).save(
+        RunRecord(
+            run_id="r",
+            table="db.events",
+            version="1",
+            started_ms=9 * 10**12,
+            finished_ms=9 * 10**12 + 1,
+            outcome=outcome.model_copy(update={"effort": effort}),
+        )
+    )
+    told = document(shop.call("plan", "--table", "db.events", "--rewrite-all", "-o", "json"))["copying"]
+    assert told["rates"]["encoding"] == {"bytes_per_second": 100_000_000.0, "origin": "table", "runs": 1}
+    assert told["least"] == told["break_even"] > 8 * 2**20
+    assert "100 MB/s encoding (measured in 1 run on this table)" in told["sentence"]
 
 
 def test_history_remembers_runs(shop: Shop) -> None:

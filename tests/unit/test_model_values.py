@@ -12,6 +12,7 @@ from iceberg_compaction.interfaces import library
 from iceberg_compaction.model import policy as policies
 from iceberg_compaction.model import size
 from iceberg_compaction.model.proof import Proof, Side
+from iceberg_compaction.model.task import Effort
 
 
 @pytest.mark.parametrize(
@@ -150,3 +151,32 @@ def test_a_proof_that_fails_tells_why(changed: dict[str, object], told: str) -> 
 def test_a_sink_that_was_never_measured_is_no_proof() -> None:
     unmeasured = Side(rows=5)
     assert proof(sink=unmeasured).failures
+
+
+@pytest.mark.parametrize(
+    ("effort", "told"),
+    [
+        (Effort(), ""),
+        (
+            Effort(copied_groups=72, copied_bytes=1504 * 2**20),
+            "100% of 1.5 GiB was copied as bytes, 72 row groups.",
+        ),
+        (
+            Effort(encoded_groups=1, encoded_bytes=3 * 2**20, kept_from_copying={"has deleted rows": 1}),
+            "Nothing of 3.0 MiB was copied, 1 row group encoded: has deleted rows (1).",
+        ),
+        (
+            Effort(
+                copied_groups=3,
+                copied_bytes=30 * 2**20,
+                encoded_groups=5,
+                encoded_bytes=10 * 2**20,
+                kept_from_copying={"has deleted rows": 1, "too small": 4},
+            ),
+            "75% of 40.0 MiB was copied as bytes, 3 row groups; 5 row groups encoded: too small (4), "
+            "has deleted rows (1).",
+        ),
+    ],
+)
+def test_an_effort_in_words(effort: Effort, told: str) -> None:
+    assert effort.sentence == told

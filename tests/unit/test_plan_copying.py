@@ -136,13 +136,12 @@ def test_large_row_groups_are_copied() -> None:
     (group,) = found.groups
     assert (group.copying, group.copied_bytes, group.row_groups) == (Way.LARGE, 9 * 64 * MIB, 43)
     assert group.copy_sentence == (
-        "row groups of 13.8 MiB on average are copied, 8.0 MiB is enough; "
-        "1 of 10 files have smaller ones, which are encoded"
+        "row groups of 13.8 MiB on average are copied where they have at least 8.0 MiB, in 9 of 10 files"
     )
     assert found.copying.sentence == (
-        "About 97% of 592.0 MiB is copied as bytes, row groups of 13.8 MiB on average; break-even 8.0 MiB at 40 MB/s "
-        "encoding (assumed) and 600 MB/s copying (assumed). Row groups that are not compressed with zstd, gzip or "
-        "brotli are encoded."
+        "About 97% of 592.0 MiB is copied as bytes, row groups of 13.8 MiB on average; break-even 7.7 MiB at 40 MB/s "
+        "encoding (assumed) and 600 MB/s copying (assumed), but nothing below 8.0 MiB. Row groups that are not "
+        "compressed with zstd, gzip or brotli are encoded."
     )
 
 
@@ -151,7 +150,7 @@ def test_small_row_groups_are_encoded() -> None:
     (group,) = found.groups
     assert (group.copying, group.copied_bytes) == (Way.SMALL, 20 * MIB)
     assert group.copy_sentence == (
-        "row groups of 4.8 MiB on average are encoded, 8.0 MiB would be enough to copy; "
+        "row groups of 4.8 MiB on average are encoded, because they have less than 8.0 MiB in 20 of 21 files; "
         "about 20.0 MiB is copied all the same"
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import subprocess
@@ -15,9 +16,13 @@ import pytest
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import run_names
 from iceberg_compaction.model import record
+from iceberg_compaction.model.copying import Origin, Rate, Rates
+from iceberg_compaction.model.outcome import Kind, Outcome
+from iceberg_compaction.model.task import Effort
 from iceberg_compaction.record import process
 from iceberg_compaction.record.sqlite import RunStore
 from iceberg_compaction.workflow import journal
+from iceberg_compaction.workflow.run import Run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,6 +98,52 @@ def test_a_store_without_a_journal_gets_one(store: RunStore) -> None:
     connection.close()
     assert store.begin(make_start())
     assert store.history() == []
+
+
+def make_record(run_id: str, table: str, started_ms: int, effort: Effort) -> record.RunRecord:
+    outcome = Outcome(kind=Kind.COMPACTED, table=table, sentence="Done.", run_id=run_id, effort=effort)
+    return record.RunRecord(
+        run_id=run_id, table=table, version="1", started_ms=started_ms, finished_ms=started_ms + 1, outcome=outcome
+    )
+
+
+def test_what_runs_took_is_remembered(store: RunStore) -> None:
+    assert store.efforts("db.t") == ([], [])
+    assert not store.path.exists()  # looking leaves nothing behind
+    took = [
+        Effort(copied_bytes=size, copy_seconds=1.5, encoded_bytes=size // 2, encode_seconds=2.25)
+        for size in (100, 200, 300, 400)
+    ]
+    for number, (table, effort) in enumerate(zip(["db.t", "db.u", "db.t", "db.v"], took, strict=True)):
+        store.save(make_record(f"r{number}", table, 10 * number, effort))
+    store.save(make_record("idle", "db.t", 99, Effort()))
+    assert store.efforts("db.t") == ([took[2], took[0]], [took[3], took[1]])
+    assert store.efforts("db.t", limit=1) == ([took[2]], [took[3]])
+    assert store.history("db.t")[1].outcome.effort == took[2]
+
+
+def test_records_of_before_tell_nothing_of_efforts(store: RunStore) -> None:
+    entry = make_record("r", "db.t", 1, Effort(copied_bytes=5, copy_seconds=1))
+    store.save(entry)
+    told = entry.model_dump(mode="json")
+    del told["outcome"]["effort"]
+    connection = sqlite3.connect(store.path)
+    with connection:
+        connection.execute("update runs set record = ?", (json.dumps(told),))
+    connection.close()
+    assert store.efforts("db.t") == ([], [])
+    assert store.history()[0].outcome.effort == Effort()
+
+
+def test_a_run_learns_from_those_before(store: RunStore, caplog: pytest.LogCaptureFixture) -> None:
+    run = Run(run_id="new", clock=lambda: 1, store=store)
+    assert run.rates("db.t") == Run(run_id="new", clock=lambda: 1).rates("db.t") == Rates()
+    store.save(make_record("r", "db.t", 1, Effort(encoded_bytes=10**9, encode_seconds=20)))
+    assert run.rates("db.t").encoding == Rate(bytes_per_second=50e6, origin=Origin.TABLE, runs=1)
+    assert run.rates("db.u").encoding == Rate(bytes_per_second=50e6, origin=Origin.OTHERS, runs=1)
+    store.path.write_text("no database" * 1000)
+    assert run.rates("db.t") == Rates()
+    assert "file is not a database" in caplog.text
 
 
 def test_a_store_that_is_none_is_told(tmp_path: Path) -> None:

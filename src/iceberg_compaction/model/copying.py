@@ -76,6 +76,7 @@ class Copying(Value):
     """How copying was weighed for a plan, and what comes of it. Workers decide about each row group by its footer."""
 
     mode: CopyMode
+    break_even: int  # bytes of a row group at which copying and encoding cost the same
     least: int  # bytes; smaller row groups are encoded. For `auto` the break-even size, never below the policy's
     encoded_row_group: int  # bytes of the row groups that encoding makes
     codec: str | None  # that the table asks for; row groups in another one are encoded, too
@@ -112,9 +113,10 @@ class Copying(Value):
 
     def _break_even(self) -> str:
         encoding, copying = self.rates.encoding, self.rates.copying
+        floor = f", but nothing below {format_size(self.least)}" if self.least > self.break_even else ""
         return (
-            f"break-even {format_size(self.least)} at {encoding.bytes_per_second / _MB:.0f} MB/s encoding "
-            f"({encoding.sentence}) and {copying.bytes_per_second / _MB:.0f} MB/s copying ({copying.sentence})"
+            f"break-even {format_size(self.break_even)} at {encoding.bytes_per_second / _MB:.0f} MB/s encoding "
+            f"({encoding.sentence}) and {copying.bytes_per_second / _MB:.0f} MB/s copying ({copying.sentence}){floor}"
         )
 
     def _codec(self) -> str:
@@ -125,16 +127,19 @@ class Copying(Value):
     def sentence_of(self, row: Mapping[str, Any]) -> str:
         """What is expected of one group, a row of PLAN_GROUPS, with figures; no full stop, as with its other one."""
         mean = format_size(row["bytes"] / max(1, row["row_groups"]))
-        untold = f" (assumed for {row['untold_files']} of {row['files']} files)" if row["untold_files"] else ""
+        untold = f" (assumed for {row['untold_files']} of {_files(row['files'])})" if row["untold_files"] else ""
         groups, least = f"row groups of {mean} on average{untold}", format_size(self.least)
+        small, files = row["small_row_group_files"], row["files"]
         way = Way(row["copying"])
         match way:
             case Way.LARGE:
-                return f"{groups} are copied, {least} is enough{self._but_small(row)}{_but_deleted(row)}"
+                where = f"where they have at least {least}, in {files - small} of {_files(files)}"
+                return f"{groups} are copied {where}{_but_deleted(row)}"
             case Way.ASKED:
                 return f"{groups} are copied as asked{_but_deleted(row)}"
             case Way.SMALL:
-                return f"{groups} are encoded, {least} would be enough to copy{_but_copied(row)}"
+                why = f"because they have less than {least} in {small} of {_files(files)}"
+                return f"{groups} are encoded, {why}{_but_copied(row)}"
             case Way.DELETES:
                 return f"{groups} are encoded, because most have {_deleted(row)}{_but_copied(row)}"
             case Way.SORTED:
@@ -146,9 +151,9 @@ class Copying(Value):
             case _:
                 assert_never(way)
 
-    def _but_small(self, row: Mapping[str, Any]) -> str:
-        small = row["small_row_group_files"]
-        return f"; {small} of {row['files']} files have smaller ones, which are encoded" if small else ""
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
 
 
 def _but_copied(row: Mapping[str, Any]) -> str:

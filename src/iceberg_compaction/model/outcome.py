@@ -8,6 +8,7 @@ from enum import Enum
 
 from iceberg_compaction.model.policy import Strategy
 from iceberg_compaction.model.proof import Proof
+from iceberg_compaction.model.task import Effort
 from iceberg_compaction.model.value import Value
 
 
@@ -69,6 +70,7 @@ class Outcome(Value):
     manifests_added: int = 0
     manifest_entries: int = 0  # files that the manifests list
     proof: Proof | None = None
+    effort: Effort = Effort()  # what was copied as bytes, and what was encoded
     seconds: float = 0.0
 
     @property

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from iceberg_compaction.model.policy import DEFAULT_MIN_ROW_GROUP, CopyMode, ProofLevel, Sizes
 from iceberg_compaction.model.proof import Proof
+from iceberg_compaction.model.size import format_size
 from iceberg_compaction.model.value import Value
 
 
@@ -82,6 +83,10 @@ class StagedFile(Value):
     sort_order_id: int | None = None
 
 
+def _row_groups(count: int) -> str:
+    return "1 row group" if count == 1 else f"{count} row groups"
+
+
 class Effort(Value):
     """How the rows of a task got into its outputs: what was taken over as bytes and what was encoded anew."""
 
@@ -92,6 +97,31 @@ class Effort(Value):
     encoded_bytes: int = 0  # of the inputs
     encode_seconds: float = 0.0
     kept_from_copying: dict[str, int] = {}  # row groups of the inputs that were encoded, by reason
+
+    @property
+    def groups(self) -> int:
+        return self.copied_groups + self.encoded_groups
+
+    @property
+    def copied_share(self) -> float:
+        """Of the bytes."""
+        return self.copied_bytes / max(1, self.copied_bytes + self.encoded_bytes)
+
+    @property
+    def sentence(self) -> str:
+        """What was copied and what was not, and why; empty where nothing is known."""
+        if not self.groups:
+            return ""
+        total = format_size(self.copied_bytes + self.encoded_bytes)
+        if not self.copied_groups:
+            return f"Nothing of {total} was copied, {_row_groups(self.encoded_groups)} encoded{self._reasons()}."
+        copied = f"{self.copied_share:.0%} of {total} was copied as bytes, {_row_groups(self.copied_groups)}"
+        rest = f"; {_row_groups(self.encoded_groups)} encoded{self._reasons()}" if self.encoded_groups else ""
+        return f"{copied}{rest}."
+
+    def _reasons(self) -> str:
+        most = sorted(self.kept_from_copying.items(), key=lambda item: (-item[1], item[0]))
+        return f": {', '.join(f'{reason} ({count})' for reason, count in most)}" if most else ""
 
     def __add__(self, other: Effort) -> Effort:
         reasons = sorted(self.kept_from_copying.keys() | other.kept_from_copying.keys())

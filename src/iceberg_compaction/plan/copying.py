@@ -47,16 +47,17 @@ class Inputs:
 def weigh(inventory: Inventory, policy: Policy, rates: Rates) -> Copying:
     """From which size on row groups of this table are copied."""
     row_group = _size(inventory.properties.get(_ROW_GROUP))
-    least = policy.min_row_group_size_bytes
+    even, least = break_even(rates, row_group), policy.min_row_group_size_bytes
     match policy.copy_row_groups:
         case CopyMode.AUTO:
-            least = max(least, break_even(rates, row_group))
+            least = max(least, even)
         case CopyMode.ALWAYS:
             least = 1
         case CopyMode.NEVER:
             pass
     return Copying(
         mode=policy.copy_row_groups,
+        break_even=even,
         least=least,
         encoded_row_group=row_group,
         codec=inventory.properties.get(_CODEC),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.model.record import Attempt, RunRecord, RunStart, UnfinishedRun
+from iceberg_compaction.model.task import Effort
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +35,14 @@ create table if not exists journal (
   settled_ms integer
 );
 create index if not exists journal_by_table on journal (table_uuid);
+"""
+_EFFORTS = """
+select json_extract(record, '$.outcome.effort.copied_bytes') as copied_bytes,
+  json_extract(record, '$.outcome.effort.copy_seconds') as copy_seconds,
+  json_extract(record, '$.outcome.effort.encoded_bytes') as encoded_bytes,
+  json_extract(record, '$.outcome.effort.encode_seconds') as encode_seconds
+from runs where table_name {sign} ? and copied_bytes + encoded_bytes > 0
+order by started_ms desc, run_id limit ?
 """
 _BUSY_S = 30  # others hold the file for milliseconds
 # A run that was taken for dead may yet wake up, and must find that its files are gone.
@@ -62,6 +71,13 @@ class RunStore:
         """The newest runs first, of one table or of all."""
         query = "select record from runs where ? is null or table_name = ? order by started_ms desc, run_id limit ?"
         return [RunRecord.model_validate_json(text) for (text,) in self._read(query, (table, table, limit))]
+
+    def efforts(self, table: str, limit: int = 20) -> tuple[list[Effort], list[Effort]]:
+        """What the newest runs took to copy and to encode: on this table, and on others. Makes no store of none."""
+        if not self.path.exists():
+            return [], []
+        own, others = (self._read(_EFFORTS.format(sign=sign), (table, limit)) for sign in ("=", "<>"))
+        return [_effort(row) for row in own], [_effort(row) for row in others]
 
     def begin(self, start: RunStart) -> bool:
         """A run is about to write files. False: it goes on after it has left something behind."""
@@ -138,3 +154,7 @@ class RunStore:
                 return connection.execute(query, values).fetchall()
         except (OSError, sqlite3.Error) as error:
             raise errors.ConfigError(f"The run store {self.path} cannot be opened: {error}.") from error
+
+
+def _effort(row: Sequence[Any]) -> Effort:
+    return Effort(copied_bytes=row[0], copy_seconds=row[1], encoded_bytes=row[2], encode_seconds=row[3])

@@ -158,7 +158,7 @@ class _Batches:
             pin=self._plan.pin,
             groups=groups,
             snapshot_properties=proving.snapshot_properties(self._plan, self._progress.run, batch=self._commits),
-            tell=lambda landed: proving.proof_properties([group for group in batch if group.id in set(landed)]),
+            tell=lambda landed: proving.group_properties([group for group in batch if group.id in set(landed)]),
         )
 
     def _land(self, batch: Sequence[proving.ProvedGroup], result: replace.CommitResult) -> None:
@@ -171,6 +171,7 @@ class _Batches:
                 files_added=len(added),
                 bytes_added=sum(file.file_size_in_bytes for file in added),
                 proof=proving.together(group.proof for group in landed),
+                effort=proving.all_efforts(group.effort for group in landed),
                 attempts=result.attempts,
                 removed_delete_files=result.removed_delete_files,
             )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction.model import outcome, size
 from iceberg_compaction.model.outcome import GroupEnd, GroupOutcome
+from iceberg_compaction.model.task import Effort
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,6 +29,7 @@ class Landed:
     files_added: int
     bytes_added: int
     proof: Proof
+    effort: Effort
     attempts: int
     removed_delete_files: int
 
@@ -208,6 +210,7 @@ class Ledger:
             group_outcomes=tuple(self._end_of(row) for row in self._groups.values()),
             attempts=sum(commit.attempts for commit in self.landed),
             proof=proof,
+            effort=sum((commit.effort for commit in self.landed), Effort()),
         )
 
     def _end_of(self, row: Mapping[str, Any]) -> GroupOutcome:

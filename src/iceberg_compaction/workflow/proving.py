@@ -9,9 +9,10 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors, version
+from iceberg_compaction.model.task import Effort
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyiceberg.table.snapshots import Snapshot
 
@@ -30,6 +31,7 @@ class ProvedGroup:
     row: Mapping[str, Any]  # of PLAN_GROUPS
     staged: tuple[StagedFile, ...]
     proof: Proof
+    effort: Effort
 
     @property
     def id(self) -> int:
@@ -50,7 +52,7 @@ def prove(plan: Plan, row: Mapping[str, Any], results: Sequence[TaskResult]) -> 
             f"The plan for {plan.table} names {planned} rows in group {row['id']}; {proof.rows} were read, "
             f"{proof.deleted_rows} found deleted and {staged} staged."
         )
-    return ProvedGroup(row=row, staged=files, proof=proof)
+    return ProvedGroup(row=row, staged=files, proof=proof, effort=all_efforts(result.effort for result in results))
 
 
 def together(proofs: Any) -> Proof:
@@ -62,6 +64,11 @@ def together(proofs: Any) -> Proof:
 def is_of(plan: Plan, snapshot: Snapshot) -> bool:
     """Whether a snapshot came from the plan."""
     return snapshot.summary is not None and snapshot.summary.additional_properties.get(_PLAN_ID) == plan.id
+
+
+def all_efforts(efforts: Iterable[Effort]) -> Effort:
+    """One effort of several."""
+    return sum(efforts, Effort())
 
 
 def snapshot_properties(plan: Plan, run: Run, *, batch: int) -> dict[str, str]:
@@ -77,8 +84,12 @@ def snapshot_properties(plan: Plan, run: Run, *, batch: int) -> dict[str, str]:
     }
 
 
-def proof_properties(groups: Sequence[ProvedGroup]) -> dict[str, str]:
-    """What was proved of the groups that a snapshot holds."""
+def group_properties(groups: Sequence[ProvedGroup]) -> dict[str, str]:
+    """What was proved of the groups that a snapshot holds, and how they were made."""
+    return _proof_properties(groups) | _effort_properties(groups)
+
+
+def _proof_properties(groups: Sequence[ProvedGroup]) -> dict[str, str]:
     proof = together(group.proof for group in groups)
     told = {
         "compaction.groups": str(len(groups)),
@@ -87,3 +98,16 @@ def proof_properties(groups: Sequence[ProvedGroup]) -> dict[str, str]:
     }
     told |= {"compaction.proof.deleted-rows": str(proof.deleted_rows)} if proof.deleted_rows else {}
     return told | ({"compaction.proof.checksum": proof.checksum} if proof.checksum else {})
+
+
+def _effort_properties(groups: Sequence[ProvedGroup]) -> dict[str, str]:
+    """Only where something was copied as bytes."""
+    effort = all_efforts(group.effort for group in groups)
+    if not effort.copied_groups:
+        return {}
+    return {
+        "compaction.copied-row-groups": str(effort.copied_groups),
+        "compaction.copied-bytes": str(effort.copied_bytes),
+        "compaction.encoded-row-groups": str(effort.encoded_groups),
+        "compaction.encoded-bytes": str(effort.encoded_bytes),
+    }

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors, version
 from iceberg_compaction.model import record
+from iceberg_compaction.model.copying import Rates
+from iceberg_compaction.plan import rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +34,16 @@ class Run:
     branch: str = "main"
     on_event: Callable[[Event], None] = _ignore
     store: RunStore | None = None
+
+    def rates(self, table: str) -> Rates:
+        """How fast copying and encoding were in earlier runs. A store that cannot be read must not stop planning."""
+        if self.store is None:
+            return Rates()
+        try:
+            return rates.learn(*self.store.efforts(table))
+        except errors.ConfigError as error:
+            _log.warning("Nothing is known of earlier runs: %s", error)
+            return Rates()
 
     def remember(self, outcome: Outcome, started_ms: int) -> None:
         """Keep the outcome. A store that cannot be written must not turn a landed commit into a failure."""

@@ -90,7 +90,8 @@ def plan_table(catalog: Catalog, name: str, policy: Policy, run: Run) -> Plan:
     run.on_event(outcome.Event(table=name, run_id=run.run_id, stage=outcome.Stage.PLANNING, message="planning"))
     table = tables.load_table(catalog, name)
     inventory = inventories.take_inventory(table, name=name, branch=run.branch, where=policy.where)
-    return build.build(inventory, policy, plan_id=f"plan-{run.run_id}", now_ms=run.clock())
+    plan_id, rates = f"plan-{run.run_id}", run.rates(name)
+    return build.build(inventory, policy, plan_id=plan_id, now_ms=run.clock(), rates=rates)
 
 
 def apply_plan(catalog: Catalog, plan: Plan, engines: EngineFactory, run: Run) -> outcome.Outcome:
@@ -157,7 +158,8 @@ def _plan_again(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger) -> Plan 
         inventory = inventories.take_inventory(table, name=plan.table, branch=run.branch, where=plan.policy.where)
         places = {(row["spec_id"], row["partition"]) for row in ledger.conflicting()}
         concerned = rebase.only(inventory, places, run_id=run.run_id)
-        newer = build.build(concerned, plan.policy, plan_id=f"{plan.id}-again", now_ms=run.clock())
+        again, rates = f"{plan.id}-again", plan.copying.rates
+        newer = build.build(concerned, plan.policy, plan_id=again, now_ms=run.clock(), rates=rates)
     except errors.CompactionError as error:
         ledger.remark(f"What conflicted could not be planned anew: {error}")
         return None

@@ -216,6 +216,15 @@ State = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """What a plan is made on and from, and where it goes."""
+
+    branch: Branch = "main"
+    out: Out = None
+    state: State = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyOptions:
     """How a plan is performed and remembered; all else is in the plan."""
 

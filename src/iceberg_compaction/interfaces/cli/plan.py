@@ -14,8 +14,7 @@ def plan(
     catalog: options.CatalogOptions,
     policy: options.PolicyOptions,
     console: options.ConsoleOptions,
-    branch: options.Branch = "main",
-    out: options.Out = None,
+    how: options.PlanOptions,
 ) -> None:
     """Show what a run would rewrite, why, and what it would leave alone. Writes nothing to the table.
 
@@ -35,21 +34,22 @@ def plan(
     from iceberg_compaction.workflow import tables as work
 
     chosen = request.make_policy(policy)
+    store = wiring.run_store(str(how.state) if how.state else None)
     opened = request.open_catalog(catalog)
     targets = request.find_targets(opened, table)
-    if out is not None and len(targets.names) != 1:
+    if how.out is not None and len(targets.names) != 1:
         raise errors.ConfigError(f"--out takes one table's plan, but {len(targets.names)} tables are meant.")
     found, broken = [], False
     for name in targets.names:
         try:
-            found.append(work.plan_table(opened, name, chosen, wiring.new_run(branch=branch)))
+            found.append(work.plan_table(opened, name, chosen, wiring.new_run(branch=how.branch, store=store)))
         except errors.CompactionError as error:
             if targets.single or isinstance(error, errors.ConfigError):
                 raise
             broken = True
             exits.complain(error)
-    if out is not None and found:
-        plan_file.save_plan(found[0], out)
+    if how.out is not None and found:
+        plan_file.save_plan(found[0], how.out)
     output.output(console.output).plans(found, single=targets.single)
     if broken:
         raise typer.Exit(exits.FAILED)

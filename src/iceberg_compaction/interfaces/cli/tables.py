@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.record import RunRecord
 
 _MOST_GROUPS = 20
+_SENTENCES = ("What happened", "Why")  # columns that may take several lines
 _COLOURS = {
     Kind.COMPACTED: "green",
     Kind.HEALTHY: "green",
@@ -38,7 +39,7 @@ def grid(*columns: str, title: str | None = None) -> Table:
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
     for name in columns:
         table.add_column(
-            name.lstrip(">"), justify="right" if name.startswith(">") else "left", no_wrap=name != "What happened"
+            name.lstrip(">"), justify="right" if name.startswith(">") else "left", no_wrap=name not in _SENTENCES
         )
     return table
 
@@ -48,7 +49,7 @@ def plan_story(plan: Plan) -> Iterator[RenderableType]:
     at = f" at snapshot {plan.pin.snapshot_id} of {plan.pin.branch}" if plan.pin else ""
     yield f"[bold]{escape(plan.table)}[/]{escape(at)}: {escape(plan.sentence)}"
     if plan.groups:
-        groups = grid(">Group", "Partition", ">Files", ">Size", ">Becomes", "Why")
+        groups = grid(">Group", "Partition", ">Files", ">Size", ">Becomes", ">Copied", "Why")
         for group in plan.groups[:_MOST_GROUPS]:
             groups.add_row(
                 str(group.id),
@@ -56,11 +57,14 @@ def plan_story(plan: Plan) -> Iterator[RenderableType]:
                 f"{group.files:,}",
                 format_size(group.bytes),
                 f"{group.outputs:,}",
-                escape(group.sentence),
+                f"{group.copied_bytes / max(1, group.bytes):.0%}",
+                escape(f"{group.sentence};\n{group.copy_sentence}"),
             )
         yield groups
     if len(plan.groups) > _MOST_GROUPS:
         yield f"… and {len(plan.groups) - _MOST_GROUPS} more groups (--output json shows all)."
+    if plan.groups:
+        yield escape(plan.copying.sentence)
     if plan.groups and plan.left_out:
         left_out = grid("Left alone", ">Files", ">Size", "Why")
         for left in plan.left_out:
@@ -100,6 +104,8 @@ def outcome_sentences(found: Sequence[Outcome]) -> Iterator[RenderableType]:
         yield f"{escape(one.table)}: {escape(one.sentence)}"
         if one.proof is not None:
             yield f"  {escape(one.proof.sentence)}"
+        if one.effort.sentence:
+            yield f"  {escape(one.effort.sentence)}"
         yield from _groups_left(one)
 
 
@@ -118,7 +124,7 @@ def _groups_left(one: Outcome) -> Iterator[RenderableType]:
 
 def history(found: Sequence[RunRecord]) -> RenderableType:
     """Past runs, the newest first."""
-    table = grid("Started (UTC)", "Run", "Table", "Outcome", ">Files", ">Seconds", "What happened")
+    table = grid("Started (UTC)", "Run", "Table", "Outcome", ">Files", ">Copied", ">Seconds", "What happened")
     for entry in found:
         one = entry.outcome
         table.add_row(
@@ -127,6 +133,7 @@ def history(found: Sequence[RunRecord]) -> RenderableType:
             escape(entry.table),
             outcome_kind(one),
             f"{one.files_removed:,} -> {one.files_added:,}" if one.files_removed else "",
+            f"{one.effort.copied_share:.0%}" if one.effort.groups else "",
             f"{one.seconds:.1f}",
             escape(one.sentence),
         )

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType, TimestampType
 from tests.factories import lake as lakes
-from tests.factories import storage
+from tests.factories import manifests, storage
 
 from iceberg_compaction import Compactor, Kind, Plan, Strategy
+from iceberg_compaction.execute.worker import context as worker_context
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -150,3 +154,28 @@ def test_through_spark(lake: lakes.Lake, spark: SparkSession) -> None:
     assert outcome.kind is Kind.COMPACTED, outcome.sentence
     assert storage.row_multiset(table.refresh().scan().to_arrow()) == before
     assert spark.range(3).count() == 3  # a session that was passed in stays open
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("sent_along", [True, False])
+def test_deletes_through_spark(
+    lake: lakes.Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, sent_along: bool
+) -> None:
+    """Delete files travel with the tasks if they are small, else workers read them."""
+    monkeypatch.setattr(worker_context, "INLINE_BYTES", 10**6 if sent_along else 0)
+    table = sick_table(lake, partitioned=False)
+    before = table.scan().to_arrow()
+    paths = table.inspect.data_files()["file_path"].to_pylist()
+    (first,) = (path for path in paths if ids_of(table, path)[0] == 0)
+    table = manifests.add_position_delete(table, {first: [0, 59]})
+    table = manifests.add_equality_delete(table, pa.table({"id": pa.array([61, 200], pa.int64())}))
+    outcome = compactor(lake, strategy="delete-files", engine="spark", spark=spark).compact_table(lake.name("events"))
+    assert (outcome.deleted_rows, outcome.delete_files_removed) == (4, 2), outcome.sentence
+    left = before.filter(pc.invert(pc.is_in(before["id"], pa.array([0, 59, 61, 200]))))
+    assert storage.row_multiset(table.refresh().scan().to_arrow()) == storage.row_multiset(left)
+
+
+def ids_of(table: Table, path: str) -> list[int | None]:
+    with table.io.new_input(path).open() as stream:
+        ids: list[int | None] = pq.read_table(stream, columns=["id"])["id"].to_pylist()
+        return ids

@@ -38,13 +38,14 @@ _PRELOADED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One compaction."""
+    """One compaction, or one rewrite of manifests."""
 
     settings: str  # CatalogSettings as JSON
     table: str
     state: str  # the file of the run store
     options: dict[str, Any]
     strategy: str = "small-files"
+    manifests: bool = False  # not data files, but manifests are rewritten
     target: str = ""  # the function that kills, by its dotted name
     when: str = "before"  # its n-th call, or after
     nth: int = 1
@@ -145,7 +146,7 @@ def _compact(job: Job) -> None:
     if job.meddle:
         meddle.prepare(job.meddle, settings, job.table)
     compactor = Compactor(settings, job.strategy, options=job.options, engine="inline", state=job.state)
-    compactor.compact_table(job.table)
+    (compactor.rewrite_manifests if job.manifests else compactor.compact_table)(job.table)
 
 
 def kill_at(target: str, when: str, nth: int) -> None:

@@ -4,6 +4,7 @@ for each, the first call is in the first, and so on."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 _HOUSE = "iceberg_compaction."
@@ -18,6 +19,7 @@ class Point:
     when: str
     nth: int = 1
     meddle: str = ""  # another writer comes in between, see tests.crash.meddle
+    manifests: bool = False  # while manifests are rewritten
 
 
 def _point(name: str, target: str, when: str, nth: int = 1, meddle: str = "") -> Point:
@@ -95,6 +97,20 @@ CONTENDED = [
     _point("what conflicted is planned anew", "plan.build.build", "after", 2, "delete"),
 ]
 POINTS = [*PLANNING, *REWRITING, *COMMITTING, *ENDING, *CONTENDED]
+# A rewrite of manifests dies; of the table's delete manifests it makes one.
+MANIFESTS = [
+    dataclasses.replace(_point(name, target, when, nth, meddle), manifests=True)
+    for name, target, when, nth, meddle in (
+        ("manifests are about to be joined", "metadata.manifest_cluster.cluster", "before", 1, ""),
+        ("manifests are joined", "metadata.manifest_cluster.cluster", "after", 1, ""),
+        ("joined manifests are read back", "metadata.manifest_cluster.read_back", "after", 1, ""),
+        ("the list of joined manifests is written", "metadata.manifests.write_list", "after", 1, ""),
+        ("the journal has heard of joined manifests", _STORE + "publishing", "after", 1, ""),
+        ("metadata with joined manifests is written and not swapped in", _METADATA, "after", 1, ""),
+        ("joined manifests have landed", "catalog.publish.publish", "after", 1, ""),
+        ("joined manifests have landed at the second attempt", "catalog.publish.publish", "after", 2, "append"),
+    )
+]
 # A second run dies while it removes what a first one left behind.
 SETTLING = [
     _point("leftovers are about to be looked for", "catalog.listing.list_files", "before"),
@@ -105,19 +121,8 @@ SETTLING = [
     _point("leftovers are removed", "commit.sweep.sweep", "after"),
 ]
 BY_NAME = {point.name: point for point in [*POINTS, *SETTLING]}
-# A catalog on a server writes table metadata itself, and every request is one to the object store: a few of each kind.
-REST = [
-    BY_NAME[name]
-    for name in (
-        "the run is in the journal",
-        "a file has rows and no footer",
-        "a later manifest is written",
-        "the journal has heard of the snapshot",
-        "first snapshot has landed",
-        "last snapshot is about to be published",
-        "some manifests of a conflict are swept",
-    )
-]
+# A catalog on a server writes table metadata itself; before the first file is written all is as with any other.
+REST = [point for point in [*REWRITING, *COMMITTING, *CONTENDED] if point.target != _METADATA]
 # For Iceberg Java: one of each class of state that a crash may leave a table in.
 CLASSES = [
     BY_NAME[name]

@@ -163,7 +163,7 @@ def test_only_manifests_with_files_of_a_dropped_group_are_written_again(
     request = rewrites.rewrite_request(table, apart=True)
     racing(monkeypatch, lambda: position_delete(table, "Oslo"))
     written: list[str] = []
-    real = manifest_rewrite.rewrite_manifest
+    real = manifest_rewrite._rewrite
 
     def counting(*arguments: Any) -> Any:
         found = real(*arguments)
@@ -171,7 +171,7 @@ def test_only_manifests_with_files_of_a_dropped_group_are_written_again(
             written.append(found.manifest.path)
         return found
 
-    monkeypatch.setattr(manifest_rewrite, "rewrite_manifest", counting)
+    monkeypatch.setattr(manifest_rewrite, "_rewrite", counting)
     result = replace.replace(table, request, sleep=lambda seconds: None)
     assert (result.attempts, len(result.landed)) == (2, 2)
     assert len(written) == 6  # those of Oslo in vain, none twice

@@ -306,6 +306,33 @@ def test_unchanged_blocks_are_copied_as_they_are(tmp_path: Path) -> None:
     assert row.existing_files_count == 4998
 
 
+def test_small_manifests_are_rewritten_together_as_each_for_itself(tmp_path: Path) -> None:
+    """Of several Avro schemas, some with nothing to remove."""
+    layouts, rows, gone = [flat(), flat(1)], [], []
+    for number in range(12):
+        layout = layouts[number % 3 == 2]
+        (tmp_path / str(number)).mkdir()
+        files = many(number + 1, layout)
+        files = [file.model_copy(update={"file_path": f"{file.file_path}-{number}"}) for file in files]
+        made = manifests.write_manifest(
+            writing(tmp_path / str(number), 77, layout.format_version), files, layout, sequence=5
+        )
+        rows.append(landed(made, 9))
+        gone += [file.file_path for file in files[:: number % 4 + 1] if number % 4]
+    removed = manifest_rewrite.Removed(pa.array(gone))
+    together = manifest_rewrite.rewrite_small_manifests(writing(tmp_path, 78), rows, removed)
+    for number, (row, found) in enumerate(zip(rows, together, strict=True)):
+        alone = manifest_rewrite.rewrite_manifest(writing(tmp_path, 78), row, removed)
+        assert (found is None) == (alone is None) == (number % 4 == 0)
+        if found is None or alone is None:
+            continue
+        paths = found.manifest.path, alone.manifest.path
+        parsed = [container.parse(Path(path).read_bytes()) for path in paths]
+        assert decode.read(parsed[0]).equals(decode.read(parsed[1]))
+        assert parsed[0].metadata == parsed[1].metadata
+        assert (found.removed, found.kinds, found.sources) == (alone.removed, alone.kinds, alone.sources)
+
+
 def test_fields_that_we_do_not_know_are_kept(tmp_path: Path) -> None:
     layout = flat()
     row = landed(manifests.write_manifest(writing(tmp_path), many(10, layout), layout, sequence=5), 9)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _THREADS = 8  # reading and writing manifests is waiting for the store, and decoding them releases the GIL
+_SMALL, _TOGETHER = 64 << 10, 100  # bytes, and how many that small are decoded at once
 _LARGE, _FEWER_THREADS = 1 << 20, 4  # one of 8 MB takes 80 MB of memory while it is worked on
 
 
@@ -177,16 +178,29 @@ class Rewrites:
             if item.made is None and item.row.manifest_path not in self._without and wish.may_hold(item.row)
         ]
         anew: dict[str, _Item] = {}
-        threads = _FEWER_THREADS if any(item.row.manifest_length > _LARGE for item in todo) else _THREADS
-        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-            done = pool.map(lambda item: manifest_rewrite.rewrite_manifest(wish.writing, item.row, removed), todo)
-            for item, output in zip(todo, done, strict=True):
-                if output is None:
-                    self._without.add(item.row.manifest_path)
-                else:
-                    self._outputs.append(output)
-                    anew[item.row.manifest_path] = _written(output, [item.row], {})
+        for item, output in _rewritten(wish, todo, removed):
+            if output is None:
+                self._without.add(item.row.manifest_path)
+            else:
+                self._outputs.append(output)
+                anew[item.row.manifest_path] = _written(output, [item.row], {})
         return [anew.get(item.row.manifest_path, item) for item in items]
+
+
+def _rewritten(
+    wish: Wish, items: Sequence[_Item], removed: manifest_rewrite.Removed
+) -> Iterator[tuple[_Item, RewrittenManifest | None]]:
+    """Each item written anew; small ones many at a time."""
+    small = [item for item in items if item.row.manifest_length <= _SMALL]
+    large = [item for item in items if item.row.manifest_length > _SMALL]
+    for start in range(0, len(small), _TOGETHER):
+        some = small[start : start + _TOGETHER]
+        rows = [item.row for item in some]
+        yield from zip(some, manifest_rewrite.rewrite_small_manifests(wish.writing, rows, removed), strict=True)
+    threads = _FEWER_THREADS if any(item.row.manifest_length > _LARGE for item in large) else _THREADS
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        done = pool.map(lambda item: manifest_rewrite.rewrite_manifest(wish.writing, item.row, removed), large)
+        yield from zip(large, done, strict=True)
 
 
 def _written(output: RewrittenManifest, sources: Sequence[ManifestFile], new: Collection[str]) -> _Item:

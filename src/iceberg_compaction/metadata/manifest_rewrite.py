@@ -57,6 +57,7 @@ class _Part:
     header: dict[str, bytes]  # as our format version and codecs want it
     rows: Sequence[ManifestFile]
     change: entry_change.Change
+    decoded: pa.Table | None = None  # all entries in full, if they are there already
 
     @property
     def where(self) -> str:
@@ -65,10 +66,28 @@ class _Part:
 
 def rewrite_manifest(writing: manifests.Writing, source: ManifestFile, removed: Removed) -> RewrittenManifest | None:
     """Write `source` anew without the removed files; None: it holds none of them."""
-    part = _open(writing, [(source, _read(writing, source))], removed, entry_change.SLIM)
+    return _rewrite(writing, _open(writing, [(source, _read(writing, source))], removed, entry_change.SLIM))
+
+
+def rewrite_small_manifests(
+    writing: manifests.Writing, sources: Sequence[ManifestFile], removed: Removed
+) -> list[RewrittenManifest | None]:
+    """As `rewrite_manifest`, each for itself. They are decoded together: for a few entries, asking costs more than
+    they do."""
+    found: dict[str, RewrittenManifest | None] = {}
+    with futures.ThreadPoolExecutor(_THREADS) as pool:
+        for members in _alike(writing, sources):
+            parts = _open_each(writing, members, removed)
+            done = pool.map(lambda part: _rewrite(writing, part), parts)
+            found |= {row.manifest_path: output for (row, _), output in zip(members, done, strict=True)}
+    return [found[row.manifest_path] for row in sources]
+
+
+def _rewrite(writing: manifests.Writing, part: _Part) -> RewrittenManifest | None:
     if not part.change.gone.any():
         return None
-    return _write(writing, [part], part.header, source.partitions)  # of more files than are left, as a summary may be
+    # The summaries are of more files than are left, as they may be.
+    return _write(writing, [part], part.header, part.rows[0].partitions)
 
 
 def merge_manifests(
@@ -76,17 +95,25 @@ def merge_manifests(
 ) -> RewrittenManifest:
     """Write the sources, of one spec and content, as one manifest without the removed files. Raises UnsupportedError
     where they do not go together."""
-    with futures.ThreadPoolExecutor(_THREADS) as pool:
-        read = list(pool.map(lambda row: (row, _read(writing, row)), sources))
-    alike: dict[tuple[bytes, str], list[tuple[ManifestFile, container.Container]]] = {}
-    for row, parsed in read:
-        alike.setdefault((parsed.metadata[container.SCHEMA], parsed.codec), []).append((row, parsed))
-    parts = [_open(writing, members, removed, entry_change.SLIM | _PARTITION) for members in alike.values()]
+    alike = _alike(writing, sources)
+    parts = [_open(writing, members, removed, entry_change.SLIM | _PARTITION) for members in alike]
     schema = parts[0].header[container.SCHEMA]
     for part in parts[1:]:
         schema = _widened(schema, part.header[container.SCHEMA], writing)
     header = {**reduce(lambda some, more: more | some, (part.header for part in parts)), container.SCHEMA: schema}
     return _write(writing, parts, header, _summaries(parts, layout))
+
+
+def _alike(
+    writing: manifests.Writing, sources: Sequence[ManifestFile]
+) -> list[list[tuple[ManifestFile, container.Container]]]:
+    """The manifests, read, those of one Avro schema and codec together."""
+    with futures.ThreadPoolExecutor(_THREADS) as pool:
+        read = list(pool.map(lambda row: (row, _read(writing, row)), sources))
+    found: dict[tuple[bytes, str], list[tuple[ManifestFile, container.Container]]] = {}
+    for row, parsed in read:
+        found.setdefault((parsed.metadata[container.SCHEMA], parsed.codec), []).append((row, parsed))
+    return list(found.values())
 
 
 def _read(writing: manifests.Writing, source: ManifestFile) -> container.Container:
@@ -108,6 +135,29 @@ def _open(
     origin = entry_change.Origin(rows=rows, counts=np.array([parsed.rows for _, parsed in members], np.int64))
     change = entry_change.decide(slim, origin, writing, removed)
     return _Part(parsed=parsed, header=_header(parsed, writing), rows=rows, change=change)
+
+
+def _open_each(
+    writing: manifests.Writing, members: Sequence[tuple[ManifestFile, container.Container]], removed: Removed
+) -> list[_Part]:
+    """Manifests of one schema and codec, decoded at once and then each for itself."""
+    joined, where = container.join([parsed for _, parsed in members]), f"Manifest {members[0][0].manifest_path}"
+    slim = decode.read(joined, entry_change.SLIM, where=where)
+    full = _with_content(decode.read(joined, where=where))
+    found, first = [], 0
+    for row, parsed in members:
+        origin = entry_change.Origin(rows=[row], counts=np.array([parsed.rows], np.int64))
+        found.append(
+            _Part(
+                parsed=parsed,
+                header=_header(parsed, writing),
+                rows=[row],
+                change=entry_change.decide(slim.slice(first, parsed.rows), origin, writing, removed),
+                decoded=full.slice(first, parsed.rows),
+            )
+        )
+        first += parsed.rows
+    return found
 
 
 def _widened(schema: bytes, other: bytes, writing: manifests.Writing) -> bytes:
@@ -184,7 +234,10 @@ def _compose(parts: Sequence[_Part], header: dict[str, bytes]) -> Iterator[bytes
 
 def _changed(part: _Part, same: entry_change.Mask, todo: entry_change.Mask, schema: dict[str, Any]) -> pa.Table:
     """The entries that are not copied, as they must look."""
-    table = _with_content(decode.read(container.only(part.parsed, ~same), where=part.where))
+    if part.decoded is None:
+        table = _with_content(decode.read(container.only(part.parsed, ~same), where=part.where))
+    else:
+        table = part.decoded.filter(pa.array(todo))
     for name, column in part.change.fields.items():
         column = column.filter(pa.array(todo))
         at = table.schema.get_field_index(name)

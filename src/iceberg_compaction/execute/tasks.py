@@ -1,9 +1,9 @@
-"""Cuts the groups of a plan into tasks that run side by side. A plan and the deletes that apply to its files come in,
-tasks in plan order go out."""
+"""Cuts the groups of a plan into tasks that run side by side. A plan and what goes with its files, deletes and NaN
+counts, come in; tasks in plan order go out."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,31 +13,36 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iceberg_compaction.metadata.applied import AppliedDeletes
+    from iceberg_compaction.metadata.nan_counts import NanCounts
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.task import DeleteFile
 
 # From eight targets on, a rest can always be spread over the other files (they grow by at most an eighth of the minimum
 # size, less than Iceberg's 10 %), so no task ends in a small file that the next plan would pick up again. Where cores
 # would have nothing to do, tasks hold half as much: still none of their files is small, even if data shrinks to a fifth
-# of its size.
-TASK_TARGETS, FEWER_TARGETS = 8, 4
+# of its size. What is copied keeps its size, so two targets are enough for it.
+TASK_TARGETS, FEWER_TARGETS, COPIED_TARGETS = 8, 4, 2
+COPIED = 0.9  # of a group's bytes from which on the rest does not count
 # Next to a very large file a cut can leave less than its share; a task that lacks more targets joins its neighbour.
 LACK = 1
 
 
-def build_tasks(plan: Plan, applied: AppliedDeletes | None = None, *, cores: int = 1) -> list[RewriteTask]:
+def build_tasks(
+    plan: Plan, applied: AppliedDeletes | None = None, nans: NanCounts | None = None, *, cores: int = 1
+) -> list[RewriteTask]:
     """The tasks of all groups: contiguous files of roughly equal bytes. `applied`: the deletes that go with them;
-    `cores`: how many tasks can run at a time."""
+    `nans`: the NaNs that manifests count; `cores`: how many tasks can run at a time."""
     targets = _task_targets(plan, cores)
     paths, sizes, records = (plan.files[name].to_pylist() for name in plan.files.column_names)
     slices = []
     for group in plan.groups.columns.to_pylist():  # figures are enough: no sentence is made
         first, end = group["first"], group["first"] + group["files"]
-        cuts = [first + cut for cut in _cuts(sizes[first:end], plan.sizes.target, targets)]
+        of_group = COPIED_TARGETS if targets < TASK_TARGETS and _is_copied(group) else targets
+        cuts = [first + cut for cut in _cuts(sizes[first:end], plan.sizes.target, of_group)]
         slices += [(group, start, stop) for start, stop in zip(cuts, [*cuts[1:], end], strict=True)]
     sequence = [] if applied is None else applied.sequence_numbers()
     deletes = [()] * len(slices) if applied is None else applied.of_slices([start for _, start, _ in slices])
-    return [
+    tasks = [
         RewriteTask(
             id=number,
             group_id=group["id"],
@@ -51,6 +56,13 @@ def build_tasks(plan: Plan, applied: AppliedDeletes | None = None, *, cores: int
         )
         for number, (group, start, stop) in enumerate(slices)
     ]
+    if nans is None:
+        return tasks
+    # Many files share their counts, and would each get their own if they were validated.
+    return [
+        task.model_copy(update={"nan_counts": nans.of(start, stop)})
+        for task, (_, start, stop) in zip(tasks, slices, strict=True)
+    ]
 
 
 def all_deletes(tasks: Sequence[RewriteTask]) -> list[DeleteFile]:
@@ -61,6 +73,10 @@ def all_deletes(tasks: Sequence[RewriteTask]) -> list[DeleteFile]:
 def _task_targets(plan: Plan, cores: int) -> int:
     shares = plan.groups.columns["bytes"].to_numpy() // (TASK_TARGETS * plan.sizes.target)
     return TASK_TARGETS if np.maximum(shares, 1).sum() >= cores else FEWER_TARGETS
+
+
+def _is_copied(group: dict[str, Any]) -> bool:
+    return bool(group["copied_bytes"] >= COPIED * group["bytes"])
 
 
 def _cuts(sizes: list[int], target: int, targets: int) -> list[int]:

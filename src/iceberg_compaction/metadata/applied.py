@@ -64,7 +64,7 @@ class AppliedDeletes:
 def applied_deletes(table: Table, plan: Plan, *, cache: caches.Cache | None = None) -> AppliedDeletes | None:
     """What a rewrite of the plan has to apply; None: the table has no delete files. `cache` is where parsed manifests
     are kept; by default the user's settings say. StalePlanError: the plan names files that its snapshot has not."""
-    snapshot = _planned(table, plan)
+    snapshot = planned(table, plan)
     manifests = fetch.list_manifests(table.io, snapshot)
     deletes = (row for row in manifests if row.content == ManifestContent.DELETES)
     if not any(row.has_added_files() or row.has_existing_files() for row in deletes):
@@ -86,7 +86,8 @@ def applied_deletes(table: Table, plan: Plan, *, cache: caches.Cache | None = No
     return AppliedDeletes(files=files, rows=rows.to_numpy().astype(np.int64), index=index)
 
 
-def _planned(table: Table, plan: Plan) -> Snapshot:
+def planned(table: Table, plan: Plan) -> Snapshot:
+    """The snapshot that the plan is pinned to; StalePlanError: it is gone."""
     found = None if plan.pin is None else table.metadata.snapshot_by_id(plan.pin.snapshot_id)
     if found is None:
         raise errors.StalePlanError(f"The snapshot that the plan for {plan.table} was made on is gone; plan again.")

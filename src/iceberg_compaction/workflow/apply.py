@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
-from iceberg_compaction.commit import replace, sweep, validate
+from iceberg_compaction.commit import prune, replace, sweep, validate
 from iceberg_compaction.execute import tasks as rewrite_tasks
 from iceberg_compaction.execute.worker import context as contexts
-from iceberg_compaction.metadata import applied
+from iceberg_compaction.metadata import applied, nan_counts
 from iceberg_compaction.model import outcome
 from iceberg_compaction.model.policy import batch_size
 from iceberg_compaction.workflow import ledger as ledgers
@@ -37,7 +37,9 @@ def apply(table: Table, plan: Plan, engine: Engine, run: Run, ledger: Ledger) ->
     """Perform a plan that is not empty; what becomes of each group goes to the ledger, where the plan is open. Raises
     what went wrong; by then nothing of the run is left behind but what landed or may have landed."""
     check_same_table(table, plan)
-    tasks = rewrite_tasks.build_tasks(plan, applied.applied_deletes(table, plan), cores=engine.cores())
+    scope = prune.Scope(table.metadata, plan.partitions)
+    deletes, nans = applied.applied_deletes(table, plan), nan_counts.of_plan(table, plan, scope.may_be_in)
+    tasks = rewrite_tasks.build_tasks(plan, deletes, nans, cores=engine.cores())
     context = contexts.build_context(table, plan, run.run_id, rewrite_tasks.all_deletes(tasks))
     progress = _Progress(plan, tasks, run)
     batches = _Batches(table, plan, progress, ledger)

@@ -80,6 +80,12 @@ class RawFooter:
 
 def read(io: FileIO, path: str, size: int | None = None) -> RawFooter:
     """The footer of a file; `size` is the file's size, if known. ValueError: that is no Parquet file."""
+    tail, size = read_tail(io, path, size)
+    return parse(path, tail, size)
+
+
+def read_tail(io: FileIO, path: str, size: int | None = None) -> tuple[bytes, int]:
+    """The last bytes of a file, its footer among them, and its size; in one read, unless the footer is very large."""
     with io.new_input(path).open() as stream:
         if size is None:
             stream.seek(0, 2)
@@ -87,7 +93,7 @@ def read(io: FileIO, path: str, size: int | None = None) -> RawFooter:
         tail = _read_at(stream, max(0, size - _TAIL), min(size, _TAIL))
         if (missing := _footer_length(tail, size) + 8 - len(tail)) > 0:
             tail = _read_at(stream, size - len(tail) - missing, missing) + tail
-    return parse(path, tail, size)
+    return tail, size
 
 
 def _read_at(stream: Any, start: int, length: int) -> bytes:

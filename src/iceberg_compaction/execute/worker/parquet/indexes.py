@@ -65,10 +65,6 @@ class Carried:
     shift: int  # how much later the chunk's bytes begin than in the origin
     origin: Origin
 
-    @property
-    def span(self) -> ranges.Span:
-        return self.chunk.start, self.chunk.length
-
 
 def write(output: ranges.Output, carried: Sequence[Carried]) -> None:
     """Append what can be carried over, and note in each column where it is."""
@@ -77,8 +73,8 @@ def write(output: ranges.Output, carried: Sequence[Carried]) -> None:
         by_origin.setdefault(each.origin, []).append(each)
     for group in by_origin.values():
         _write_blooms(output, group)
-    for moved in ahead.map_ahead(_page_indexes, list(by_origin.values())):
-        _write_page_indexes(output, moved)
+    for fetched in ahead.map_ahead(_fetch_page_indexes, list(by_origin.values())):
+        _write_page_indexes(output, [moved for each in fetched if (moved := _move(each)) is not None])
 
 
 def _write_blooms(output: ranges.Output, carried: list[Carried]) -> None:
@@ -108,14 +104,14 @@ def _is_bloom(data: bytes) -> bool:
 
 
 class _PageIndex(NamedTuple):
-    """What is known of the pages of a column, for the new file."""
+    """What is known of the pages of a column."""
 
-    column: thrift.Struct
+    of: Carried
     offsets: bytes
     bounds: bytes | None
 
 
-def _page_indexes(carried: list[Carried]) -> list[_PageIndex]:
+def _fetch_page_indexes(carried: list[Carried]) -> list[_PageIndex]:
     wanted: list[tuple[Carried, ranges.Span, ranges.Span | None]] = []
     for each in carried:
         offsets = _span(each, each.chunk.raw, fields.Column.OFFSET_INDEX, fields.Column.OFFSET_INDEX_LENGTH)
@@ -127,27 +123,30 @@ def _page_indexes(carried: list[Carried]) -> list[_PageIndex]:
         return []
     with carried[0].origin.open() as file:
         found = {spans[number]: data for number, data in _read(file, spans)}
-    return [
-        _PageIndex(each.column, moved[1], _fitting(bounds and found[bounds], each, moved[0]))
-        for each, offsets, bounds in wanted
-        if (moved := page_index.moved(found[offsets], each.shift, each.span, each.rows)) is not None
-    ]
+    return [_PageIndex(each, found[offsets], bounds and found[bounds]) for each, offsets, bounds in wanted]
 
 
-def _fitting(bounds: bytes | None, each: Carried, pages: int) -> bytes | None:
-    return bounds if bounds and page_index.fits(bounds, pages, each.layout) else None
+def _move(index: _PageIndex) -> _PageIndex | None:
+    """The same for the new file, as far as it makes sense."""
+    carried, offsets, bounds = index
+    span = (carried.chunk.start, carried.chunk.length)
+    if (moved := page_index.moved(offsets, carried.shift, span, carried.rows)) is None:
+        return None
+    pages, offsets = moved
+    right = bounds is not None and page_index.fits(bounds, pages, carried.layout)
+    return _PageIndex(carried, offsets, bounds if right else None)
 
 
 def _write_page_indexes(output: ranges.Output, moved: list[_PageIndex]) -> None:
     """Bounds first, then offsets, as others lay them out: readers take those of many columns with one read."""
-    for column, _, bounds in moved:
+    for carried, _, bounds in moved:
         if bounds is not None:
-            column[fields.Column.COLUMN_INDEX] = (thrift.I64, output.position)
-            column[fields.Column.COLUMN_INDEX_LENGTH] = (thrift.I32, len(bounds))
+            carried.column[fields.Column.COLUMN_INDEX] = (thrift.I64, output.position)
+            carried.column[fields.Column.COLUMN_INDEX_LENGTH] = (thrift.I32, len(bounds))
             output.write(bounds)
-    for column, offsets, _ in moved:
-        column[fields.Column.OFFSET_INDEX] = (thrift.I64, output.position)
-        column[fields.Column.OFFSET_INDEX_LENGTH] = (thrift.I32, len(offsets))
+    for carried, offsets, _ in moved:
+        carried.column[fields.Column.OFFSET_INDEX] = (thrift.I64, output.position)
+        carried.column[fields.Column.OFFSET_INDEX_LENGTH] = (thrift.I32, len(offsets))
         output.write(offsets)
 
 

@@ -16,7 +16,7 @@ from iceberg_compaction.model.policy import CopyMode
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iceberg_compaction.execute.worker.deletes import apply
+    from iceberg_compaction.execute.worker.deletes import apply, outside
     from iceberg_compaction.execute.worker.parquet import footer as raw_footer
 
 # What is encoded between two copies should be so many times the least row group: encoded together, rows take less.
@@ -115,18 +115,9 @@ def encode_all(footers: Sequence[read.Footer], deletes: apply.DeleteFilter | Non
     return Steps(order=(whole,))
 
 
-def choose(
-    footers: Sequence[read.Footer],
-    raws: Sequence[raw_footer.RawFooter],
-    deletes: apply.DeleteFilter | None,
-    wanted: Wanted,
-) -> Steps:
+def choose(footers: Sequence[read.Footer], deletes: apply.DeleteFilter | None, wanted: Wanted) -> Steps:
     """The cheapest right way for every row group."""
-    found = [
-        group
-        for number, (footer, raw) in enumerate(zip(footers, raws, strict=True))
-        for group in _look(number, footer, raw, wanted)
-    ]
+    found = [group for number, footer in enumerate(footers) for group in _look(number, footer, wanted)]
     if deletes is not None:
         found = list(_with_deletes(found, deletes))
     found = _without_crumbs(found, int(_SHRINKAGE * wanted.least) if wanted.mode is CopyMode.AUTO else 0)
@@ -138,19 +129,28 @@ def choose(
 class _Group:
     """A row group with what was found out about it."""
 
-    copy: Copy
+    number: int  # of the file in the task
+    footer: read.Footer
+    index: int
     rows: int  # alive
+    bytes: int
+    copy: Copy | None = None  # how it would be copied, if its file was looked at
     kept: Kept | None = None
 
     @property
     def weight(self) -> int:
         """Bytes of the rows that live."""
-        all_rows = self.copy.footer.group_rows[self.copy.group]
-        return self.copy.bytes * self.rows // max(1, all_rows)
+        return self.bytes * self.rows // max(1, self.footer.group_rows[self.index])
 
 
-def _look(number: int, footer: read.Footer, raw: raw_footer.RawFooter, wanted: Wanted) -> Iterator[_Group]:
+def _look(number: int, footer: read.Footer, wanted: Wanted) -> Iterator[_Group]:
     """Every row group of a file that has rows, and what its footer alone tells about it."""
+    if (raw := footer.raw) is None:
+        for index, rows in enumerate(footer.group_rows):
+            size = footer.data_bytes * rows // max(1, footer.rows)
+            if rows:
+                yield _Group(number=number, footer=footer, index=index, rows=rows, bytes=size, kept=Kept.SMALL)
+        return
     whole_file = None
     if raw.why_not is not None:
         whole_file = Kept.WRITER
@@ -171,9 +171,15 @@ def _look(number: int, footer: read.Footer, raw: raw_footer.RawFooter, wanted: W
             patched=patched,
             bytes=sum(chunk.length for chunk in chunks),
         )
-        kept = whole_file or _judge(copy, group, wanted)
-        # What is encoded counts with all of its bytes, copied columns or not.
-        yield _Group(copy=copy if kept is None else replace(copy, bytes=group.bytes), rows=group.rows, kept=kept)
+        yield _Group(
+            number=number,
+            footer=footer,
+            index=index,
+            rows=group.rows,
+            bytes=group.bytes,
+            copy=copy,
+            kept=whole_file or _judge(copy, group, wanted),
+        )
 
 
 def match(leaves: Sequence[raw_footer.Leaf], wanted: Wanted) -> tuple[int | None, ...]:
@@ -215,28 +221,25 @@ def _top(leaf: raw_footer.Leaf) -> int | None:
 def _with_deletes(groups: Sequence[_Group], deletes: apply.DeleteFilter) -> Iterator[_Group]:
     """Row groups of which something is left, those that deletes touch marked as such. Keys are looked up beforehand
     only where something may be copied."""
-    for number, found in itertools.groupby(groups, key=lambda group: group.copy.number):
+    for number, found in itertools.groupby(groups, key=lambda group: group.number):
         of_file = list(found)
-        footer = of_file[0].copy.footer
-        starts = [0, *itertools.accumulate(footer.group_rows)]
+        counts = of_file[0].footer.group_rows
+        starts = [0, *itertools.accumulate(counts)]
         if any(group.kept is None for group in of_file):
-            deletes.settle(
-                number,
-                {
-                    group.copy.group: extents.of_group(deletes.io, group.copy.raw, group.copy.group, group.copy.places)
-                    for group in of_file
-                },
-            )
+            deletes.settle(number, {group.index: _extents(group, deletes) for group in of_file})
         for group in of_file:
-            index = group.copy.group
-            dead = deletes.dead_rows(number, starts[index], footer.group_rows[index])
-            if dead == footer.group_rows[index]:
+            dead = deletes.dead_rows(number, starts[group.index], counts[group.index])
+            if dead == counts[group.index]:
                 deletes.pass_over(dead)
             elif dead or deletes.is_open(number):
-                kept = group.kept or Kept.DELETED
-                yield replace(group, rows=group.rows - dead, kept=kept)
+                yield replace(group, rows=group.rows - dead, kept=group.kept or Kept.DELETED)
             else:
                 yield group
+
+
+def _extents(group: _Group, deletes: apply.DeleteFilter) -> dict[int, outside.Extent]:
+    copy = group.copy
+    return {} if copy is None else extents.of_group(deletes.io, copy.raw, copy.group, copy.places)
 
 
 def _without_crumbs(groups: Sequence[_Group], least: int) -> list[_Group]:
@@ -258,24 +261,21 @@ def _without_crumbs(groups: Sequence[_Group], least: int) -> list[_Group]:
 
 def _steps(groups: Sequence[_Group]) -> Iterator[Copy | Encode]:
     for is_copied, found in itertools.groupby(groups, key=lambda group: group.kept is None):
-        if is_copied:
-            yield from (group.copy for group in found)
-            continue
         run = list(found)
-        parts = [
-            _part([group.copy for group in of_file])
-            for of_file in (list(same) for _, same in itertools.groupby(run, key=lambda group: group.copy.number))
-        ]
+        if is_copied:
+            yield from (group.copy for group in run if group.copy is not None)
+            continue
+        files = [list(same) for _, same in itertools.groupby(run, key=lambda group: group.number)]
         yield Encode(
-            parts=tuple(parts),
+            parts=tuple(_part(of_file) for of_file in files),
             rows=sum(group.rows for group in run),
-            bytes=sum(group.copy.bytes for group in run),
+            bytes=sum(group.bytes for group in run),
             groups=len(run),
         )
 
 
-def _part(copies: Sequence[Copy]) -> read.Part:
-    footer = copies[0].footer
-    chosen = tuple(copy.group for copy in copies)
+def _part(of_file: Sequence[_Group]) -> read.Part:
+    footer = of_file[0].footer
+    chosen = tuple(group.index for group in of_file)
     filled = tuple(group for group, rows in enumerate(footer.group_rows) if rows)
     return read.Part(footer, None if chosen == filled else chosen)

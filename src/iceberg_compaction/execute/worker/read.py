@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import schemas
+from iceberg_compaction.execute.worker.parquet import footer as raw_footer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -45,6 +46,7 @@ class Footer:
     schema: pa.Schema  # the file's own, with field ids
     dictionaries: frozenset[int]  # field ids of top-level text columns that are stored as dictionaries throughout
     hidden: tuple[str, ...]  # columns whose values may be far larger than raw_bytes suggests
+    raw: raw_footer.RawFooter | None = None  # all that it says, if the file has row groups worth copying
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +63,33 @@ class Part:
 
 
 def read_footers(
-    io: FileIO, paths: Sequence[str], record_counts: Sequence[int], mapping: NameMapping | None
+    io: FileIO,
+    paths: Sequence[str],
+    record_counts: Sequence[int],
+    mapping: NameMapping | None,
+    worth_copying: int | None = None,
 ) -> list[Footer]:
-    """The footers of all files, each checked against the manifest's record count."""
+    """The footers of all files, each checked against the manifest's record count. `worth_copying`: the bytes from which
+    on a row group may be copied; None: none is."""
     with futures.ThreadPoolExecutor(_READERS) as pool:
-        return list(pool.map(lambda path, rows: _read_footer(io, path, rows, mapping), paths, record_counts))
+        return list(
+            pool.map(lambda path, rows: _read_footer(io, path, rows, mapping, worth_copying), paths, record_counts)
+        )
 
 
-def _read_footer(io: FileIO, path: str, expected: int, mapping: NameMapping | None) -> Footer:
-    with translated(path), io.new_input(path).open() as stream:
-        size = _size(stream)
-        file = pq.ParquetFile(stream, arrow_extensions_enabled=False, coerce_int96_timestamp_unit="us")
+def _read_footer(
+    io: FileIO, path: str, expected: int, mapping: NameMapping | None, worth_copying: int | None
+) -> Footer:
+    with translated(path):
+        tail, size = raw_footer.read_tail(io, path)
+        file = pq.ParquetFile(pa.BufferReader(tail), arrow_extensions_enabled=False, coerce_int96_timestamp_unit="us")
         metadata, schema = file.metadata, _with_ids(file.schema_arrow, mapping)
         if metadata.num_rows != expected:
             raise errors.ExecuteError(f"it has {metadata.num_rows} rows where the manifest says {expected}")
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
         texts, hidden = _dictionary_columns(schema, groups)
+        largest = max((_compressed(group) for group in groups), default=0)
+        is_worth_it = worth_copying is not None and largest >= worth_copying
         return Footer(
             path=path,
             rows=metadata.num_rows,
@@ -84,10 +97,11 @@ def _read_footer(io: FileIO, path: str, expected: int, mapping: NameMapping | No
             data_bytes=sum(_compressed(group) for group in groups),
             raw_bytes=sum(group.total_byte_size for group in groups),
             group_rows=tuple(group.num_rows for group in groups),
-            largest_group=max((_compressed(group) for group in groups), default=0),
+            largest_group=largest,
             schema=schema,
             dictionaries=texts,
             hidden=hidden,
+            raw=raw_footer.parse(path, tail, size) if is_worth_it else None,
         )
 
 
@@ -108,13 +122,6 @@ def translated(path: str, kind: str = "Data file", act: str = "rewritten") -> It
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def _size(stream: Any) -> int:
-    stream.seek(0, 2)
-    size = int(stream.tell())
-    stream.seek(0)
-    return size
 
 
 def _compressed(group: Any) -> int:

@@ -3,7 +3,6 @@ row group takes. Task and context come in; what can be refused is refused here, 
 
 from __future__ import annotations
 
-from concurrent import futures
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from iceberg_compaction import errors
 from iceberg_compaction.catalog import io as catalog_io
 from iceberg_compaction.execute.worker import copying, options, project, read, schemas, sink
 from iceberg_compaction.execute.worker.deletes import apply
-from iceberg_compaction.execute.worker.parquet import footer as raw_footer
 from iceberg_compaction.execute.worker.parquet import splice
 from iceberg_compaction.metadata import partitions
 from iceberg_compaction.model.policy import CopyMode
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
     from iceberg_compaction.model import task as task_model
-
-_READERS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +54,8 @@ def prepare(task: task_model.RewriteTask, context: task_model.RewriteContext) ->
     io = catalog_io.open_io(context.io_properties, context.table_location)
     schema = Schema.model_validate_json(context.table_schema)
     spec = PartitionSpec.model_validate_json(context.partition_specs[task.spec_id])
-    footers = read.read_footers(io, task.file_paths, task.record_counts, _name_mapping(context))
+    worth_copying = None if context.copy_row_groups is CopyMode.NEVER else context.min_row_group
+    footers = read.read_footers(io, task.file_paths, task.record_counts, _name_mapping(context), worth_copying)
     common = [footer.dictionaries for footer in footers if footer.rows]
     dictionaries = frozenset.intersection(*common) if common else frozenset()
     columns = schemas.with_dictionaries(schemas.file_schema(schema), dictionaries)
@@ -103,9 +100,7 @@ def _steps(
     output: _Output,
 ) -> copying.Steps:
     """Which way every row group takes. Where rows change their order or their partition, all are encoded."""
-    least = context.min_row_group
-    none_to_copy = context.copy_row_groups is CopyMode.NEVER or not layout.same_partition or bool(layout.order)
-    if none_to_copy or all(footer.largest_group < least for footer in footers):
+    if not layout.same_partition or layout.order or all(footer.raw is None for footer in footers):
         return copying.encode_all(footers, deletes)
     wanted = copying.Wanted(
         mode=context.copy_row_groups,
@@ -114,17 +109,10 @@ def _steps(
         codecs=copying.codecs(
             output.options.parquet["compression"], asked_for="write.parquet.compression-codec" in context.properties
         ),
-        least=least,
+        least=context.min_row_group,
         most=context.sizes.write_max,
     )
-    with futures.ThreadPoolExecutor(_READERS) as pool:
-        raws = list(pool.map(lambda footer: _raw_footer(output.io, footer), footers))
-    return copying.choose(footers, raws, deletes, wanted)
-
-
-def _raw_footer(io: FileIO, footer: read.Footer) -> raw_footer.RawFooter:
-    with read.translated(footer.path):
-        return raw_footer.read(io, footer.path, footer.size)
+    return copying.choose(footers, deletes, wanted)
 
 
 def _name_mapping(context: task_model.RewriteContext) -> NameMapping | None:

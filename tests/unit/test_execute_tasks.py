@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tests.factories import inventories
 
 from iceberg_compaction.execute import tasks as rewrite_tasks
-from iceberg_compaction.model.policy import Policy
+from iceberg_compaction.model.policy import CopyMode, Policy
 from iceberg_compaction.plan import build
 
 if TYPE_CHECKING:
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 TARGET = 1000
 
 
-def tasks_of(sizes: list[int], *, cores: int = 1, **changes: object) -> list[RewriteTask]:
+def tasks_of(
+    sizes: list[int], *, cores: int = 1, copy: CopyMode = CopyMode.AUTO, **changes: object
+) -> list[RewriteTask]:
     stock = inventories.inventory(inventories.files(sizes, **changes))
-    policy = Policy(target_file_size_bytes=TARGET, rewrite_all=True)
+    policy = Policy(target_file_size_bytes=TARGET, rewrite_all=True, copy_row_groups=copy)
     return rewrite_tasks.build_tasks(build.build(stock, policy, plan_id="p", now_ms=0), cores=cores)
 
 
@@ -41,6 +43,12 @@ def test_where_cores_would_idle_tasks_are_smaller() -> None:
     assert [task.bytes // TARGET for task in tasks_of([100] * 160, cores=3)] == [4, 4, 4, 4]
     assert [task.bytes // TARGET for task in tasks_of([100] * 79, cores=64)] == [7]
     assert inventories.unsplit(tasks_of([100] * 160, cores=64)) == [f"f-{number}.parquet" for number in range(160)]
+
+
+def test_what_is_copied_goes_into_smaller_tasks_still() -> None:
+    assert [task.bytes // TARGET for task in tasks_of([100] * 60, cores=2, copy=CopyMode.ALWAYS)] == [2, 2, 2]
+    assert [task.bytes // TARGET for task in tasks_of([100] * 160, cores=2, copy=CopyMode.ALWAYS)] == [8, 8]
+    assert [task.bytes // TARGET for task in tasks_of([100] * 60, cores=2)] == [6]
 
 
 def test_what_lies_next_to_a_very_large_file_joins_it() -> None:

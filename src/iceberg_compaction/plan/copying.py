@@ -41,7 +41,7 @@ class Inputs:
     first: Ints  # of each group
     bytes: Ints
     row_groups: Ints  # 0: not told
-    deleted_rows: Ints
+    deleted_rows: Ints | None  # None: the table has no deletes
 
 
 def weigh(inventory: Inventory, policy: Policy, rates: Rates) -> Copying:
@@ -81,32 +81,34 @@ def expect(inventory: Inventory, policy: Policy, weighed: Copying, rows: Ints, f
 
 def _inputs(inventory: Inventory, rows: Ints, first: Ints) -> Inputs:
     files, deleted = inventory.files, inventory.deleted_rows
-    groups = files["row_groups"].take(pa.array(rows))
     return Inputs(
         first=first,
         bytes=files["file_size_in_bytes"].to_numpy()[rows],
-        row_groups=pc.fill_null(groups, 0).to_numpy().astype(np.int64),
-        deleted_rows=np.zeros(len(rows), np.int64) if deleted is None else deleted.to_numpy()[rows],
+        row_groups=pc.fill_null(files["row_groups"], 0).to_numpy()[rows],
+        deleted_rows=None if deleted is None else deleted.to_numpy()[rows],
     )
 
 
 def judge(files: Inputs, weighed: Copying, forbidden: dict[Way, NDArray[np.bool_]]) -> dict[str, Any]:
     """As `expect`. `forbidden`: for which groups copying is out of the question, and why; of several reasons the first
     counts."""
-    assumed = np.maximum(1, -(-files.bytes // weighed.encoded_row_group))
-    row_groups = np.where(files.row_groups > 0, files.row_groups, assumed)
+    first, told = files.first, files.row_groups > 0
+    row_groups = files.row_groups
+    if not told.all():
+        row_groups = np.where(told, row_groups, np.maximum(1, -(-files.bytes // weighed.encoded_row_group)))
     small = files.bytes / row_groups < weighed.least
-    # If deleted rows lie anywhere, this is the share of row groups that have none of them.
-    untouched = (1 - 1 / row_groups) ** files.deleted_rows
-    total, first = selection.sums(files.bytes, files.first), files.first
-    by_size = selection.sums(np.where(small, 0, files.bytes), first)
-    copied = selection.sums(np.where(small, 0, (files.bytes * untouched).astype(np.int64)), first)
-    ways = _ways(weighed, total, by_size, copied)
+    large = np.where(small, 0, files.bytes)
+    by_size = copied = selection.sums(large, first)
+    if files.deleted_rows is not None:
+        # If deleted rows lie anywhere, so many of a file's row groups have none of them.
+        untouched = (1 - 1 / row_groups) ** files.deleted_rows
+        copied = selection.sums((large * untouched).astype(np.int64), first)
+    ways = _ways(weighed, selection.sums(files.bytes, first), by_size, copied)
     for way, groups in reversed(forbidden.items()):
         ways[groups], copied[groups] = _WAYS.index(way), 0
     return {
         "row_groups": selection.sums(row_groups, first),
-        "untold_files": selection.sums(files.row_groups <= 0, first),
+        "untold_files": selection.sums(~told, first),
         "small_row_group_files": selection.sums(small, first),
         "copied_bytes": copied,
         "copying": pa.array([way.value for way in _WAYS]).take(pa.array(ways)),

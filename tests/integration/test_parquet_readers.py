@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from tests.factories import lake as lakes
 from tests.factories import spliced
 
-from iceberg_compaction.execute.worker.parquet import footer, splice
+from iceberg_compaction.execute.worker.parquet import footer, ranges, splice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 IO = PyArrowFileIO()
 SCHEMA = pa.schema([field.with_nullable(True) for field in spliced.SCHEMA])
 ROWS = 1500
-# Conditions, and the words of the dialects that have others
 CONDITIONS = [
     "word = 'word 5'",
     "word = 'word 5x'",  # between the bounds, and nowhere
@@ -251,6 +251,41 @@ def test_datafusion_passes_over_pages(tmp_path: Path) -> None:
         condition = f"id >= {low} AND id < {low + 50}"
         assert _pruned(path, condition, "page_index_rows_pruned") >= pruned
         assert sorted(_datafusion(path, condition)["id"].to_pylist()) == _chosen(table, condition)
+
+
+# Object stores
+
+
+@pytest.mark.server
+def test_files_in_an_object_store(s3_lake: lakes.Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranges, "_PART", 10_000)  # many parts, as files of usual size have
+    table = lakes.make_table(s3_lake.catalog, s3_lake.name("spliced"))
+    io, folder = table.io, f"{table.location()}/data"
+    assert isinstance(io, PyArrowFileIO)
+    assert folder.startswith("s3://")
+    tables = [spliced.rows(seed, 3000) for seed in range(3)]
+    paths = []
+    for seed in range(2):
+        local = spliced.write(tmp_path / f"{seed}.parquet", tables[seed], group=2000)
+        paths.append(f"{folder}/{seed}.parquet")
+        with open(local, "rb") as source, io.new_output(paths[-1]).create() as target:
+            target.write(source.read())
+    making = spliced.Making(f"{folder}/out.parquet", io=io)
+    making.copy(paths[0], digest=True).encode(tables[2]).copy(paths[1])
+    metadata, size = making.file.finish()
+    with pytest.raises(FileExistsError):
+        splice.SplicedFile(io, making.path, spliced.SCHEMA, spliced.ARGUMENTS)
+    copied = making.copied[:2]
+    spans = [span for each in copied for span in each.spans]
+    assert splice.digests(io, making.path, spans) == [digest for each in copied for digest in each.digests]
+    fetched = tmp_path / "fetched.parquet"
+    with io.new_input(making.path).open() as stream:
+        fetched.write_bytes(stream.read())
+    assert fetched.stat().st_size == size
+    assert pq.read_metadata(fetched).to_dict() == metadata.to_dict()
+    assert spliced.check(str(fetched)).blooms == 5 * 2
+    expected = pa.concat_tables([tables[0], tables[2], tables[1]])
+    assert pq.read_table(fetched, page_checksum_verification=True).to_pylist() == expected.to_pylist()
 
 
 # Spark, with Java's reader

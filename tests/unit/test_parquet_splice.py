@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import parquet_files, spliced
 
@@ -161,6 +163,36 @@ def test_row_groups_without_rows(tmp_path: Path) -> None:
     empty = spliced.Making(f"{tmp_path}/empty.parquet").finish()
     assert _read(empty).num_rows == 0
     assert _read(empty).schema.equals(_read(path).schema)
+
+
+_TOPS = {"id": [0], "word": [1], "amount": [2], "at": [3], "flag": [4], "ratio": [5], "raw": [6]}
+_TOPS |= {"place": list(PLACE), "counts": list(COUNTS)}
+
+
+@settings(deadline=None, derandomize=True, max_examples=25)
+@given(st.data())
+def test_any_columns_from_anywhere_in_any_order(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    names = data.draw(st.lists(st.sampled_from(list(_TOPS)), min_size=1, unique=True))
+    schema = pa.schema([spliced.SCHEMA.field(name) for name in names])
+    making, wanted = spliced.Making(f"{folder}/out.parquet", schema=schema), []
+    for number in range(data.draw(st.integers(1, 4))):
+        count = data.draw(st.integers(1, 400))
+        table, patch = spliced.rows(number, count), spliced.rows(number + 100, count)
+        if data.draw(st.booleans()):
+            making.encode(table.select(names))
+            wanted.append(table.select(names))
+            continue
+        version = data.draw(st.sampled_from(["1.0", "2.0"]))
+        source = spliced.write(folder / f"{number}.parquet", table, data_page_version=version)
+        new = set(data.draw(st.lists(st.sampled_from(names), max_size=len(names) - 1))) if len(names) > 1 else set()
+        places = [None if name in new else place for name in names for place in _TOPS[name]]
+        patched = patch.select([name for name in names if name in new])
+        making.copy(source, places, patch=patched, arguments=spliced.ARGUMENTS, digest=data.draw(st.booleans()))
+        wanted.append(pa.table({name: (patch if name in new else table)[name] for name in names}, schema))
+    path = making.finish()
+    _same(path, *wanted)
+    assert spliced.check(path).groups == len(wanted)
 
 
 # What the footer says

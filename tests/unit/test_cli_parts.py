@@ -174,6 +174,17 @@ def test_progress_outside_a_terminal_is_lines(capsys: pytest.CaptureFixture[str]
     assert lines[3:] == ["db.t: committing", "db.t: compacted"]
 
 
+def test_a_commit_in_between_does_not_speed_rewriting_up(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([100.0, 140.0, 141.0, 142.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    with progress.progress(options.ConsoleOptions()) as shown:
+        for stage, done in ((Stage.REWRITING, 0), (Stage.REWRITING, 4), (Stage.COMMITTING, 4), (Stage.REWRITING, 4)):
+            shown.on_event(event(stage, done))
+    assert capsys.readouterr().err.splitlines()[-1].endswith("400 B, 10 B/s")
+
+
 def test_progress_on_a_terminal_is_bars(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

@@ -69,7 +69,7 @@ class Lines(Silent):
         if event.stage is Stage.DONE:
             return  # the outcome says it
         if (event.table, event.stage) != self._stage:
-            if event.stage is Stage.REWRITING:
+            if event.stage is Stage.REWRITING and not event.bytes_done:  # not when a commit was in between
                 self._started = now
             self._stage = (event.table, event.stage)
         elif now - self._said < _LINE_EVERY_SECONDS and event.files_done < event.files_total:

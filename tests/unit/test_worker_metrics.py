@@ -8,6 +8,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortField, SortOrder
@@ -260,3 +261,16 @@ def test_bounds_of_all_other_types_are_iceberg_values(tmp_path: Path) -> None:
     file = _staged(tmp_path, table, [{"b": True, "d": -1}, {"b": False, "d": None}])
     assert file.lower_bounds == {1: b"\0", 2: (-1).to_bytes(4, "little", signed=True)}
     assert file.upper_bounds == {1: b"\1", 2: (-1).to_bytes(4, "little", signed=True)}
+
+
+def test_r42_split_offsets_are_where_row_groups_begin(tmp_path: Path) -> None:
+    """The dictionary of the first column is the first thing in a row group."""
+    table = Schema(_optional(1, "t", StringType()), _optional(2, "id", LongType()))
+    rows = [{"t": "ab"[n % 2], "id": n} for n in range(3000)]
+    file = _staged(tmp_path, table, rows, group=4000)
+    found = pq.read_metadata(file.file_path)
+    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    assert len(groups) > 2
+    assert all(group.column(0).has_dictionary_page for group in groups)
+    sizes = [sum(group.column(place).total_compressed_size for place in range(2)) for group in groups]
+    assert file.split_offsets == tuple(4 + sum(sizes[:number]) for number in range(len(groups)))

@@ -10,7 +10,7 @@ from pyiceberg import transforms, types
 from pyiceberg.manifest import FileFormat, ManifestFile
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
+from pyiceberg.table import Table, sorting
 from tests.factories import lake as lakes
 from tests.factories import manifests
 
@@ -60,6 +60,17 @@ def test_the_head_of_main_is_pinned(local_lake: lakes.Lake) -> None:
     assert (found.table, found.files.num_rows, found.selected) == ("db.t", 3, None)
     assert (found.manifests, found.snapshots, found.refs) == (3, 3, 2)
     assert found.unsupported == ()
+
+
+def test_whether_rows_are_sorted_is_known_before_anything_is_rewritten(local_lake: lakes.Lake) -> None:
+    table = lakes.append_small_files(lakes.make_table(local_lake.catalog, "db.t"), 1)
+    assert not take(table).sorts_rows
+    with table.update_sort_order() as order:
+        order.asc("id", transforms.IdentityTransform())
+    assert take(table).sorts_rows
+    later = sorting.SortField(1, transforms.UnknownTransform("from a later version"))
+    unknown = sorting.SortOrder(later, order_id=table.sort_order().order_id)
+    assert not take(with_metadata(table, sort_orders=[unknown])).sorts_rows
 
 
 def test_outputs_are_pinned_to_the_current_schema_and_spec(local_lake: lakes.Lake) -> None:

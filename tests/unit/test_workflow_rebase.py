@@ -68,6 +68,10 @@ def test_a_group_that_lost_a_file_is_dropped_alone(change: Callable[[pa.Table], 
     assert list(found.dropped) == [1]
     assert found.dropped[1].startswith(told)
     assert found.dropped[1].endswith("the first is f-4.parquet.")
+    copying = found.plan.copying
+    assert (copying.bytes, copying.row_groups) == (12 * MIB, 12)  # totals are those of what is left
+    assert "12.0 MiB" in copying.sentence
+    assert copying.rates == plan.copying.rates
     assert [group.id for group in found.plan.groups] == [0, 2]
     assert [group.first for group in found.plan.groups] == [0, 6]
     assert found.plan.input_files == 12

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.manifest import ManifestContent
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.manifest import ManifestContent, ManifestEntryStatus
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.snapshots import SnapshotSummaryCollector
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import manifests, rewrites
 from tests.factories.delete_tables import ROWS, DeleteTable, delete_table
 from tests.factories.lake import make_table
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
-from iceberg_compaction.commit import concurrent_deletes, replace
+from iceberg_compaction.commit import concurrent_deletes, replace, summary
 from iceberg_compaction.metadata import delete_paths
 from iceberg_compaction.metadata.avro import container
 
@@ -276,6 +279,37 @@ def test_r13_summary_counts_removed_delete_files(t: DeleteTable) -> None:
         "total-position-deletes": "0",
         "total-equality-deletes": "3",
     }
+
+
+@pytest.mark.parametrize(("limit", "told"), [("2", True), ("1", False), (None, False)])
+def test_r13_partitions_are_told_where_the_table_asks_for_it(local_lake: Lake, limit: str | None, told: bool) -> None:
+    """As PyIceberg's own writer would tell it."""
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
+    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
+    asked = {} if limit is None else {summary.PARTITION_LIMIT: limit}
+    table = make_table(local_lake.catalog, local_lake.name("asked"), schema, spec=spec, properties=asked)
+    for first in (0, 10):
+        table.append(pa.table({"id": range(first, first + 4), "city": ["Rome", "Oslo / Ø"] * 2}))
+    rome = [file.file_path for file in rewrites.live_data_files(table) if file.partition[0] == "Rome"]
+    table = manifests.add_position_delete(table, {path: [0] for path in rome}, file_scoped=False)
+    request = rewrites.rewrite_request(table, keep=table.scan().to_arrow()["id"].to_pylist(), apart=True)
+    result = replace.replace(table, request)
+    table.refresh()
+    head = table.current_snapshot()
+    assert head is not None
+    collector = SnapshotSummaryCollector(int(limit or 0))
+    for row in head.manifests(table.io):
+        for entry in row.fetch_manifest_entry(table.io, discard_deleted=False):
+            if entry.snapshot_id == result.snapshot_id:
+                removed = entry.status == ManifestEntryStatus.DELETED
+                (collector.remove_file if removed else collector.add_file)(entry.data_file, schema, spec)
+    found = head.summary.additional_properties if head.summary else {}
+    expected = collector.build()
+    assert told == ("partition-summaries-included" in expected)
+    assert {name for name in expected if name not in found} == set()
+    assert [name for name in found if name.startswith("partition") and name not in expected] == []
+    for name, value in expected.items():
+        assert sorted(found[name].split(",")) == sorted(value.split(",")), name
 
 
 # ---- what comes meanwhile

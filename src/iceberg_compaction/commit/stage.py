@@ -14,7 +14,7 @@ from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.snapshots import Snapshot
 
 from iceberg_compaction import errors
-from iceberg_compaction.commit import arrange, merge, prune, summary, validate
+from iceberg_compaction.commit import arrange, by_partition, merge, prune, retry, summary, validate
 from iceberg_compaction.commit import dangling as dangling_deletes
 from iceberg_compaction.metadata import delete_scopes, entries, manifests
 from iceberg_compaction.model import table as table_model
@@ -101,7 +101,7 @@ class Staging:
         metadata, head = parent.metadata, parent.snapshot
         deletes = self._arrange_deletes(parent, frozenset(dangling["file_path"].to_pylist()))
         made = [*data.made, *deletes.made]
-        figures = self._figures(data, deletes, dangling)
+        figures = self._figures(metadata, data, deletes, dangling)
         validate.check_records(figures.added.records, figures.removed.records, self.request.deleted_records)
         rows = [manifests.with_counts(self.io, item.row) for item in (*data.items, *deletes.items)]
         snapshot = Snapshot(
@@ -144,19 +144,24 @@ class Staging:
             **more,
         )
 
-    def _figures(self, data: arrange.Arranged, deletes: arrange.Arranged, dangling: pa.Table) -> summary.Figures:
+    def _figures(
+        self, metadata: TableMetadata, data: arrange.Arranged, deletes: arrange.Arranged, dangling: pa.Table
+    ) -> summary.Figures:
         removed: dict[int, manifests.Counts] = defaultdict(manifests.Counts)
         for found in (*data.rewritten, *deletes.rewritten):
             for kind, counts in found.kinds.items():
                 removed[kind] += counts
         places = dangling.select(["spec_id", "partition"]).group_by(["spec_id", "partition"]).aggregate([])
         freed = zip(places["spec_id"].to_pylist(), places["partition"].cast(pa.string()).to_pylist(), strict=True)
+        changed = len(self.request.inputs | self.request.outputs | set(freed))
+        asked = changed <= retry.number(metadata.properties, summary.PARTITION_LIMIT, 0)
         return summary.Figures(
             added=sum((made.added for made in data.made), manifests.NONE),
             removed=removed[table_model.DATA],
             position_deletes=removed[table_model.POSITION_DELETES],
             equality_deletes=removed[table_model.EQUALITY_DELETES],
-            changed_partitions=len(self.request.inputs | self.request.outputs | set(freed)),
+            changed_partitions=changed,
+            partitions=by_partition.changes(metadata, self.request, dangling) if asked else {},
             manifests_created=len(data.made) + len(deletes.made),
             manifests_kept=len(data.kept) + len(deletes.kept),
             manifests_replaced=data.replaced + deletes.replaced,

@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.crash import bench as benches
+from tests.crash import drill
 from tests.crash import child, points, scene
 from tests.factories import lake as lakes
 from tests.factories import reader
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.crash.bench import Bench
+    from tests.crash.drill import Bench
     from tests.crash.points import Point
 
 SEED = 20_261
@@ -53,7 +53,7 @@ def bench(built: lakes.Lake, lab_folder: Path, nursery: child.Nursery, monkeypat
     shutil.rmtree(lab_folder / "lake")
     shutil.copytree(lab_folder / "copy", lab_folder / "lake")
     monkeypatch.setenv("ICEBERG_COMPACTION_CACHE", str(lab_folder / "lake" / "cache"))
-    return benches.Bench(
+    return drill.Bench(
         settings=built.settings,
         name="db.t",
         state=lab_folder / "lake" / "runs.db",

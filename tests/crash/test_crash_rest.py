@@ -8,14 +8,14 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.crash import bench as benches
+from tests.crash import drill
 from tests.crash import child, points, scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.crash.bench import Bench
+    from tests.crash.drill import Bench
     from tests.crash.points import Point
     from tests.factories.lake import Lake
 
@@ -35,7 +35,7 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[child.Nursery]
 def bench(s3_lake: Lake, nursery: child.Nursery, tmp_path: Path) -> Bench:
     name = s3_lake.name(f"t{uuid.uuid4().hex[:8]}")
     scene.build(s3_lake.catalog, name)
-    return benches.Bench(
+    return drill.Bench(
         settings=s3_lake.settings, name=name, state=tmp_path / "runs.db", nursery=nursery, model=scene.model()
     )
 

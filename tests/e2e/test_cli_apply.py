@@ -11,6 +11,7 @@ from tests.factories import lake as lakes
 from typer.testing import CliRunner
 
 from iceberg_compaction.interfaces.cli.app import app
+from iceberg_compaction.model.plan import FORMAT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,7 +118,7 @@ def test_another_table_of_that_name_ends_with_1(shop: Shop) -> None:
         ("{}", "is not a plan"),
         ("not JSON", "cannot be read as JSON"),
         (("db.events", "db.orders"), "its checksum differs; make a new plan"),
-        (('"format": 4', '"format": 3'), "has format 3"),
+        ((f'"format": {FORMAT}', '"format": 3'), "has format 3"),
     ],
 )
 def test_a_file_that_is_no_plan_ends_with_2_and_one_sentence(shop: Shop, content: Any, told: str) -> None:

@@ -8,8 +8,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.crash import drill
-from tests.crash import child, points, scene
+from tests.crash import child, drill, points, scene
 from tests.factories import lake as lakes
 from tests.factories import reader
 

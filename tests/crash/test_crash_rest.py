@@ -8,8 +8,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.crash import drill
-from tests.crash import child, points, scene
+from tests.crash import child, drill, points, scene
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -171,16 +171,34 @@ def test_r15_a_group_in_conflict_costs_only_itself(table: Table) -> None:
     assert before - rows(table) == Counter(["{'id': 1, 'city': 'Oslo'}"])
 
 
-def test_what_conflicted_is_planned_anew_once(table: Table) -> None:
+def test_what_conflicted_is_planned_anew(table: Table) -> None:
     before = rows(table)
     outcome = compact(table, Others(before_2=lambda: lose_oslo(table)))
     assert ends(outcome) == [("Bern", "landed"), ("Oslo", "conflict"), ("Rome", "landed"), ("Oslo", "landed")]
     assert [one.id for one in outcome.group_outcomes] == [0, 1, 2, 3]
     assert "What conflicted was planned anew: 3 files in 1 group become about 1." in outcome.sentence
     assert (outcome.groups, outcome.groups_landed, outcome.groups_conflicted) == (4, 3, 1)
-    assert ours(table)[-1]["compaction.plan-id"] == f"{outcome.plan_id}-again"
+    assert ours(table)[-1]["compaction.plan-id"] == f"{outcome.plan_id}-again-1"
     assert before - rows(table) == Counter(["{'id': 1, 'city': 'Oslo'}"])
     assert current(table).inspect.data_files().num_rows == 3
+
+
+@pytest.mark.parametrize(("times", "last"), [(3, "landed"), (9, "conflict")])
+def test_what_conflicts_again_is_planned_anew_again_but_not_forever(table: Table, times: int, last: str) -> None:
+    """Somebody deletes from Oslo right before each of our commits of it."""
+    turns = [2, 4, 5, 6, 7, 8, 9, 10, 11][:times]  # the first and the third commit are those of other cities
+    acts = {
+        f"before_{turn}": (lambda row=3 * at + 1: current(table).delete(f"id == {row}"))
+        for at, turn in enumerate(turns)
+    }
+    outcome = compact(table, Others(**acts))
+    assert [end for city, end in ends(outcome) if city == "Oslo"] == ["conflict"] * 3 + [last]
+    assert [end for city, end in ends(outcome) if city != "Oslo"] == ["landed"] * 2
+    assert [one.id for one in outcome.group_outcomes] == list(range(6))
+    assert outcome.sentence.count("What conflicted was planned anew") == 3
+    plans = [summary["compaction.plan-id"].removeprefix(outcome.plan_id or "") for summary in ours(table)]
+    assert plans == (["", "", "-again-3"] if last == "landed" else ["", ""])
+    assert sum(rows(table).values()) == 36 - min(times, 4)
 
 
 def test_what_landed_is_not_rewritten_again_with_what_conflicted(table: Table) -> None:

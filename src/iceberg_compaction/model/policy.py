@@ -120,7 +120,8 @@ class Policy(Value):
         int, Field(ge=1, description="the number of batches at most, with partial-progress")
     ] = 10
     replan_conflicts: Annotated[
-        bool, Field(description="what others made impossible meanwhile is planned anew once, at the end of the run")
+        bool,
+        Field(description="what others made impossible meanwhile is planned anew at the end of the run, up to 3 times"),
     ] = True
     where: Annotated[str | None, Field(description="only files that may hold rows matching this filter")] = None
     verify: Annotated[ProofLevel, Field(description="proof before the commit")] = ProofLevel.CHECKSUM

@@ -83,8 +83,9 @@ class Ledger:
         return [group_id for group_id in self._groups if group_id not in self._ends]
 
     def conflicting(self) -> list[dict[str, Any]]:
-        """The groups in conflict, as rows of PLAN_GROUPS."""
-        return [row for group_id, row in self._groups.items() if self._is(group_id, GroupEnd.CONFLICT)]
+        """The groups of the last plan that are in conflict, as rows of PLAN_GROUPS."""
+        last = self._plans[-1].groups.columns["id"].to_pylist()
+        return [self._groups[group_id] for group_id in last if self._is(group_id, GroupEnd.CONFLICT)]
 
     @property
     def next_id(self) -> int:

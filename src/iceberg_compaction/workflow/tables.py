@@ -48,6 +48,7 @@ _TABLE_ERRORS: tuple[tuple[type[errors.CompactionError], outcome.Kind], ...] = (
 )
 
 _MANY_DELETES = Policy(strategy=Strategy.DELETE_FILES, delete_file_threshold=checkup.MANY_DELETES)
+_REPLANS = 3  # times that what conflicts is planned anew, at most: a table that never rests must not keep a run forever
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ class _Job:
     """What somebody asked for."""
 
     command: str  # as it would be asked for again
-    replans: bool = False  # what conflicts is planned anew, once
+    replans: bool = False  # what conflicts is planned anew
 
 
 def diagnose(
@@ -145,20 +146,23 @@ def _perform(
     with engines() as bare, journal.kept(table, run, branch=branch, job=job.command) as entry:
         engine = entry.watched(bare) if entry else bare
         apply.apply(table, plan, engine, run, ledger)
-        if job.replans and ledger.conflicting() and (newer := _plan_again(catalog, plan, run, ledger)) is not None:
+        for number in range(1, 1 + (_REPLANS if job.replans else 0)):
+            if not ledger.conflicting() or (newer := _plan_again(catalog, plan, run, ledger, number)) is None:
+                break
             ledger.open(newer)
             apply.apply(tables.load_table(catalog, plan.table), newer, engine, run, ledger)
     return ledger.close()
 
 
-def _plan_again(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger) -> Plan | None:
-    """A new plan by the same policy for the partitions of groups in conflict; None: nothing can or need be done."""
+def _plan_again(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger, number: int) -> Plan | None:
+    """A new plan, the `number`th, by the same policy for the partitions of groups that were in conflict last; None:
+    nothing can or need be done."""
     try:
         table = tables.load_table(catalog, plan.table)
         inventory = inventories.take_inventory(table, name=plan.table, branch=run.branch, where=plan.policy.where)
         places = {(row["spec_id"], row["partition"]) for row in ledger.conflicting()}
         concerned = rebase.only(inventory, places, run_id=run.run_id)
-        again, rates = f"{plan.id}-again", plan.copying.rates
+        again, rates = f"{plan.id}-again-{number}", plan.copying.rates
         newer = build.build(concerned, plan.policy, plan_id=again, now_ms=run.clock(), rates=rates)
     except errors.CompactionError as error:
         ledger.remark(f"What conflicted could not be planned anew: {error}")

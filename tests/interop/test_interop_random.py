@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.interop
 
-SEEDS = int(os.environ.get("INTEROP_SEEDS", "6"))
+SEEDS = int(os.environ.get("INTEROP_SEEDS", "5"))
 STEPS = int(os.environ.get("INTEROP_STEPS", "60"))
 
 PLACE, AT = 2, 3  # field ids of the columns that specs are made of, besides the key

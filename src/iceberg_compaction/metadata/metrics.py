@@ -52,7 +52,12 @@ def with_metrics(files: pa.Table, entries: pa.Table, field_ids: Sequence[int]) -
 
 def pick(maps: pa.ChunkedArray, field_id: int) -> pa.Array:
     """Of each row's list of key-value pairs the value of one key."""
-    lists = maps.combine_chunks()
+    # Chunk by chunk: to join them first would copy the pairs of all keys.
+    picked = [_pick(chunk, field_id) for chunk in maps.chunks]
+    return picked[0] if len(picked) == 1 else pa.chunked_array(picked, maps.type.value_type[1].type).combine_chunks()
+
+
+def _pick(lists: pa.ListArray, field_id: int) -> pa.Array:
     pairs = lists.values
     hits = np.flatnonzero(pairs.field("key").to_numpy() == field_id)
     ends = lists.offsets.to_numpy()

@@ -4,6 +4,7 @@ the list promises is a MetadataError that names it."""
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -54,7 +55,7 @@ _COLUMNS: dict[str, Sequence[str]] = {
 _BOUNDS = {name: ("data_file", name) for name in file_metrics.BOUNDS}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Reading:
     """All that decides what a manifest's rows look like, besides the manifest."""
 
@@ -65,7 +66,7 @@ class Reading:
     metrics: tuple[int, ...]  # fields whose metrics follow the columns of FILES
     shape: str  # names and types of the above, for `facts`
 
-    @property
+    @functools.cached_property
     def row_schema(self) -> pa.Schema:
         """Of the rows that `parse` gives."""
         empty = file_metrics.with_metrics(table_model.FILES.empty_table(), pa.table({}), self.metrics)

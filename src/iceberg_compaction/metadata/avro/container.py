@@ -4,12 +4,12 @@ bytes here; `decode` and `encode` turn them into Arrow columns and back. Damage 
 from __future__ import annotations
 
 import json
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from isal import isal_zlib
 
 from iceberg_compaction import errors
 
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
 SCHEMA, CODEC = "avro.schema", "avro.codec"
-DEFLATE_LEVEL = 1  # of what a manifest costs to write, deflate is half; level 6 is twice as slow and 4 % smaller
+DEFLATE_LEVEL = 1  # ISA-L's: almost five times as fast as zlib's first level and 6 % larger
+_RAW = -15  # deflate without zlib's frame, as Avro has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,18 @@ def framed(parsed: Container, chosen: NDArray[np.bool_], sync: bytes) -> Iterato
             yield parsed.data[start:end]
         else:
             yield parsed.data[start : end - SYNC_SIZE] + sync
+
+
+def inflated(parsed: Container) -> Iterator[bytes]:
+    """The parts of all blocks of a file with the codec deflate, framed as blocks of a file without codec. ISA-L takes
+    half the time of the readers' own inflate."""
+    view = memoryview(parsed.data)
+    for count, start, end in zip(parsed.counts.tolist(), parsed.starts.tolist(), parsed.ends.tolist(), strict=True):
+        body = get_long(view, get_long(view, start)[1])[1]
+        records = isal_zlib.decompress(view[body : end - SYNC_SIZE], _RAW)
+        yield put_long(count) + put_long(len(records))
+        yield records
+        yield parsed.sync
 
 
 def join(files: Sequence[Container]) -> Container:
@@ -191,7 +204,7 @@ def compressor(codec: str) -> Callable[[Bytes], bytes]:
     """What turns the records of a block into its body. Iceberg's codec property calls deflate `gzip`."""
 
     def deflate(body: Bytes) -> bytes:
-        stream = zlib.compressobj(DEFLATE_LEVEL, zlib.DEFLATED, -15)
+        stream = isal_zlib.compressobj(DEFLATE_LEVEL, isal_zlib.DEFLATED, _RAW)
         return stream.compress(body) + stream.flush()
 
     def zstandard(body: Bytes) -> bytes:

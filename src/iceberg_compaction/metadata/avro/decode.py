@@ -16,7 +16,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.metadata.avro import container
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     Path = Sequence[str]
 
@@ -30,11 +30,10 @@ class Scratch:
     def __init__(self) -> None:
         self._file = tempfile.NamedTemporaryFile(suffix=".avro")  # noqa: SIM115 - closed by `close`
 
-    def write(self, *parts: bytes | memoryview) -> str:
+    def write(self, parts: Iterable[bytes | memoryview]) -> str:
         """Hold just these bytes; the path."""
         self._file.seek(0)
-        for part in parts:
-            self._file.write(part)
+        self._file.writelines(parts)
         self._file.truncate()
         self._file.flush()
         return self._file.name
@@ -114,15 +113,25 @@ def _query(parsed: container.Container, select: Mapping[str, Path] | None, scrat
             }
         )
     )
-    header = container.header({**parsed.metadata, container.SCHEMA: json.dumps(schema).encode()}, parsed.sync)
-    first = int(parsed.starts[0]) if len(parsed.starts) else len(parsed.data)
-    frame = context.read_avro(scratch.write(header, memoryview(parsed.data)[first:]))
+    frame = context.read_avro(scratch.write(_file(parsed, schema)))
     if select is not None:
         columns = [(name, places[path]) for name, path in wanted.items() if path in places]
         frame = frame.select(*(datafusion.column(f'"{place}"').alias(name) for name, place in columns))
     batches = frame.collect()
     table = pa.Table.from_batches(batches, batches[0].schema if batches else frame.schema())
     return _spelt_back(table, spelt) if spelt and table.num_columns else table
+
+
+def _file(parsed: container.Container, schema: dict[str, Any]) -> Iterator[bytes | memoryview]:
+    """The file with another schema over the same records, and without deflate."""
+    is_deflated = parsed.codec == "deflate"
+    codec = "null" if is_deflated else parsed.codec
+    told = {container.SCHEMA: json.dumps(schema).encode(), container.CODEC: codec.encode()}
+    yield container.header({**parsed.metadata, **told}, parsed.sync)
+    if is_deflated:
+        yield from container.inflated(parsed)
+    elif len(parsed.starts):
+        yield memoryview(parsed.data)[int(parsed.starts[0]) :]
 
 
 def _hoist(schema: dict[str, Any], paths: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], str]:

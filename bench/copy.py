@@ -95,13 +95,9 @@ def ours(root: Path, kind: str, mode: str) -> dict[str, Any]:
     """This product with its proof at the default level; also which files came out and how large row groups are."""
     from iceberg_compaction import Compactor
 
-    outputs: list[str] = []
-
     def compact() -> None:
         outcome = compactor.compact_table(f"bench.{kind}")
         assert outcome.kind.value == "compacted", outcome.sentence
-        found = rewrite.connect(root).load_table(f"bench.{kind}").inspect.files()
-        outputs[:] = [path.removeprefix("file://") for path in found["file_path"].to_pylist()]
 
     with Compactor(
         rewrite.connect(root),
@@ -110,7 +106,8 @@ def ours(root: Path, kind: str, mode: str) -> dict[str, Any]:
         conf={"spark.master": f"local[{rewrite.CORES}]"},
     ) as compactor:
         rounds = ROUNDS if mode == "auto" else 1
-        return {**rewrite.measure_runs(root, kind, rounds, compact), "files": outputs, "groups": group_sizes(outputs)}
+        found = rewrite.measure_runs(root, kind, rounds, compact)
+    return {**found, "groups": group_sizes(found["files"])}
 
 
 def group_sizes(paths: Sequence[str]) -> list[int]:

@@ -85,12 +85,16 @@ def delete_keys(table: Table, rows: int) -> None:
 
 
 def measure_runs(root: Path, kind: str, rounds: int, work: Callable[[], Any]) -> dict[str, Any]:
-    """Seconds of each run, and the rows that it left. Every run finds the table as it was."""
+    """Seconds of each run, the rows that it left, and the files of the last one. Every run finds the table and the disk
+    as they were."""
     catalog, name = connect(root), f"bench.{kind}"
     before = catalog.load_table(name).current_snapshot()
     assert before is not None
-    taken, records = [], []
+    inputs = live_paths(catalog.load_table(name))
+    taken, records, made = [], [], []
     for _ in range(rounds):
+        for path in made:
+            path.unlink()
         started = time.perf_counter()
         work()
         taken.append(time.perf_counter() - started)
@@ -99,8 +103,15 @@ def measure_runs(root: Path, kind: str, rounds: int, work: Callable[[], Any]) ->
         assert after is not None
         assert after.snapshot_id != before.snapshot_id, "nothing was rewritten"
         records.append(int((after.summary or {})["added-records"]))
+        made = sorted(live_paths(table) - inputs)
         table.manage_snapshots().rollback_to_snapshot(before.snapshot_id).commit()
-    return {"seconds": taken, "records": records}
+    return {"seconds": taken, "records": records, "files": list(map(str, made))}
+
+
+def live_paths(table: Table) -> set[Path]:
+    """The table's files on this machine."""
+    listed = table.inspect.files()["file_path"].to_pylist()
+    return {Path(path.removeprefix("file://")) for path in listed}
 
 
 def ours(root: Path, kind: str, rounds: int) -> dict[str, Any]:

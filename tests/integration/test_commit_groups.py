@@ -163,15 +163,14 @@ def test_only_manifests_with_files_of_a_dropped_group_are_written_again(
     request = rewrites.rewrite_request(table, apart=True)
     racing(monkeypatch, lambda: position_delete(table, "Oslo"))
     written: list[str] = []
-    real = manifest_rewrite._rewrite
+    real = manifest_rewrite._described
 
     def counting(*arguments: Any) -> Any:
         found = real(*arguments)
-        if found is not None:
-            written.append(found.manifest.path)
+        written.append(found.manifest.path)
         return found
 
-    monkeypatch.setattr(manifest_rewrite, "_rewrite", counting)
+    monkeypatch.setattr(manifest_rewrite, "_described", counting)
     result = replace.replace(table, request, sleep=lambda seconds: None)
     assert (result.attempts, len(result.landed)) == (2, 2)
     assert len(written) == 6  # those of Oslo in vain, none twice

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata import manifest_rewrite
+from iceberg_compaction.metadata import alike, manifest_rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _THREADS = 8  # reading and writing manifests is waiting for the store, and decoding them releases the GIL
-_SMALL, _TOGETHER = 64 << 10, 100  # bytes, and how many that small are decoded at once
 _LARGE, _FEWER_THREADS = 1 << 20, 4  # one of 8 MB takes 80 MB of memory while it is worked on
 
 
@@ -191,10 +190,10 @@ def _rewritten(
     wish: Wish, items: Sequence[_Item], removed: manifest_rewrite.Removed
 ) -> Iterator[tuple[_Item, RewrittenManifest | None]]:
     """Each item written anew; small ones many at a time."""
-    small = [item for item in items if item.row.manifest_length <= _SMALL]
-    large = [item for item in items if item.row.manifest_length > _SMALL]
-    for start in range(0, len(small), _TOGETHER):
-        some = small[start : start + _TOGETHER]
+    small = [item for item in items if item.row.manifest_length <= alike.SMALL]
+    large = [item for item in items if item.row.manifest_length > alike.SMALL]
+    for start in range(0, len(small), alike.TOGETHER):
+        some = small[start : start + alike.TOGETHER]
         rows = [item.row for item in some]
         yield from zip(some, manifest_rewrite.rewrite_small_manifests(wish.writing, rows, removed), strict=True)
     threads = _FEWER_THREADS if any(item.row.manifest_length > _LARGE for item in large) else _THREADS

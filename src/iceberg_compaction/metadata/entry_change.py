@@ -89,6 +89,18 @@ class Change:
         numbers = self.fields["sequence_number"].to_numpy()[self.stay]
         return int(numbers.min()) if len(numbers) else None
 
+    def slice(self, first: int, count: int) -> Change:
+        """What becomes of some of the entries."""
+        own = slice(first, first + count)
+        return Change(
+            slim=self.slim.slice(first, count),
+            stay=self.stay[own],
+            added=self.added[own],
+            gone=self.gone[own],
+            stale=self.stale[own],
+            fields={name: column.slice(first, count) for name, column in self.fields.items()},
+        )
+
     def counts(self, chosen: Mask) -> manifests.Counts:
         return manifests.Counts(
             files=int(chosen.sum()),

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction.metadata import (
+    alike,
     entries,
     entry_change,
     entry_schema,
-    fetch,
     manifests,
     partition_order,
     partitions,
@@ -29,11 +29,12 @@ from iceberg_compaction.metadata.avro import container, decode, encode
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from numpy.typing import NDArray
     from pyiceberg.manifest import ManifestFile, PartitionFieldSummary
 
 Removed = entry_change.Removed
 
-_THREADS = 8  # reading is waiting for the store
+_THREADS = 8  # writing is waiting for the store
 _BLOCK_SIZE_ID = 105  # data_file.block_size_in_bytes: required in v1, not written in v2
 _WORTH_COPYING = 2048  # bytes of a block: many small ones would stay small, and compress badly
 _PARTITION = {"partition": ("data_file", "partition")}
@@ -57,7 +58,6 @@ class _Part:
     header: dict[str, bytes]  # as our format version and codecs want it
     rows: Sequence[ManifestFile]
     change: entry_change.Change
-    decoded: pa.Table | None = None  # all entries in full, if they are there already
 
     @property
     def where(self) -> str:
@@ -66,21 +66,19 @@ class _Part:
 
 def rewrite_manifest(writing: manifests.Writing, source: ManifestFile, removed: Removed) -> RewrittenManifest | None:
     """Write `source` anew without the removed files; None: it holds none of them."""
-    return _rewrite(writing, _open(writing, [(source, _read(writing, source))], removed, entry_change.SLIM))
+    return _rewrite(writing, _open(writing, [(source, alike.read(writing.io, source))], removed, entry_change.SLIM))
 
 
 def rewrite_small_manifests(
     writing: manifests.Writing, sources: Sequence[ManifestFile], removed: Removed
 ) -> list[RewrittenManifest | None]:
-    """As `rewrite_manifest`, each for itself. They are decoded together: for a few entries, asking costs more than
-    they do."""
-    found: dict[str, RewrittenManifest | None] = {}
-    with futures.ThreadPoolExecutor(_THREADS) as pool:
-        for members in _alike(writing, sources):
-            parts = _open_each(writing, members, removed)
-            done = pool.map(lambda part: _rewrite(writing, part), parts)
-            found |= {row.manifest_path: output for (row, _), output in zip(members, done, strict=True)}
-    return [found[row.manifest_path] for row in sources]
+    """As `rewrite_manifest`, each for itself. They are decoded and encoded together: for a few entries, asking costs
+    more than they do."""
+    found: dict[str, RewrittenManifest] = {}
+    for members in alike.read_all(writing.io, sources):
+        for output in _write_each(writing, members, _open(writing, members, removed, entry_change.SLIM)):
+            found[output.sources[0]] = output
+    return [found.get(row.manifest_path) for row in sources]
 
 
 def _rewrite(writing: manifests.Writing, part: _Part) -> RewrittenManifest | None:
@@ -90,13 +88,49 @@ def _rewrite(writing: manifests.Writing, part: _Part) -> RewrittenManifest | Non
     return _write(writing, [part], part.header, part.rows[0].partitions)
 
 
+def _write_each(writing: manifests.Writing, members: Sequence[alike.Read], part: _Part) -> list[RewrittenManifest]:
+    """Those members of the part that lose files, each as a manifest of its own."""
+    counts, change = np.array([parsed.rows for _, parsed in members], np.int64), part.change
+    owner = np.repeat(np.arange(len(members)), counts)
+    touched = np.flatnonzero(np.bincount(owner, change.gone, len(members)))
+    blocks = _blocks_by_owner(part, np.where(np.isin(owner, touched), owner, -1)) if len(touched) else {}
+
+    def write(number: int) -> RewrittenManifest:
+        row, parsed = members[number]
+        path = writing.new_path()
+        header = container.header(_header(parsed, writing), part.parsed.sync)
+        length = manifests.write_bytes(writing.io, path, [header, *blocks[number]])
+        own = change.slice(int(counts[:number].sum()), int(counts[number]))
+        return _described(writing, [row], [own], path, length, row.partitions)
+
+    with futures.ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(write, touched.tolist()))
+
+
+def _blocks_by_owner(part: _Part, owner: NDArray[np.int64]) -> dict[int, list[bytes]]:
+    """The entries as blocks for the files of their owners, DELETED ones in blocks of their own; -1 has no file."""
+    change, schema = part.change, json.loads(part.header[container.SCHEMA])
+    rows = np.flatnonzero(change.kept & (owner >= 0))
+    rows = rows[np.lexsort((change.gone[rows], owner[rows]))]
+    borders = np.flatnonzero(np.diff(2 * owner[rows] + change.gone[rows])) + 1
+    every = np.ones(len(owner), np.bool_)
+    table = _changed(part, np.zeros(len(part.parsed.counts), np.bool_), every, schema).take(pa.array(rows))
+    codec, sync = part.header.get(container.CODEC, b"null").decode(), part.parsed.sync
+    found: dict[int, list[bytes]] = {}
+    at = 0
+    for block in encode.blocks(schema, table, codec, sync, borders):
+        found.setdefault(int(owner[rows[at]]), []).append(block)
+        at += container.get_long(block, 0)[0]
+    return found
+
+
 def merge_manifests(
     writing: manifests.Writing, sources: Sequence[ManifestFile], removed: Removed, layout: entries.Layout
 ) -> RewrittenManifest:
     """Write the sources, of one spec and content, as one manifest without the removed files. Raises UnsupportedError
     where they do not go together."""
-    alike = _alike(writing, sources)
-    parts = [_open(writing, members, removed, entry_change.SLIM | _PARTITION) for members in alike]
+    kinds = alike.read_all(writing.io, sources)
+    parts = [_open(writing, members, removed, entry_change.SLIM | _PARTITION) for members in kinds]
     schema = parts[0].header[container.SCHEMA]
     for part in parts[1:]:
         schema = _widened(schema, part.header[container.SCHEMA], writing)
@@ -104,28 +138,9 @@ def merge_manifests(
     return _write(writing, parts, header, _summaries(parts, layout))
 
 
-def _alike(
-    writing: manifests.Writing, sources: Sequence[ManifestFile]
-) -> list[list[tuple[ManifestFile, container.Container]]]:
-    """The manifests, read, those of one Avro schema and codec together."""
-    with futures.ThreadPoolExecutor(_THREADS) as pool:
-        read = list(pool.map(lambda row: (row, _read(writing, row)), sources))
-    found: dict[tuple[bytes, str], list[tuple[ManifestFile, container.Container]]] = {}
-    for row, parsed in read:
-        found.setdefault((parsed.metadata[container.SCHEMA], parsed.codec), []).append((row, parsed))
-    return list(found.values())
-
-
-def _read(writing: manifests.Writing, source: ManifestFile) -> container.Container:
-    where = f"Manifest {source.manifest_path}"
-    parsed = container.parse(fetch.read_bytes(writing.io, source.manifest_path, where=where), where=where)
-    entry_change.check_count(source, parsed.rows)
-    return parsed
-
-
 def _open(
     writing: manifests.Writing,
-    members: Sequence[tuple[ManifestFile, container.Container]],
+    members: Sequence[alike.Read],
     removed: Removed,
     select: dict[str, tuple[str, ...]],
 ) -> _Part:
@@ -135,29 +150,6 @@ def _open(
     origin = entry_change.Origin(rows=rows, counts=np.array([parsed.rows for _, parsed in members], np.int64))
     change = entry_change.decide(slim, origin, writing, removed)
     return _Part(parsed=parsed, header=_header(parsed, writing), rows=rows, change=change)
-
-
-def _open_each(
-    writing: manifests.Writing, members: Sequence[tuple[ManifestFile, container.Container]], removed: Removed
-) -> list[_Part]:
-    """Manifests of one schema and codec, decoded at once and then each for itself."""
-    joined, where = container.join([parsed for _, parsed in members]), f"Manifest {members[0][0].manifest_path}"
-    slim = decode.read(joined, entry_change.SLIM, where=where)
-    full = _with_content(decode.read(joined, where=where))
-    found, first = [], 0
-    for row, parsed in members:
-        origin = entry_change.Origin(rows=[row], counts=np.array([parsed.rows], np.int64))
-        found.append(
-            _Part(
-                parsed=parsed,
-                header=_header(parsed, writing),
-                rows=[row],
-                change=entry_change.decide(slim.slice(first, parsed.rows), origin, writing, removed),
-                decoded=full.slice(first, parsed.rows),
-            )
-        )
-        first += parsed.rows
-    return found
 
 
 def _widened(schema: bytes, other: bytes, writing: manifests.Writing) -> bytes:
@@ -185,20 +177,31 @@ def _write(
 ) -> RewrittenManifest:
     path = writing.new_path()
     length = manifests.write_bytes(writing.io, path, list(_compose(parts, header)))
-    changes = [part.change for part in parts]
+    sources = [row for part in parts for row in part.rows]
+    return _described(writing, sources, [part.change for part in parts], path, length, summaries)
+
+
+def _described(
+    writing: manifests.Writing,
+    sources: Sequence[ManifestFile],
+    changes: Sequence[entry_change.Change],
+    path: str,
+    length: int,
+    summaries: list[PartitionFieldSummary] | None,
+) -> RewrittenManifest:
+    """What is to be told of a new manifest."""
     sequence_numbers = [number for change in changes if (number := change.min_sequence_number) is not None]
     kinds: dict[int, manifests.Counts] = {}
     for kind, counts in (pair for change in changes for pair in change.kinds().items()):
         kinds[kind] = kinds.get(kind, manifests.NONE) + counts
-    first = parts[0].rows[0]
     return RewrittenManifest(
-        sources=tuple(row.manifest_path for part in parts for row in part.rows),
+        sources=tuple(row.manifest_path for row in sources),
         manifest=manifests.NewManifest(
             path=path,
             length=length,
-            spec_id=first.partition_spec_id,
+            spec_id=sources[0].partition_spec_id,
             snapshot_id=writing.snapshot_id,
-            content=first.content,
+            content=sources[0].content,
             added=reduce(add, (change.counts(change.added) for change in changes)),
             existing=reduce(add, (change.counts(change.stay & ~change.added) for change in changes)),
             deleted=reduce(add, (change.counts(change.gone) for change in changes)),
@@ -234,10 +237,7 @@ def _compose(parts: Sequence[_Part], header: dict[str, bytes]) -> Iterator[bytes
 
 def _changed(part: _Part, same: entry_change.Mask, todo: entry_change.Mask, schema: dict[str, Any]) -> pa.Table:
     """The entries that are not copied, as they must look."""
-    if part.decoded is None:
-        table = _with_content(decode.read(container.only(part.parsed, ~same), where=part.where))
-    else:
-        table = part.decoded.filter(pa.array(todo))
+    table = _with_content(decode.read(container.only(part.parsed, ~same), where=part.where))
     for name, column in part.change.fields.items():
         column = column.filter(pa.array(todo))
         at = table.schema.get_field_index(name)

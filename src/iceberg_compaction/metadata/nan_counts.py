@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from pyiceberg import types
 from pyiceberg.manifest import ManifestContent
 
-from iceberg_compaction.metadata import ahead, applied, entries, fetch, manifests, metrics, paths
-from iceberg_compaction.metadata.avro import decode
+from iceberg_compaction.metadata import ahead, alike, applied, entries, fetch, manifests, metrics, paths
+from iceberg_compaction.metadata.avro import container, decode
 from iceberg_compaction.model.copying import Way
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def of_plan(table: Table, plan: Plan, may_hold: Callable[[ManifestFile], bool]) 
     wanted = _Wanted(plan.files["file_path"], asked)
     known: dict[bytes, int] = {_key([_UNTOLD] * len(field_ids)): 0}
     codes = np.zeros(plan.files.num_rows, np.int32)
-    for places, counts in ahead.in_order(lambda row: _read(table.io, row, wanted, field_ids), chosen):
+    read = ahead.in_order(lambda rows: _read(table.io, rows, wanted, field_ids), alike.batches(chosen))
+    for places, counts in (found for batch in read for found in batch):
         different, which = np.unique(counts, axis=0, return_inverse=True)
         numbers = np.array([known.setdefault(_key(row), len(known)) for row in different], np.int32)
         codes[places] = numbers[which.ravel()]
@@ -125,12 +126,19 @@ def _has_data(row: ManifestFile) -> bool:
 
 
 def _read(
-    io: FileIO, row: ManifestFile, wanted: _Wanted, field_ids: Sequence[int]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of the plan that the manifest lists, and a line of counts for each, one for each field."""
-    where = f"Manifest {row.manifest_path}"
-    table = decode.read_table(fetch.read_bytes(io, row.manifest_path, where=where), _COLUMNS, where=where)
-    table = table.filter(pc.not_equal(table["status"], entries.DELETED))
+    io: FileIO, rows: Sequence[ManifestFile], wanted: _Wanted, field_ids: Sequence[int]
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Rows of the plan that the manifests list, and a line of counts for each, one for each field."""
+    kinds = alike.read_all(io, rows)
+    found = []
+    for members in kinds:
+        parsed, where = container.join([parsed for _, parsed in members]), f"Manifest {members[0][0].manifest_path}"
+        found.append(_find(decode.read(parsed, _COLUMNS, where=where), wanted, field_ids))
+    return found
+
+
+def _find(table: pa.Table, wanted: _Wanted, field_ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    table.filter(pc.not_equal(table["status"], entries.DELETED))
     hits, places = wanted.among(table["file_path"].cast(pa.string()))
     counts = np.full((len(hits), len(field_ids)), _UNTOLD, np.int64)
     if len(hits) and "nan_value_counts" in table.column_names:

@@ -59,6 +59,7 @@ class LeftOutReason(str, Enum):
     FEW_DELETES = "few-deletes"  # `delete-files`: no delete file applies, or fewer than the thresholds ask for
     NO_GAIN = "no-gain"  # as many files would come out as go in
     NOT_SELECTED = "not-selected"  # `where` rules them out
+    CLAIMED = "claimed"  # another run is at work on their partitions
     OVER_BUDGET = "over-budget"  # max-files-to-rewrite or max-bytes-to-rewrite was reached
     NO_DATA = "no-data"  # the table has no files at all
     UNSUPPORTED = "unsupported"  # the table must not be rewritten

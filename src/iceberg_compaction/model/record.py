@@ -38,6 +38,7 @@ class RunStart(Value):
     branch: str
     process: Process
     started_ms: int
+    claims: tuple[tuple[int, str], ...] = ()  # partitions that it is at work on: spec id and canonical JSON of each
 
 
 class Attempt(Value):

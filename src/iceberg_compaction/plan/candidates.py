@@ -1,5 +1,5 @@
-"""The data files that planning looks at, as columns. An inventory comes in; out come the files that `where` selects,
-in manifest order and numbered by partition, so that every later step is arithmetic on arrays."""
+"""The data files that planning looks at, as columns. An inventory comes in; out come the files that may be chosen, in
+manifest order and numbered by partition, so that every later step is arithmetic on arrays."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction.model import table as table_model
+from iceberg_compaction.model.plan import LeftOutReason
 from iceberg_compaction.plan import delete_files, ordering
 
 if TYPE_CHECKING:
@@ -95,19 +96,23 @@ class ReadingOrder:
         return positions[ordering.positions_by(by)]
 
 
-def data_files(inventory: Inventory, policy: Policy) -> tuple[DataFiles, NDArray[np.int64]]:
-    """The selected data files in manifest order, and the sizes of those that `where` rules out."""
+def data_files(inventory: Inventory, policy: Policy) -> tuple[DataFiles, dict[LeftOutReason, NDArray[np.int64]]]:
+    """The selected data files in manifest order, and the sizes of those that are ruled out, by reason."""
     files = inventory.files
     is_data = selected = _numbers(files, "content") == table_model.DATA
     if inventory.selected is not None:
         selected = is_data & pc.fill_null(inventory.selected, False).to_numpy(zero_copy_only=False)
+    free = selected
+    if inventory.claimed is not None:
+        free = selected & ~inventory.claimed.to_numpy(zero_copy_only=False)
     size = _numbers(files, "file_size_in_bytes")
     keys, partitions = _partitions(files)
     live, worn = _wear(inventory, policy, size)
     everything = DataFiles(
         rows=np.arange(len(size)), bytes=size, live=live, worn=worn, keys=keys, partitions=partitions
     )
-    return everything.take(selected), size[is_data & ~selected]
+    ruled_out = {LeftOutReason.NOT_SELECTED: size[is_data & ~selected], LeftOutReason.CLAIMED: size[selected & ~free]}
+    return everything.take(free), ruled_out
 
 
 def _wear(inventory: Inventory, policy: Policy, size: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

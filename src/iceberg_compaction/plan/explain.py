@@ -34,6 +34,8 @@ def left_out(reason: LeftOutReason, count: int, total: int, policy: Policy, size
             return f"{files} would become as many files again"
         case LeftOutReason.NOT_SELECTED:
             return f"{files} cannot hold rows that match the filter" + (f" {policy.where}" if policy.where else "")
+        case LeftOutReason.CLAIMED:
+            return f"{files} {be} in partitions that another run is at work on"
         case LeftOutReason.OVER_BUDGET:
             return f"{files} wait for another run, because {' and '.join(_budgets(policy))}"
         case LeftOutReason.NO_DATA:

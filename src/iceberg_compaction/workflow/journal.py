@@ -90,10 +90,12 @@ class Entry:
 
 
 @contextmanager
-def kept(table: Table, run: Run, *, branch: str, job: str) -> Iterator[Entry | None]:
-    """Keep the journal of a run on the table while it works; `job` is the command that does such work. None: there is
-    no journal."""
-    entry = _begin(table, run, branch)
+def kept(
+    table: Table, run: Run, *, branch: str, job: str, claims: tuple[tuple[int, str], ...] = ()
+) -> Iterator[Entry | None]:
+    """Keep the journal of a run on the table while it works; `job` is the command that does such work, `claims` are the
+    partitions that it works on. None: there is no journal."""
+    entry = _begin(table, run, branch, claims)
     if entry is None:
         yield None
         return
@@ -116,7 +118,7 @@ def kept(table: Table, run: Run, *, branch: str, job: str) -> Iterator[Entry | N
             entry.close()
 
 
-def _begin(table: Table, run: Run, branch: str) -> Entry | None:
+def _begin(table: Table, run: Run, branch: str, claims: tuple[tuple[int, str], ...]) -> Entry | None:
     if run.store is None or not run_names.is_distinct(run.run_id):
         return None
     data_path, metadata_path = folders.folders(table)
@@ -130,6 +132,7 @@ def _begin(table: Table, run: Run, branch: str) -> Entry | None:
         branch=branch,
         process=process.this_process(),
         started_ms=run.clock(),
+        claims=claims,
     )
     try:
         clean = run.store.begin(start)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from iceberg_compaction.model.plan import PLAN_FILES, Groups, Plan
 from iceberg_compaction.model.table import DATA
+from iceberg_compaction.workflow import claims
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -95,14 +96,8 @@ def _keep(plan: Plan, inventory: Inventory, kept: NDArray[np.bool_], owner: NDAr
 def only(inventory: Inventory, places: set[tuple[int, str]], *, run_id: str) -> Inventory:
     """The same table, of which only files of these partitions may be chosen (spec id and canonical JSON of each), and
     none that this run has written itself."""
-    files = inventory.files
-    partitions = files["partition"].combine_chunks()
-    names = partitions.dictionary.to_pylist()
-    chosen = np.zeros(files.num_rows, bool)
-    ours = pc.match_substring(files["file_path"], run_id).to_numpy(zero_copy_only=False)
-    for spec_id in {spec_id for spec_id, _ in places}:
-        wanted = np.array([(spec_id, name) in places for name in names], bool)
-        chosen |= (files["spec_id"].to_numpy() == spec_id) & wanted[partitions.indices.to_numpy()]
+    chosen = claims.in_places(inventory.files, places)
+    ours = pc.match_substring(inventory.files["file_path"], run_id).to_numpy(zero_copy_only=False)
     if inventory.selected is not None:
         chosen &= inventory.selected.to_numpy(zero_copy_only=False)
     return replace(inventory, selected=pa.array(chosen & ~ours))

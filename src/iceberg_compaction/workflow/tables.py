@@ -15,10 +15,11 @@ from iceberg_compaction.inspect import checkup, deletes, health
 from iceberg_compaction.metadata import history
 from iceberg_compaction.metadata import inventory as inventories
 from iceberg_compaction.model import outcome
+from iceberg_compaction.model.plan import LeftOutReason
 from iceberg_compaction.model.policy import Policy, Strategy
 from iceberg_compaction.model.table import DATA
 from iceberg_compaction.plan import build, decide, quick
-from iceberg_compaction.workflow import apply, journal, leftovers, proving, rebase
+from iceberg_compaction.workflow import apply, claims, journal, leftovers, proving, rebase
 from iceberg_compaction.workflow import ledger as ledgers
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def plan_table(catalog: Catalog, name: str, policy: Policy, run: Run) -> Plan:
     run.on_event(outcome.Event(table=name, run_id=run.run_id, stage=outcome.Stage.PLANNING, message="planning"))
     table = tables.load_table(catalog, name)
     inventory = inventories.take_inventory(table, name=name, branch=run.branch, where=policy.where)
+    inventory = claims.leave_to_others(inventory, run)
     plan_id, rates = f"plan-{run.run_id}", run.rates(name)
     return build.build(inventory, policy, plan_id=plan_id, now_ms=run.clock(), rates=rates)
 
@@ -143,7 +145,7 @@ def _perform(
         return ledger.close()
     table = tables.load_table(catalog, plan.table)
     branch = plan.pin.branch if plan.pin else run.branch
-    with engines() as bare, journal.kept(table, run, branch=branch, job=job.command) as entry:
+    with engines() as bare, journal.kept(table, run, branch=branch, job=job.command, claims=plan.partitions) as entry:
         engine = entry.watched(bare) if entry else bare
         apply.apply(table, plan, engine, run, ledger)
         for number in range(1, 1 + (_REPLANS if job.replans else 0)):
@@ -161,14 +163,17 @@ def _plan_again(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger, number: 
         table = tables.load_table(catalog, plan.table)
         inventory = inventories.take_inventory(table, name=plan.table, branch=run.branch, where=plan.policy.where)
         places = {(row["spec_id"], row["partition"]) for row in ledger.conflicting()}
-        concerned = rebase.only(inventory, places, run_id=run.run_id)
+        concerned = claims.leave_to_others(rebase.only(inventory, places, run_id=run.run_id), run)
         again, rates = f"{plan.id}-again-{number}", plan.copying.rates
         newer = build.build(concerned, plan.policy, plan_id=again, now_ms=run.clock(), rates=rates)
     except errors.CompactionError as error:
         ledger.remark(f"What conflicted could not be planned anew: {error}")
         return None
     if newer.empty:
-        ledger.spare()
+        if any(left.reason is LeftOutReason.CLAIMED for left in newer.left_out):
+            ledger.remark("Another run is at work on what conflicted.")
+        else:
+            ledger.spare()
         return None
     ledger.remark(f"What conflicted was planned anew: {newer.sentence[0].lower()}{newer.sentence[1:]}")
     return rebase.renumber(newer, ledger.next_id)

@@ -39,16 +39,23 @@ class Narrow:
     mask: NDArray[np.bool_] | None = None
 
 
-def blocks(schema: dict[str, Any], table: pa.Table, codec: str, sync: bytes) -> Iterator[bytes]:
-    """The rows as framed container blocks, in order."""
+def blocks(
+    schema: dict[str, Any], table: pa.Table, codec: str, sync: bytes, borders: NDArray[np.int64] | None = None
+) -> Iterator[bytes]:
+    """The rows as framed container blocks, in order. No block goes across a border, which is the number of a row."""
     compress = container.compressor(codec)
+    start = 0
     for encoded in records(schema, table):
         offsets, data = offsets_of(encoded), memoryview(encoded.buffers()[2] or b"")
         cuts = np.searchsorted(offsets, np.arange(0, max(1, int(offsets[-1])), BLOCK_BYTES))
+        if borders is not None:
+            own = borders[(borders >= start) & (borders <= start + len(encoded))] - start
+            cuts = np.append(cuts, own)
         cuts = np.unique(np.append(cuts, len(encoded)))
         for first, last in itertools.pairwise(cuts.tolist()):
             body = compress(data[int(offsets[first]) : int(offsets[last])])
             yield container.block(last - first, body, sync)
+        start += len(encoded)
 
 
 def records(schema: dict[str, Any], table: pa.Table) -> Iterator[pa.Array]:

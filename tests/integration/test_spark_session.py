@@ -28,6 +28,10 @@ from pyspark import SparkContext
 from tests.factories import engines
 from iceberg_compaction.execute.spark.engine import SparkEngine
 
+def archives(_):
+    import sys
+    return [place for place, finder in sys.path_importer_cache.items() if type(finder).__name__ == "zipimporter"]
+
 folder, told = Path(sys.argv[1]), []
 for _ in range(2):  # the second session finds a JVM that is already there
     conf = {"spark.master": "local[2]", "spark.sql.catalog.prod.token": "never", "spark.hadoop.x.secret": "hidden"}
@@ -40,6 +44,7 @@ for _ in range(2):  # the second session finds a JVM that is already there
             "ui": context.uiWebUrl,
             "name": context.appName,
             "conf": dict(context.getConf().getAll()),
+            "archives": context.parallelize([0], 1).map(archives).collect()[0],
         })
     assert SparkContext._active_spark_context is None, "the session was not stopped"
 assert os.environ["PYSPARK_PYTHON"] == "/not/a/python" and "SPARK_LOCAL_IP" not in os.environ
@@ -115,6 +120,7 @@ def test_a_session_of_its_own_is_quiet_private_and_stopped(tmp_path: Path) -> No
         assert told["ui"].startswith(("http://127.0.0.1:", "http://localhost:"))
         assert not [key for key in told["conf"] if key.startswith("spark.sql.catalog.")]
         assert told["conf"]["spark.hadoop.x.secret"] == "hidden"
+        assert told["archives"] == []  # their directories would be read anew before every task
     assert "hidden" not in answer["command"]
     assert {path.name.split("-")[0] for path in tmp_path.iterdir()} == {"out"}  # Spark left nothing in the folder
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.spark import java, jvm, session, shipping, submission
+from iceberg_compaction.execute.spark import daemon, java, jvm, session, shipping, submission
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,3 +94,16 @@ def test_the_package_travels_whole_and_equal_code_makes_equal_bytes() -> None:
 )
 def test_the_gist_of_a_spark_error(told: str, gist: str) -> None:
     assert submission._gist(told) == gist
+
+
+def test_workers_import_from_folders_where_these_have_all(tmp_path: Path) -> None:
+    archive, folder = tmp_path / "pyspark.zip", tmp_path / "site-packages"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("pyspark/__init__.py", "")
+    places = [str(archive), str(folder), str(tmp_path / "not-there")]
+    (folder / "pyspark").mkdir(parents=True)
+    (folder / "pyspark" / "__init__.py").touch()
+    assert daemon.without_archives(places) == places  # py4j may be in the archive only
+    (folder / "py4j").mkdir()
+    (folder / "py4j" / "__init__.py").touch()
+    assert daemon.without_archives(places) == places[1:]

@@ -7,6 +7,7 @@ import os
 import sys
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
@@ -31,7 +32,9 @@ _EMBEDDED = {
     "spark.driver.bindAddress": "127.0.0.1",
     # The JVM only passes rows on. Light compilation starts it a third faster and leaves the cores to the workers.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.python.daemon.module": "iceberg_compaction.execute.spark.daemon",
 }
+_HOME = str(Path(__file__).resolve().parents[3])  # the folder that this package is in
 # Catalogs are ours to talk to; without Iceberg's jar Spark could not use these, only show their credentials.
 _NOT_FOR_SPARK = "spark.sql.catalog."
 
@@ -94,6 +97,8 @@ def _environment(local: bool) -> dict[str, str]:
         return {}
     # Workers must run on this very Python, whatever the variables or the PATH say; only the environment tells Spark.
     python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    # They must find this package, too, however this process did.
+    python["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), _HOME)))
     # The UI listens on all interfaces unless it finds this variable.
     return python | {"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")}
 

@@ -130,6 +130,14 @@ def equality_delete_then_append(table: Table) -> None:
     again(table).append(rows(100))
 
 
+def out_and_in_again(table: Table) -> None:
+    """Rows are deleted, their files leave, and come back with newer numbers: the rows are back, too."""
+    files = [file for file in rewrites.live_data_files(table) if file.partition[0] == "Oslo"]
+    equality_delete(table)
+    again(table).delete("city = 'Oslo'")
+    manifests.add_files(again(table), files)
+
+
 def compact(table: Table, city: str) -> None:
     chosen = [file for file in rewrites.live_data_files(table) if file.partition[0] == city]
     replace.replace(table, rewrites.rewrite_request(table, chosen))
@@ -285,6 +293,7 @@ LINES = [
     Line("equality delete, then append", equality_delete_then_append),
     Line("compaction of an input", lambda t: compact(t, "Oslo"), OSLO, GONE),
     Line("compaction of others", lambda t: compact(t, "Lima")),
+    Line("inputs removed and added again", out_and_in_again, OSLO, "left the table and came back"),
     Line("rewrite of manifests", rewrite_manifests),
     Line("column added", lambda t: update_schema(t, lambda u: u.add_column("more", StringType()))),
     Line("column with a default added", add_with_default),

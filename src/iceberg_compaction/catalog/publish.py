@@ -27,12 +27,16 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
     CommitError (surely not landed, trying again will not help) or StateUnknownError (may have landed)."""
     secrets = redact.secrets_of(table.catalog.properties)
     watch.tell_publishing(updates)
-    run_id, written = run_names.run_of(updates), list[str]()
-    catalog = run_names.naming(table.catalog, run_id, written.append) if run_id else table.catalog
+    written: list[str] = []
+    catalog = run_names.naming(table.catalog, run_names.run_of(updates), written.append)
     try:
         catalog.commit_table(table, requirements, updates)
     except Exception as error:  # noqa: BLE001 - an error of any kind leaves the state unknown
-        translated = _verdict(error, table, translate.sentence_of(error, secrets))
+        said = translate.sentence_of(error, secrets)
+        translated = _verdict(error, table, said)
+        if isinstance(translated, errors.StateUnknownError) and catalog is not table.catalog and not written:
+            # The client makes the new metadata itself, and did not come to that: the table is not what it was.
+            translated = errors.ConflictError(f"The commit to {'.'.join(table.name())} could not be made: {said}.")
         if isinstance(translated, errors.StateUnknownError):
             for path in written:
                 watch.tell_left(path)

@@ -45,10 +45,10 @@ def run_of(updates: tuple[TableUpdate, ...]) -> str | None:
     return None
 
 
-def naming(catalog: Catalog, run_id: str, written: Callable[[str], None]) -> Catalog:
-    """The catalog, except that table metadata files get the run's name, each told before it is written, and
-    that none is published of which storage holds only a part. Catalogs that write these files on their server are as
-    they were."""
+def naming(catalog: Catalog, run_id: str | None, written: Callable[[str], None]) -> Catalog:
+    """The catalog, except that table metadata files get the run's name, if there is one, each told before it is
+    written, and that none is published of which storage holds only a part. Catalogs that write these files on their
+    server are as they were."""
     from pyiceberg.catalog import MetastoreCatalog
 
     from iceberg_compaction.catalog import stored
@@ -59,7 +59,8 @@ def naming(catalog: Catalog, run_id: str, written: Callable[[str], None]) -> Cat
 
     def stage_named(*given: Any, **more: Any) -> Any:
         staged = stage(*given, **more)
-        staged.metadata_location = _UUID.sub(f"-{_file_id(run_id)}", staged.metadata_location)
+        if run_id is not None:
+            staged.metadata_location = _UUID.sub(f"-{_file_id(run_id)}", staged.metadata_location)
         staged.io = stored.CountingIO(staged.io)
         written(staged.metadata_location)
         return staged

@@ -70,6 +70,11 @@ class Arranged:
         """The paths of the files that were found and left."""
         return [path for output in self.rewritten for path in output.removed]
 
+    def removed_after(self, sequence_number: int) -> list[str]:
+        """Of these, the files that came into the table later than that."""
+        pairs = (zip(output.removed, output.removed_numbers, strict=True) for output in self.rewritten)
+        return [path for output in pairs for path, number in output if number > sequence_number]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Item:

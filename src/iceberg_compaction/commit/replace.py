@@ -95,7 +95,9 @@ class Replacement:
         its group had a part in is written again."""
         while True:
             found = self.staging.arrange_data(parent)
-            gone = validate.without_inputs(self.staging.request, found.removed)
+            request = self.staging.request
+            gone = validate.without_inputs(request, found.removed)
+            gone |= validate.with_newer_inputs(request, found.removed_after(request.pin.sequence_number))
             if not gone:
                 return found
             self.staging.drop(gone)

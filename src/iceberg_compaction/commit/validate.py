@@ -84,6 +84,20 @@ def without_inputs(request: ReplaceRequest, leaving: Sequence[str]) -> dict[int,
     return {owner: _missing(paths) for owner, paths in missing.items()}
 
 
+def with_newer_inputs(request: ReplaceRequest, newer: Sequence[str]) -> dict[int, str]:
+    """The groups of which some file, given by its path, is in the table by a later commit than the planned snapshot. It
+    left and came back: deletes in between do not apply to its rows any more, but would to ours, which are older."""
+    if not newer:
+        return {}
+    again = frozenset(newer)
+    owners = zip(request.removed["file_path"].to_pylist(), request.owners.tolist(), strict=True)
+    return {
+        owner: f"The file {path} left the table and came back since the plan was made; make a new plan."
+        for path, owner in owners
+        if path in again
+    }
+
+
 def _missing(paths: list[str]) -> str:
     named = ", ".join(paths[:3]) + (" and others" if len(paths) > 3 else "")
     return f"{len(paths)} of the files to replace are no longer in the table ({named}); make a new plan."

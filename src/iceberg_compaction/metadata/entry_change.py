@@ -85,6 +85,12 @@ class Change:
         return paths
 
     @property
+    def removed_numbers(self) -> list[int]:
+        """The file sequence numbers of the files that are gone, in the same order."""
+        numbers: list[int] = self.fields["file_sequence_number"].filter(pa.array(self.gone)).to_pylist()
+        return numbers
+
+    @property
     def min_sequence_number(self) -> int | None:
         numbers = self.fields["sequence_number"].to_numpy()[self.stay]
         return int(numbers.min()) if len(numbers) else None

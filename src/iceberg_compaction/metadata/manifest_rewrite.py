@@ -47,6 +47,7 @@ class RewrittenManifest:
     sources: tuple[str, ...]
     manifest: manifests.NewManifest
     removed: list[str]  # the paths whose entries became DELETED
+    removed_numbers: list[int]  # their file sequence numbers
     kinds: dict[int, manifests.Counts]  # of these, by their content: data files, position deletes, equality deletes
 
 
@@ -209,6 +210,7 @@ def _described(
             summaries=summaries,
         ),
         removed=[path for change in changes for path in change.removed],
+        removed_numbers=[number for change in changes for number in change.removed_numbers],
         kinds=kinds,
     )
 

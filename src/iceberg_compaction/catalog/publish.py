@@ -34,8 +34,8 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
     except Exception as error:  # noqa: BLE001 - an error of any kind leaves the state unknown
         said = translate.sentence_of(error, secrets)
         translated = _verdict(error, table, said)
-        if isinstance(translated, errors.StateUnknownError) and catalog is not table.catalog and not written:
-            # The client makes the new metadata itself, and did not come to that: the table is not what it was.
+        if isinstance(error, ValueError) and catalog is not table.catalog and not written:
+            # The client makes the new metadata itself, and could not: the table is no longer what the snapshot is for.
             translated = errors.ConflictError(f"The commit to {'.'.join(table.name())} could not be made: {said}.")
         if isinstance(translated, errors.StateUnknownError):
             for path in written:

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import SparkSession
 
 PACKAGES = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,org.xerial:sqlite-jdbc:3.50.3.0"
@@ -35,12 +33,8 @@ def jars() -> list[str]:
     return [str(path) for path in paths]
 
 
-# For many small queries: thorough compilation would take longer than it saves.
-LIGHT = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-
-
-def session(lake: Path, cores: int = 2, more: Mapping[str, str] | None = None) -> SparkSession:
-    """A session whose catalog `lake` is the JdbcCatalog on `lake/catalog.db`; `more` is further conf."""
+def session(lake: Path, cores: int = 2) -> SparkSession:
+    """A session whose catalog `lake` is the JdbcCatalog on `lake/catalog.db`."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run our code too
@@ -62,7 +56,6 @@ def session(lake: Path, cores: int = 2, more: Mapping[str, str] | None = None) -
         f"{catalog}.jdbc.schema-version": "V1",
         f"{catalog}.cache-enabled": "false",
         f"{catalog}.warehouse": f"file://{lake}",
-        **(more or {}),
     }
     builder = SparkSession.builder.master(f"local[{cores}]").appName("iceberg-java-oracle")
     for key, value in conf.items():

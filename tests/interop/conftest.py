@@ -26,7 +26,7 @@ def java_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def java(java_lake: Path) -> Iterator[SparkSession]:
     from tests.factories import java as oracle
 
-    session = oracle.session(java_lake, more=oracle.LIGHT)
+    session = oracle.session(java_lake)
     for key, value in SMALL.items():
         session.conf.set(key, value)
     session.sql("create namespace if not exists lake.db")

@@ -32,11 +32,8 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
     try:
         catalog.commit_table(table, requirements, updates)
     except Exception as error:  # noqa: BLE001 - an error of any kind leaves the state unknown
-        said = translate.sentence_of(error, secrets)
-        translated = _verdict(error, table, said)
-        if isinstance(error, ValueError) and catalog is not table.catalog and not written:
-            # The client makes the new metadata itself, and could not: the table is no longer what the snapshot is for.
-            translated = errors.ConflictError(f"The commit to {'.'.join(table.name())} could not be made: {said}.")
+        begun = catalog is table.catalog or bool(written)
+        translated = _verdict(error, table, translate.sentence_of(error, secrets), begun=begun)
         if isinstance(translated, errors.StateUnknownError):
             for path in written:
                 watch.tell_left(path)
@@ -70,7 +67,8 @@ def _remove(table: Table, written: list[str]) -> None:
         watch.tell_left(written[0])
 
 
-def _verdict(error: Exception, table: Table, said: str) -> errors.CommitError:
+def _verdict(error: Exception, table: Table, said: str, *, begun: bool) -> errors.CommitError:
+    """`begun`: the client may have come as far as to make the new metadata."""
     from pyiceberg import exceptions
 
     name = ".".join(table.name())
@@ -80,6 +78,8 @@ def _verdict(error: Exception, table: Table, said: str) -> errors.CommitError:
         return errors.ConflictError(f"The catalog is too busy to commit to {name}: {said}.")
     if _OUTRUN in said:
         return errors.ConflictError(f"A commit to another branch of {name} was faster: {said}.")
+    if isinstance(error, ValueError) and not begun:  # the table is no longer what the snapshot was made for
+        return errors.ConflictError(f"The commit to {name} could not be made: {said}.")
     if _refused(translate.http_status(error)):
         return errors.CommitError(f"The catalog refused the commit to {name}: {said}; the table is unchanged.")
     if _never_connected(error):

@@ -36,7 +36,7 @@ class Decision:
 
 
 def decide(inventory: Inventory, policy: Policy, sizes: Sizes) -> Decision:
-    selected, ruled_out = candidates.data_files(inventory, policy)
+    selected, ruled_out = _data_files(inventory, policy)
     wanted = np.ones(len(selected.rows), np.bool_) if policy.rewrite_all else _candidates(selected, policy, sizes)
     files = selected.take(wanted)
     order = candidates.ReadingOrder(inventory, files)
@@ -45,7 +45,7 @@ def decide(inventory: Inventory, policy: Policy, sizes: Sizes) -> Decision:
     by_deletes = policy.strategy is Strategy.DELETE_FILES
     left: Tally = {
         LeftOutReason.FEW_DELETES if by_deletes else LeftOutReason.WELL_SIZED: _tally(selected.bytes[~wanted]),
-        **{reason: _tally(sizes) for reason, sizes in ruled_out.items()},
+        **ruled_out,
     }
     for reason, mask in decided.left_out.items():
         count, total = left.get(reason, (0, 0))
@@ -55,10 +55,13 @@ def decide(inventory: Inventory, policy: Policy, sizes: Sizes) -> Decision:
 
 def untouched(inventory: Inventory, policy: Policy) -> Tally:
     """What is left out of a table that must not be rewritten."""
+    selected, ruled_out = _data_files(inventory, policy)
+    return {LeftOutReason.UNSUPPORTED: _tally(selected.bytes), **ruled_out}
+
+
+def _data_files(inventory: Inventory, policy: Policy) -> tuple[candidates.DataFiles, Tally]:
     selected, ruled_out = candidates.data_files(inventory, policy)
-    return {LeftOutReason.UNSUPPORTED: _tally(selected.bytes)} | {
-        reason: _tally(sizes) for reason, sizes in ruled_out.items()
-    }
+    return selected, {reason: _tally(sizes) for reason, sizes in ruled_out.items()}
 
 
 def resolve_sizes(inventory: Inventory, policy: Policy) -> Sizes:

@@ -8,8 +8,12 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from iceberg_compaction.model.record import Process
+
+if TYPE_CHECKING:
+    from iceberg_compaction.model.record import UnfinishedRun
 
 _PROC = Path("/proc")
 
@@ -24,6 +28,14 @@ def is_alive(process: Process) -> bool | None:
     if process.host != _host() or not process.started:
         return None
     return _started(process.pid) == process.started
+
+
+def is_over(run: UnfinishedRun, now_ms: int, silent_ms: int) -> bool:
+    """Whether the run surely does nothing any more, or, where that cannot be known, has been silent for so long."""
+    if run.ended:
+        return True
+    alive = is_alive(run.start.process)
+    return now_ms - run.seen_ms >= silent_ms if alive is None else not alive
 
 
 def _host() -> str:

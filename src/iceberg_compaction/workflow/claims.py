@@ -46,10 +46,9 @@ def leave_to_others(inventory: Inventory, run: Run) -> Inventory:
 
 
 def _is_at_work(other: UnfinishedRun, run: Run) -> bool:
-    if other.ended or other.start.branch != run.branch or other.start.run_id == run.run_id:
+    if other.start.branch != run.branch or other.start.run_id == run.run_id:
         return False
-    alive = process.is_alive(other.start.process)
-    return run.clock() - other.seen_ms < SILENT_MS if alive is None else alive
+    return not process.is_over(other, run.clock(), SILENT_MS)
 
 
 def in_places(files: pa.Table, places: Collection[Place]) -> NDArray[np.bool_]:

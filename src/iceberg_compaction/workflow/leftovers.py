@@ -85,7 +85,9 @@ def _settle_plan(catalog: Catalog, plan: Plan | ManifestPlan, run: Run) -> Settl
     if run.store is None or plan.pin is None:
         return NOTHING
     try:
-        over = [one for one in run.store.unfinished(plan.pin.table_uuid) if _is_over(one, run.clock())]
+        over = [
+            one for one in run.store.unfinished(plan.pin.table_uuid) if process.is_over(one, run.clock(), SILENT_MS)
+        ]
         if not over:
             return NOTHING
         message = "looking for files of runs that did not finish"
@@ -94,14 +96,6 @@ def _settle_plan(catalog: Catalog, plan: Plan | ManifestPlan, run: Run) -> Settl
     except errors.CompactionError as error:  # the work itself need not suffer from what others left undone
         _log.warning("Files of a run that did not finish could not be removed: %s", error)
         return Settled(failed=str(error))
-
-
-def _is_over(run: UnfinishedRun, now_ms: int) -> bool:
-    """Whether the run surely does nothing any more, or has been silent for too long to wait for."""
-    if run.ended:
-        return True
-    alive = process.is_alive(run.start.process)
-    return now_ms - run.seen_ms >= SILENT_MS if alive is None else not alive
 
 
 def settle(table: Table, over: Sequence[UnfinishedRun], store: RunStore, clock: Callable[[], int]) -> Settled:

@@ -9,7 +9,6 @@ import sys
 from importlib import machinery
 from pathlib import Path
 
-MODULE = __name__
 _NEEDED = ("pyspark", "py4j")
 
 

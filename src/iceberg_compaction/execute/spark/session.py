@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import redact
-from iceberg_compaction.execute.spark import interrupts, java, jvm
+from iceberg_compaction.execute.spark import daemon, interrupts, java, jvm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ _EMBEDDED = {
     "spark.driver.bindAddress": "127.0.0.1",
     # The JVM only passes rows on. Light compilation starts it a third faster and leaves the cores to the workers.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.python.daemon.module": "iceberg_compaction.execute.spark.daemon",
+    "spark.python.daemon.module": daemon.__name__,
 }
 _HOME = str(Path(__file__).resolve().parents[3])  # the folder that this package is in
 # Catalogs are ours to talk to; without Iceberg's jar Spark could not use these, only show their credentials.

@@ -1,15 +1,18 @@
-"""Commits of others between a run's plan and its own commit. A run plans and applies in one go; here the two halves are
-apart, so that a test can act in between."""
+"""Commits of others between a run's plan and its own commit, or in the middle of that. A run plans and applies in one
+go; here the halves are apart, so that a test can act in between."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from iceberg_compaction.catalog import publish
 from iceberg_compaction.workflow import rebase
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from iceberg_compaction import Compactor, Outcome, Plan
 
 
@@ -19,3 +22,15 @@ def apply_as_planned(compactor: Compactor, plan: Plan) -> Outcome:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rebase, "rebase", lambda plan, inventory: rebase.Rebased(plan=plan, dropped={}))
         return compactor.apply(plan)
+
+
+def before_publishing(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let somebody else commit after our first validation and right before our publication."""
+    real = publish.publish
+
+    def racing(*arguments: Any) -> None:
+        monkeypatch.setattr(publish, "publish", real)
+        act()
+        real(*arguments)
+
+    monkeypatch.setattr(publish, "publish", racing)

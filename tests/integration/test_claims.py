@@ -12,7 +12,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
-from tests.factories import storage
+from tests.factories import runs, storage
 from tests.factories.lake import make_table
 
 from iceberg_compaction import Kind, Policy, Stage
@@ -61,21 +61,8 @@ class Scene:
 
     def begin(self, where: record.Process, *claimed: str) -> None:
         """Another run that has only just begun."""
-        location = self.table.location()
-        self.store.begin(
-            record.RunStart(
-                run_id="7" * 32,
-                table="db.t",
-                table_uuid=str(self.table.metadata.table_uuid),
-                table_location=location,
-                data_path=f"{location}/data",
-                metadata_path=f"{location}/metadata",
-                branch="main",
-                process=where,
-                started_ms=wiring.new_run().clock(),
-                claims=tuple((0, text) for text in claimed),
-            )
-        )
+        claims = tuple((0, text) for text in claimed)
+        self.store.begin(runs.make_start(self.table, "7" * 32, where, claims=claims))
 
 
 ELSEWHERE = record.Process(host="elsewhere", pid=1, started="1")

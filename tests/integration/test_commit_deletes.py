@@ -4,7 +4,7 @@ files, which never may, and which deletes that came meanwhile stand against the 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -14,19 +14,16 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import SnapshotSummaryCollector
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
-from tests.factories import manifests, rewrites
+from tests.factories import manifests, racing, rewrites
 from tests.factories.delete_tables import ROWS, DeleteTable, delete_table
 from tests.factories.lake import make_table
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import publish
 from iceberg_compaction.commit import concurrent_deletes, replace, summary
 from iceberg_compaction.metadata import delete_paths
 from iceberg_compaction.metadata.avro import container
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyiceberg.manifest import ManifestEntry, ManifestFile
     from tests.factories.lake import Lake
 
@@ -52,18 +49,6 @@ def refused(t: DeleteTable, request: replace.ReplaceRequest, match: str) -> None
 
 def avro_files(t: DeleteTable) -> set[str]:
     return {path.name for path in Path(t.table.location().removeprefix("file://"), "metadata").glob("*.avro")}
-
-
-def before_publishing(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Let somebody else commit after our first validation and before our publication."""
-    real = publish.publish
-
-    def racing(*arguments: Any) -> None:
-        monkeypatch.setattr(publish, "publish", real)
-        act()
-        real(*arguments)
-
-    monkeypatch.setattr(publish, "publish", racing)
 
 
 def delete_manifests(t: DeleteTable) -> list[tuple[ManifestFile, list[ManifestEntry]]]:
@@ -414,7 +399,7 @@ def test_r5_what_dangles_is_decided_anew_at_every_attempt(local_lake: Lake, monk
     t.equality(None, spec_id=0)
     request = t.request(rome, deleted=1)
     theirs = DeleteTable(t.table)
-    before_publishing(monkeypatch, lambda: commit(theirs, theirs.request(oslo, deleted=1)))
+    racing.before_publishing(monkeypatch, lambda: commit(theirs, theirs.request(oslo, deleted=1)))
     result = replace.replace(t.table, request, sleep=lambda seconds: None)
     assert (result.attempts, result.removed_delete_files) == (2, 1)
     assert not t.deletes()
@@ -426,7 +411,7 @@ def test_a_retry_uses_rewritten_delete_manifests_again(t: DeleteTable, monkeypat
     request = t.request(rome, deleted=1)
     before = avro_files(t)
     theirs = DeleteTable(t.table)
-    before_publishing(monkeypatch, lambda: theirs.data("Rome"))
+    racing.before_publishing(monkeypatch, lambda: theirs.data("Rome"))
     result = commit(t, request)
     assert result.attempts == 2
     # Ours: two manifests rewritten, one of new files, one list that landed. Theirs: a manifest and a list.
@@ -440,7 +425,7 @@ def test_an_append_of_deletes_in_the_race_changes_nothing_for_older_ones(
     t.equality("Rome")
     request = t.request(rome, deleted=1)
     theirs, added = DeleteTable(t.table), []
-    before_publishing(monkeypatch, lambda: added.append(theirs.equality("Rome")))
+    racing.before_publishing(monkeypatch, lambda: added.append(theirs.equality("Rome")))
     result = replace.replace(t.table, request, sleep=lambda seconds: None)
     assert (result.attempts, result.removed_delete_files) == (2, 1)
     assert t.deletes() == set(added)
@@ -454,7 +439,7 @@ def test_a_manifest_that_loses_more_at_the_next_attempt_is_written_again(
     t.position("Rome", mine, more=[mine, other])
     request = t.request(mine, deleted=1)
     theirs = DeleteTable(t.table)
-    before_publishing(monkeypatch, lambda: commit(theirs, theirs.request(other, deleted=1)))
+    racing.before_publishing(monkeypatch, lambda: commit(theirs, theirs.request(other, deleted=1)))
     result = replace.replace(t.table, request, sleep=lambda seconds: None)
     assert (result.attempts, result.removed_delete_files) == (2, 2)
     assert not t.deletes()

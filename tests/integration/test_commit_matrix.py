@@ -24,11 +24,10 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import RemovePartitionSpecsUpdate, RemoveSnapshotsUpdate, SetSnapshotRefUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
-from tests.factories import manifests, rewrites
+from tests.factories import manifests, racing, rewrites
 from tests.factories.lake import close, file_lake, make_table
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import publish
 from iceberg_compaction.commit import replace
 
 if TYPE_CHECKING:
@@ -335,7 +334,7 @@ def test_matrix(templates: dict[int, Template], monkeypatch: pytest.MonkeyPatch,
         seen.append(visible(again(table)))
 
     if during:
-        race(monkeypatch, act)
+        racing.before_publishing(monkeypatch, act)
     else:
         act()
     if line.refused:
@@ -407,15 +406,3 @@ def avro_files_in_use(table: Table) -> set[str]:
     snapshots = again(table).snapshots()
     used = {row.manifest_path for snapshot in snapshots for row in snapshot.manifests(table.io)}
     return used | {snapshot.manifest_list for snapshot in snapshots}
-
-
-def race(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Let somebody else commit after our validation and right before our publication."""
-    real = publish.publish
-
-    def racing(*arguments: Any) -> None:
-        monkeypatch.setattr(publish, "publish", real)
-        act()
-        real(*arguments)
-
-    monkeypatch.setattr(publish, "publish", racing)

@@ -13,17 +13,14 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
-from tests.factories import manifests, rewrites
+from tests.factories import manifests, racing, rewrites
 from tests.factories.lake import make_table
 
-from iceberg_compaction.catalog import publish
 from iceberg_compaction.commit import replace
 from iceberg_compaction.metadata import manifest_rewrite
 from iceberg_compaction.metadata.avro import container, decode, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyiceberg.manifest import ManifestEntry, ManifestFile
     from pyiceberg.table import Table
     from tests.factories.lake import Lake
@@ -192,7 +189,7 @@ def test_what_was_merged_is_used_again_after_a_lost_race(local_lake: Lake, monke
         return real(*arguments)
 
     monkeypatch.setattr(manifest_rewrite, "merge_manifests", counting)
-    race(monkeypatch, lambda: table.catalog.load_table(table.name()).append(rows(6)))
+    racing.before_publishing(monkeypatch, lambda: table.catalog.load_table(table.name()).append(rows(6)))
     result = replace.replace(table, request, sleep=lambda seconds: None)
     assert result.attempts == 2
     assert merged == [7]
@@ -207,7 +204,9 @@ def test_a_merged_manifest_of_a_dropped_group_is_written_again(
     table = set_properties(filled(local_lake, 6), **{"commit.manifest.min__count__to__merge": "5"})
     request = rewrites.rewrite_request(table, apart=True)
     lost = of_city(table, "Oslo")[0].file_path
-    race(monkeypatch, lambda: manifests.add_position_delete(table.catalog.load_table(table.name()), {lost: [0]}))
+    racing.before_publishing(
+        monkeypatch, lambda: manifests.add_position_delete(table.catalog.load_table(table.name()), {lost: [0]})
+    )
     result = replace.replace(table, request, sleep=lambda seconds: None)
     assert (result.attempts, len(result.landed)) == (2, 2)
     data = [row for row in listed(table) if not row.content]
@@ -288,14 +287,3 @@ def _with_unknown_field(path: Path) -> None:
     metadata = {**parsed.metadata, container.SCHEMA: json.dumps(schema).encode()}
     data = container.header(metadata, parsed.sync) + b"".join(encode.blocks(schema, table, parsed.codec, parsed.sync))
     path.write_bytes(data)
-
-
-def race(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    real = publish.publish
-
-    def racing(*arguments: Any) -> None:
-        monkeypatch.setattr(publish, "publish", real)
-        act()
-        real(*arguments)
-
-    monkeypatch.setattr(publish, "publish", racing)

@@ -13,7 +13,7 @@ from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import StaticTable, Table
-from tests.factories import dying, storage
+from tests.factories import dying, runs, storage
 from tests.factories import lake as lakes
 
 from iceberg_compaction import Kind, Policy
@@ -350,7 +350,7 @@ def test_leftovers_in_an_object_store(s3_lake: lakes.Lake, tmp_path: Path) -> No
     for path in ("data", "data/0110/1001/11"):
         with table.io.new_output(f"{table.location()}/{path}/00000-0-abcdef12-{dead}-00000.parquet").create() as stream:
             stream.write(b"left behind")
-    store.begin(make_start(table, dead, process.this_process().model_copy(update={"started": "1"})))
+    store.begin(runs.make_start(table, dead, process.this_process().model_copy(update={"started": "1"})))
     assert len(storage.files_under(table) - before) == 2
     run, policy = wiring.new_run(store=store), Policy.model_validate(NOTHING_TO_DO)
     outcome = tables.compact_table(s3_lake.catalog, name, policy, wiring.engine_factory("inline"), run)
@@ -360,23 +360,8 @@ def test_leftovers_in_an_object_store(s3_lake: lakes.Lake, tmp_path: Path) -> No
 
 def begin(scene: Scene, where: record.Process) -> str:
     """A run that is in the journal and has written one file."""
-    scene.store.begin(make_start(scene.table, scene.dead, where))
+    scene.store.begin(runs.make_start(scene.table, scene.dead, where))
     return scene.place(f"data/part=1/00000-0-abcdef12-{scene.dead}-00000.parquet")
-
-
-def make_start(table: Any, run_id: str, where: record.Process) -> record.RunStart:
-    location = table.location()
-    return record.RunStart(
-        run_id=run_id,
-        table=".".join(table.name()),
-        table_uuid=str(table.metadata.table_uuid),
-        table_location=location,
-        data_path=f"{location}/data",
-        metadata_path=f"{location}/metadata",
-        branch="main",
-        process=where,
-        started_ms=wiring.new_run().clock(),
-    )
 
 
 def unfinished(scene: Scene) -> list[record.UnfinishedRun]:

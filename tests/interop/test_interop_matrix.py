@@ -5,15 +5,15 @@ table holds: after our commit it must read the rows that it read after its own."
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from tests.factories import java_rows, rewrites
+from tests.factories import java_rows, racing, rewrites
 from tests.interop import matrix_java as java_acts
 from tests.interop.matrix_java import CITIES, COMPACT, INSERT, MERGE, NEW, REWRITE_POSITIONS, equality, sql, then
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import connect, publish
+from iceberg_compaction.catalog import connect
 from iceberg_compaction.commit import replace
 from iceberg_compaction.settings import CatalogSettings
 
@@ -368,17 +368,10 @@ def test_a_table_renamed_meanwhile_is_left_alone(
 
 def interfere(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object], *, during: bool) -> None:
     """Now; or when we have validated, right before our publication."""
-    if not during:
+    if during:
+        racing.before_publishing(monkeypatch, act)
+    else:
         act()
-        return
-    real = publish.publish
-
-    def racing(*arguments: Any) -> None:
-        monkeypatch.setattr(publish, "publish", real)
-        act()
-        real(*arguments)
-
-    monkeypatch.setattr(publish, "publish", racing)
 
 
 def check(request: replace.ReplaceRequest, result: replace.CommitResult, line: Line) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -175,3 +176,12 @@ def test_counts_outlive_a_copy(lake: lakes.Lake) -> None:
         outcome = Compactor(lake.catalog, engine="inline", options=options).compact_table(name)
         assert bool(outcome.effort.copied_groups) == (mode == "always"), outcome.sentence
         assert list(as_pyiceberg_reads(lake.catalog.load_table(name)).values()) == [{2: 6, 4: 3, 6: 2}]
+
+
+def test_entries_of_deleted_files_tell_nothing() -> None:
+    """A file that left and came back is listed twice, and once as DELETED: it is found once."""
+    wanted = nan_counts._Wanted(pa.chunked_array([["a", "b"]]), np.array([True, True]))
+    listed = pa.table({"status": pa.array([2, 1], pa.int32()), "file_path": ["a", "a"]})
+    places, counts = nan_counts._find(listed, wanted, [7])
+    assert (places.tolist(), counts.tolist()) == ([0], [[-1]])
+    assert not wanted.are_found(places)

@@ -138,7 +138,7 @@ def _read(
 
 
 def _find(table: pa.Table, wanted: _Wanted, field_ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    table.filter(pc.not_equal(table["status"], entries.DELETED))
+    table = table.filter(pc.not_equal(table["status"], entries.DELETED))
     hits, places = wanted.among(table["file_path"].cast(pa.string()))
     counts = np.full((len(hits), len(field_ids)), _UNTOLD, np.int64)
     if len(hits) and "nan_value_counts" in table.column_names:

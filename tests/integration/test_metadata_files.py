@@ -216,7 +216,7 @@ def test_metrics_are_read_for_the_fields_asked_for(lake: lakes.Lake) -> None:
     table = new_table(lake, [])
     table.append(rows(random.Random(3)))
     table.append(rows(random.Random(4)).set_column(1, "region", pa.nulls(6, pa.string())))
-    columns = [metrics.column(metric, 2) for metric in metrics.COLUMNS]
+    columns = [metrics.column(metric, 2) for metric in metrics.METRICS]
 
     found = read(table, metrics=[2])
 

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg import conversions, types
 
-from iceberg_compaction.metadata import clustering, metrics, paths
+from iceberg_compaction.metadata import clustering, paths
+from iceberg_compaction.metadata.avro import maps
 
 RELAXED = settings(deadline=None, derandomize=True, max_examples=100)
 TEXTS = st.lists(st.text(max_size=40), max_size=30)
@@ -90,10 +91,10 @@ MAPS = st.lists(st.one_of(st.none(), st.dictionaries(st.integers(1, 5), st.integ
 @RELAXED
 @given(MAPS, st.integers(1, 6), st.integers(0, 12), st.integers(0, 12))
 def test_a_value_is_picked_out_of_every_map(
-    maps: list[dict[int, int] | None], field_id: int, start: int, count: int
+    drawn: list[dict[int, int] | None], field_id: int, start: int, count: int
 ) -> None:
     pair = pa.struct([pa.field("key", pa.int32(), False), pa.field("value", pa.int64(), False)])
-    rows = [None if row is None else [{"key": key, "value": value} for key, value in row.items()] for row in maps]
+    rows = [None if row is None else [{"key": key, "value": value} for key, value in row.items()] for row in drawn]
     column = pa.chunked_array([pa.array(rows, pa.list_(pair)).slice(start, count)])
-    expected = [(row or {}).get(field_id) for row in maps[start : start + count]]
-    assert metrics.pick(column, field_id).to_pylist() == expected
+    expected = [(row or {}).get(field_id) for row in drawn[start : start + count]]
+    assert maps.pick(column, field_id).to_pylist() == expected

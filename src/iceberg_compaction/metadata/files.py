@@ -98,7 +98,7 @@ def _in_threads(io: FileIO, rows: list[ManifestFile], how: parse.Reading) -> lis
         finally:
             scratches.put(scratch)
 
-    cores = min(os.cpu_count() or 1, len(rows))
+    cores = min((os.cpu_count() or 1) + 1, len(rows))  # one more, as some wait for the interpreter
     scratches: queue.SimpleQueue[decode.Scratch] = queue.SimpleQueue()
     parsed: list[pa.Table] = []
     under_way: collections.deque[futures.Future[pa.Table]] = collections.deque()

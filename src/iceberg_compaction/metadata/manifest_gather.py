@@ -19,9 +19,8 @@ from iceberg_compaction.metadata import (
     fetch,
     manifest_digest,
     manifests,
-    metrics,
 )
-from iceberg_compaction.metadata.avro import container, decode, encode
+from iceberg_compaction.metadata.avro import container, decode, encode, maps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -150,7 +149,7 @@ class _Gathering:
         column = self._how.column
         if column is None or live.schema.field("data_file").type.get_field_index("lower_bounds") < 0:
             return np.full(live.num_rows, _LEAST)
-        bounds = metrics.pick(pc.struct_field(live["data_file"], "lower_bounds"), column.field_id)
+        bounds = maps.pick(pc.struct_field(live["data_file"], "lower_bounds"), column.field_id)
         keys: Numbers = pc.fill_null(clustering.keys(bounds, column.field_type), _LEAST).to_numpy()
         return keys
 

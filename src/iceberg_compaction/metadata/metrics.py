@@ -1,5 +1,5 @@
-"""Column metrics of files, for the few fields that a question is about: out of a manifest's maps (field id to value)
-into a column per field and metric, and single bounds from Iceberg's binary form into values that compare."""
+"""Column metrics of files, for the few fields that a question is about: where they are in a manifest's maps, a column
+per field and metric, and single bounds from Iceberg's binary form into values that compare."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pyarrow as pa
 from pyiceberg import types
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
 COUNTS = ("value_counts", "null_value_counts", "nan_value_counts")
 BOUNDS = ("lower_bounds", "upper_bounds")
-COLUMNS = {name: ("data_file", name) for name in (*COUNTS, *BOUNDS)}
+METRICS = (*COUNTS, *BOUNDS)
 
 # A promoted column's older files have bounds in the older, shorter type (R29), so the length decides.
 _WIDTHS: dict[type[types.IcebergType], dict[int, str]] = {
@@ -39,35 +39,18 @@ def column(metric: str, field_id: int) -> str:
     return f"{metric}:{field_id}"
 
 
+def paths(metrics: Iterable[str], field_id: int) -> dict[str, Sequence[str | int]]:
+    """Columns of one field's metrics, and where they are in a manifest entry."""
+    return {column(metric, field_id): ("data_file", metric, field_id) for metric in metrics}
+
+
 def with_metrics(files: pa.Table, entries: pa.Table, field_ids: Sequence[int]) -> pa.Table:
     """Files plus a column per field and metric; null where the manifest has none."""
-    for field_id in field_ids:
-        for metric in COLUMNS:
-            kind = pa.int64() if metric in COUNTS else pa.binary()
-            found = entries[metric] if metric in entries.column_names else None
-            values = pa.nulls(files.num_rows, kind) if found is None else pick(found, field_id).cast(kind)
-            files = files.append_column(column(metric, field_id), values)
+    for name, metric in [(column(metric, field_id), metric) for field_id in field_ids for metric in METRICS]:
+        kind = pa.int64() if metric in COUNTS else pa.binary()
+        found = entries[name].cast(kind) if name in entries.column_names else pa.nulls(files.num_rows, kind)
+        files = files.append_column(name, found)
     return files
-
-
-def pick(maps: pa.ChunkedArray, field_id: int) -> pa.Array:
-    """Of each row's list of key-value pairs the value of one key."""
-    # Chunk by chunk: to join them first would copy the pairs of all keys.
-    picked = [_pick(chunk, field_id) for chunk in maps.chunks]
-    return picked[0] if len(picked) == 1 else pa.chunked_array(picked, maps.type.value_type[1].type).combine_chunks()
-
-
-def _pick(lists: pa.ListArray, field_id: int) -> pa.Array:
-    pairs = lists.values
-    hits = np.flatnonzero(pairs.field("key").to_numpy() == field_id)
-    ends = lists.offsets.to_numpy()
-    hits = hits[(hits >= ends[0]) & (hits < ends[-1])]  # beyond lie pairs of rows that a slice left out
-    positions = np.full(len(lists), -1, np.int64)
-    positions[np.searchsorted(ends, hits, side="right") - 1] = hits
-    null = positions < 0
-    if lists.null_count:
-        null |= lists.is_null().to_numpy(zero_copy_only=False)
-    return pairs.field("value").take(pa.array(positions, mask=null))
 
 
 def comparable(bounds: pa.ChunkedArray | pa.Array, kind: types.IcebergType) -> pa.Array | None:
@@ -91,7 +74,10 @@ def _numbers(array: pa.Array, widths: dict[int, str]) -> pa.Array:
     starts, sizes, data = layout(array)
     for width, dtype in widths.items():
         rows = np.flatnonzero(sizes == width)
-        values[rows] = data[starts[rows, None] + np.arange(width)].view(dtype)[:, 0]
+        if len(rows) == len(array) > 0:  # side by side, then
+            values[:] = data[starts[0] : starts[0] + width * len(rows)].view(dtype)
+        else:
+            values[rows] = data[starts[rows, None] + np.arange(width)].view(dtype)[:, 0]
         known[rows] = True
     if floating:
         known &= ~np.isnan(values)

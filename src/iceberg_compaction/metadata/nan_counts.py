@@ -30,11 +30,8 @@ if TYPE_CHECKING:
 
     Counts = dict[int, int]  # by field id; a field that the manifest does not tell about is not in it
 
-_COLUMNS = {
-    "status": ("status",),
-    "file_path": ("data_file", "file_path"),
-    "nan_value_counts": ("data_file", "nan_value_counts"),
-}
+_COLUMNS: dict[str, Sequence[str | int]] = {"status": ("status",), "file_path": ("data_file", "file_path")}
+_NANS = "nan_value_counts"
 _UNTOLD = -1
 
 
@@ -130,10 +127,13 @@ def _read(
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Rows of the plan that the manifests list, and a line of counts for each, one for each field."""
     kinds = alike.read_all(io, rows)
+    select = _COLUMNS | {
+        name: path for field_id in field_ids for name, path in metrics.paths([_NANS], field_id).items()
+    }
     found = []
     for members in kinds:
         parsed, where = container.join([parsed for _, parsed in members]), f"Manifest {members[0][0].manifest_path}"
-        found.append(_find(decode.read(parsed, _COLUMNS, where=where), wanted, field_ids))
+        found.append(_find(decode.read(parsed, select, where=where), wanted, field_ids))
     return found
 
 
@@ -141,10 +141,9 @@ def _find(table: pa.Table, wanted: _Wanted, field_ids: Sequence[int]) -> tuple[N
     table = table.filter(pc.not_equal(table["status"], entries.DELETED))
     hits, places = wanted.among(table["file_path"].cast(pa.string()))
     counts = np.full((len(hits), len(field_ids)), _UNTOLD, np.int64)
-    if len(hits) and "nan_value_counts" in table.column_names:
-        maps = table["nan_value_counts"].take(pa.array(hits))
-        for place, field_id in enumerate(field_ids):
-            counts[:, place] = pc.fill_null(metrics.pick(maps, field_id), _UNTOLD).to_numpy()
+    for place, name in enumerate(metrics.column(_NANS, field_id) for field_id in field_ids):
+        if name in table.column_names:
+            counts[:, place] = pc.fill_null(table[name].take(pa.array(hits)), _UNTOLD).to_numpy()
     return places, counts
 
 

@@ -48,11 +48,10 @@ _DATA_FILE = (
     "content_size_in_bytes",
     "first_row_id",
 )
-_COLUMNS: dict[str, Sequence[str]] = {
+_COLUMNS: dict[str, Sequence[str | int]] = {
     **{name: ("data_file", name) for name in _DATA_FILE},
     **{name: (name,) for name in ("status", "sequence_number", "file_sequence_number")},
 }
-_BOUNDS = {name: ("data_file", name) for name in file_metrics.BOUNDS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,10 +117,21 @@ def _copy(files: pa.Table) -> pa.Table:
     return pa.concat_tables([files, files.slice(0, 0)]).combine_chunks()
 
 
-def _wanted_metrics(manifest: ManifestFile, how: Reading) -> dict[str, Sequence[str]]:
-    if how.metrics:
-        return dict(file_metrics.COLUMNS)
-    return dict(_BOUNDS) if how.cluster is not None or manifest.content == ManifestContent.DELETES else {}
+def _wanted_metrics(manifest: ManifestFile, how: Reading) -> dict[str, Sequence[str | int]]:
+    wanted: dict[str, Sequence[str | int]] = {}
+    for field_id in how.metrics:
+        wanted |= file_metrics.paths(file_metrics.METRICS, field_id)
+    if manifest.content == ManifestContent.DELETES:
+        wanted |= file_metrics.paths(file_metrics.BOUNDS, FILE_PATH_ID)
+    elif how.cluster is not None:
+        wanted |= file_metrics.paths(file_metrics.BOUNDS, how.cluster.field_id)
+    return wanted
+
+
+def _bounds(entries: pa.Table, field_id: int) -> list[pa.Array | None]:
+    """Lower and upper ones of a field, as far as the manifest has them."""
+    columns = [_optional(entries, file_metrics.column(bound, field_id)) for bound in file_metrics.BOUNDS]
+    return [None if column is None else column.combine_chunks() for column in columns]
 
 
 def _columns(entries: pa.Table, manifest: ManifestFile, how: Reading) -> dict[str, pa.ChunkedArray | pa.Array]:
@@ -142,10 +152,10 @@ def _columns(entries: pa.Table, manifest: ManifestFile, how: Reading) -> dict[st
     if manifest.content == ManifestContent.DELETES:
         columns["referenced_data_file"] = _referenced(entries, columns["referenced_data_file"], content)
     elif how.cluster is not None:
-        for bound, name in zip(file_metrics.BOUNDS, ("cluster_lower", "cluster_upper"), strict=True):
-            if bound in entries.column_names:
-                picked = file_metrics.pick(entries[bound], how.cluster.field_id)
-                columns[name] = clustering.keys(picked, how.cluster.field_type)
+        bounds = _bounds(entries, how.cluster.field_id)
+        for name, bound in zip(("cluster_lower", "cluster_upper"), bounds, strict=True):
+            if bound is not None:
+                columns[name] = clustering.keys(bound, how.cluster.field_type)
     return columns
 
 
@@ -202,9 +212,9 @@ def _row_groups(entries: pa.Table) -> pa.ChunkedArray:
 
 def _referenced(entries: pa.Table, stated: pa.ChunkedArray, content: pa.ChunkedArray) -> pa.Array:
     """The one data file that position deletes are for: as stated, else the path that is both bounds (R21)."""
-    if not set(_BOUNDS) <= set(entries.column_names):
+    lower, upper = _bounds(entries, FILE_PATH_ID)
+    if lower is None or upper is None:
         return stated
-    lower, upper = (file_metrics.pick(entries[bound], FILE_PATH_ID) for bound in file_metrics.BOUNDS)
     one = pc.and_(pc.equal(lower, upper), pc.equal(content, table_model.POSITION_DELETES).combine_chunks())
     found = pc.if_else(pc.fill_null(one, False), lower, pa.scalar(None, lower.type))
     return pc.coalesce(stated.cast(pa.string()).combine_chunks(), found.cast(pa.string()))

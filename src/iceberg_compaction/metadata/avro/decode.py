@@ -10,24 +10,29 @@ import tempfile
 import threading
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata.avro import container
+from iceberg_compaction.metadata.avro import container, maps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    Path = Sequence[str]
+    Path = Sequence[str | int]  # names of fields; a number at the end is a key of a map
+    Keys = Mapping[tuple[str | int, ...], Sequence[int]]  # of maps, by the paths of these
 
 # DataFusion never ends where the records of a block end before the block does. A manifest takes a fraction of a second.
 PATIENCE_S = 120.0
+_MANY = 1000  # records: for fewer it does not pay to learn the keys of their maps first
 
 
 class Scratch:
-    """A file to decode from, as DataFusion reads paths only. Used again and again it costs half of what new ones do."""
+    """A file to decode from, as DataFusion reads paths only. Used again and again it costs half of what new ones do,
+    and what was learned about the maps of one file is tried with the next."""
 
     def __init__(self) -> None:
+        self.keys: Keys = {}
         self._file = tempfile.NamedTemporaryFile(suffix=".avro")  # noqa: SIM115 - closed by `close`
 
     def write(self, parts: Iterable[bytes | memoryview]) -> str:
@@ -51,8 +56,9 @@ def read_table(
 ) -> pa.Table:
     """All records as a table. `select` maps output columns to field paths, such as
     {"file_path": ("data_file", "file_path")}, and makes reading cheaper; a path that the file does not have gives no
-    column. Records without fields, as the partition of an unpartitioned table, give no column either. Who decodes many
-    files gives a `scratch`, which nobody else uses at the same time."""
+    column. ("data_file", "lower_bounds", 7) is the value of key 7 of a map, null where the map has none. Records
+    without fields, as the partition of an unpartitioned table, give no column either. Who decodes many files gives a
+    `scratch`, which nobody else uses at the same time."""
     return read(container.parse(data, where=where), select, where=where, scratch=scratch)
 
 
@@ -64,9 +70,10 @@ def read(
     scratch: Scratch | None = None,
 ) -> pa.Table:
     """As `read_table`, for a file that is already parsed."""
+    wanted = None if select is None else {name: tuple(path) for name, path in select.items()}
     try:
         with contextlib.closing(Scratch()) if scratch is None else contextlib.nullcontext(scratch) as file:
-            table = _within(PATIENCE_S, lambda: _query(parsed, select, file))
+            table = _within(PATIENCE_S, lambda: _read(parsed, wanted, file))
     except TimeoutError as error:
         raise errors.MetadataError(f"{where} is damaged: decoding it has no end.") from error
     except Exception as error:
@@ -97,13 +104,88 @@ def _within(seconds: float, work: Callable[[], pa.Table]) -> pa.Table:
     return found
 
 
-def _query(parsed: container.Container, select: Mapping[str, Path] | None, scratch: Scratch) -> pa.Table:
+def _read(parsed: container.Container, wanted: dict[str, tuple[str | int, ...]] | None, scratch: Scratch) -> pa.Table:
+    picks = {name: path for name, path in (wanted or {}).items() if isinstance(path[-1], int)}
+    if wanted is None or not picks:
+        return _query(parsed, wanted, scratch)
+    table = _read_regular(parsed, wanted, picks, scratch)
+    return _read_any(parsed, wanted, picks, scratch) if table is None else table
+
+
+def _read_any(
+    parsed: container.Container,
+    wanted: Mapping[str, tuple[str | int, ...]],
+    picks: Mapping[str, tuple[str | int, ...]],
+    scratch: Scratch,
+) -> pa.Table:
+    """Values are picked from maps as they are."""
+    names = {path[:-1]: f"map {place}" for place, path in enumerate(picks.values())}
+    whole = {name: path for path, name in names.items()}
+    table = _query(parsed, {name: path for name, path in wanted.items() if name not in picks} | whole, scratch)
+    for name, (*path, key) in picks.items():
+        if (column := names[tuple(path)]) in table.column_names:
+            table = table.append_column(name, maps.pick(table[column], int(key)))
+    return table.drop_columns([name for name in whole if name in table.column_names])
+
+
+def _read_regular(
+    parsed: container.Container,
+    wanted: Mapping[str, tuple[str | int, ...]],
+    picks: Mapping[str, tuple[str | int, ...]],
+    scratch: Scratch,
+) -> pa.Table | None:
+    """Values are read as fields, if all maps have the keys that those of the first block have; None: they have not, or
+    there are too few to try."""
+    if parsed.rows < _MANY:
+        return None
+    paths = {path[:-1] for path in picks.values()}
+    table = _read_as_fields(parsed, wanted, picks, scratch)
+    if table is None and (keys := _first_keys(parsed, paths, scratch)) != scratch.keys:
+        scratch.keys = keys
+        table = _read_as_fields(parsed, wanted, picks, scratch)
+    return table
+
+
+def _read_as_fields(
+    parsed: container.Container,
+    wanted: Mapping[str, tuple[str | int, ...]],
+    picks: Mapping[str, tuple[str | int, ...]],
+    scratch: Scratch,
+) -> pa.Table | None:
+    """As `_read_regular`, if all maps have the keys that the scratch knows."""
+    if not all(path[-1] in scratch.keys.get(path[:-1], ()) for path in picks.values()):
+        return None
+    own = {f"key {place}": (*path, "key") for place, path in enumerate(picks.values())}
+    try:
+        table = _query(parsed, {**wanted, **own}, scratch, scratch.keys)
+    except Exception:  # noqa: BLE001 - whatever is wrong with the file, reading it as it is tells
+        return None
+    if any(name not in table.column_names or (table[name].to_numpy() != path[-2]).any() for name, path in own.items()):
+        return None
+    return table.drop_columns(list(own))
+
+
+def _first_keys(parsed: container.Container, paths: Iterable[tuple[str | int, ...]], scratch: Scratch) -> Keys:
+    """The keys of all maps in the first block, where they are the same in all records."""
+    first = container.only(parsed, np.arange(len(parsed.counts)) == 0)
+    names = {f"map {place}": path for place, path in enumerate(paths)}
+    table = _query(first, names, scratch)
+    return {names[name]: maps.shared_keys(table[name]) for name in table.column_names}
+
+
+def _query(
+    parsed: container.Container,
+    select: Mapping[str, tuple[str | int, ...]] | None,
+    scratch: Scratch,
+    keys: Keys | None = None,
+) -> pa.Table:
+    """The columns, by DataFusion. Maps whose `keys` are given are read as fields, and fail to be if theirs are more or
+    fewer."""
     import datafusion
 
     schema = parsed.schema
     drop_empty_records(schema)
-    wanted = {name: tuple(path) for name, path in (select or {}).items()}
-    places = _hoist(schema, wanted.values()) if wanted else {}
+    places = _hoist(schema, list(select.values()), keys or {}) if select else {}
     spelt = _spell(schema)
     context = datafusion.SessionContext(
         datafusion.SessionConfig(
@@ -115,7 +197,7 @@ def _query(parsed: container.Container, select: Mapping[str, Path] | None, scrat
     )
     frame = context.read_avro(scratch.write(_file(parsed, schema)))
     if select is not None:
-        columns = [(name, places[path]) for name, path in wanted.items() if path in places]
+        columns = [(name, places[path]) for name, path in select.items() if path in places]
         frame = frame.select(*(datafusion.column(f'"{place}"').alias(name) for name, place in columns))
     batches = frame.collect()
     table = pa.Table.from_batches(batches, batches[0].schema if batches else frame.schema())
@@ -134,18 +216,24 @@ def _file(parsed: container.Container, schema: dict[str, Any]) -> Iterator[bytes
         yield memoryview(parsed.data)[int(parsed.starts[0]) :]
 
 
-def _hoist(schema: dict[str, Any], paths: Collection[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
-    """Make the fields of inner records fields of the record itself, down to the paths; the new names by path. A record
-    has no bytes of its own, so the file stays the same, and DataFusion skips only fields of the outermost one."""
-    places: dict[tuple[str, ...], str] = {}
+def _hoist(
+    schema: dict[str, Any], paths: Sequence[tuple[str | int, ...]], keys: Keys
+) -> dict[tuple[str | int, ...], str]:
+    """Make the fields of inner records fields of the record itself, down to the paths, and pairs of maps as well where
+    their keys are given; the new names by path. Neither has bytes of its own, so the file stays the same, and
+    DataFusion skips only fields of the outermost record."""
+    places: dict[tuple[str | int, ...], str] = {}
     fields: list[dict[str, Any]] = []
 
-    def add(field: dict[str, Any], path: tuple[str, ...]) -> None:
+    def add(field: dict[str, Any], path: tuple[str | int, ...]) -> None:
         kind = field["type"]
         is_record = isinstance(kind, dict) and kind.get("type") == "record"
         if is_record and any(len(longer) > len(path) and longer[: len(path)] == path for longer in paths):
             for inner in kind["fields"]:
                 add(inner, (*path, inner["name"]))
+        elif path in keys and maps.is_map(kind):
+            for place, plain in maps.spelt_out(kind, keys[path], f"map_{len(fields)}"):
+                add({"type": plain}, (*path, *place))
         else:
             places[path] = f"field_{len(fields)}"
             fields.append({**field, "name": places[path]})

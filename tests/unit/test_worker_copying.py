@@ -284,6 +284,25 @@ def test_no_run_of_rows_ends_in_a_crumb(tmp_path: Path, seed: int) -> None:
     assert min(group_sizes(result)) >= 0.9 * least, sorted(group_sizes(result))
 
 
+@pytest.mark.parametrize("target", range(540, 600, 10))
+def test_rows_that_take_less_than_expected_make_no_crumb(tmp_path: Path, target: int) -> None:
+    """Small files have the same few long names each, which are stored once in a row group: forecasts are too high."""
+    random = np.random.default_rng(target)
+    least, paths = 60 * KB, []
+    names = np.array([random.bytes(60).hex() for _ in range(300)])
+    for number in range(60):
+        path = tmp_path / f"in-{number}.parquet"
+        table = make_rows(8000 if number < 2 else int(random.integers(400, 1400)), 20_000 * number)
+        if number >= 2:
+            some = pa.array(random.choice(names, table.num_rows), pa.string())
+            table = table.set_column(1, table.schema.field("name"), some)
+        paths.append(tasks.write_input(path, table, SCHEMA, row_group_size=4000, compression="zstd"))
+    result = run(tmp_path, paths, least=least, target=target * KB)
+    assert tasks.read_rows(result) == stored(paths)
+    assert result.effort.copied_groups == 4
+    assert min(group_sizes(result)) >= least, sorted(group_sizes(result))
+
+
 def test_the_codec_that_the_table_asks_for(tmp_path: Path) -> None:
     paths = write_inputs(tmp_path, files=1, rows=2000, compression="snappy")
     assert run(tmp_path / "a", paths).effort.kept_from_copying == {copying.Kept.CODEC.value: 4}

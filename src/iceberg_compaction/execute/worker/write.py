@@ -136,7 +136,7 @@ class RollingWriter:
         held = 0 if self._file is None else self._file.position
         room, takes_all = self._room(held)
         target = self._request.sizes.target
-        full = max(_FULL * target, min(self._request.least_group, _CLOSE_ENOUGH * target))
+        full = max(_FULL * target, min(self._least(), _CLOSE_ENOUGH * target))
         return 0 if not takes_all and room <= full else held
 
     def _ends_before(self, size: int) -> bool:
@@ -177,7 +177,11 @@ class RollingWriter:
             return math.inf
         # What ends a file must hit. The larger part comes first, and what it really took tells how large the rest is.
         doubtful = self._forecast.doubt * room > _FULL * self._request.sizes.target
-        return room * _DOUBTFUL if doubtful else room
+        return room * _DOUBTFUL if doubtful and room * (1 - _DOUBTFUL) >= self._least() else room
+
+    def _least(self) -> float:
+        """What rows must be expected to take so that they surely make a row group that is large enough."""
+        return self._request.least_group / (1 - self._forecast.doubt)
 
     def _even_group(self) -> float:
         """Bytes of a row group by the table's settings; less, if the rows up to the next copy then fill equal ones."""
@@ -197,7 +201,7 @@ class RollingWriter:
         if self._run_rows is None:
             return False
         total = self._run_size()
-        return total - room < self._request.least_group and held + total <= self._request.sizes.write_max
+        return total - room < self._least() and held + total <= self._request.sizes.write_max
 
     def _group_rows(self) -> int:
         """Rows of the next row group; 0 means: wait for more."""
@@ -212,7 +216,7 @@ class RollingWriter:
         if self._run_rows is None or rows >= self._run_rows:
             return rows
         each = self._buffer.size / self._buffer.rows
-        least = self._request.least_group
+        least = self._least()
         if (self._run_rows - rows) * each >= least:
             return rows
         held = 0 if self._file is None else self._file.position

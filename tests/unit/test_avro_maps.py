@@ -148,13 +148,14 @@ def test_what_one_file_teaches_does_no_harm_to_the_next(several: list[tuple[list
 def whole(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Calls that build whole maps of whole files."""
     seen: list[Any] = []
-    own = decode._read_any
+    own = decode._read_picks
 
-    def read_any(*args: Any) -> pa.Table:
-        seen.append(args)
-        return own(*args)
+    def read_picks(parsed: Any, wanted: Any, picks: Any, keys: Any, scratch: Any) -> pa.Table:
+        found = own(parsed, wanted, picks, keys, scratch)
+        seen.extend(path for path in picks.values() if path[:-1] not in keys)
+        return found
 
-    monkeypatch.setattr(decode, "_read_any", read_any)
+    monkeypatch.setattr(decode, "_read_picks", read_picks)
     return seen
 
 
@@ -183,7 +184,7 @@ def irregular() -> Iterator[tuple[str, list[Map], Form]]:
 @pytest.mark.parametrize(("rows", "form"), [case[1:] for case in irregular()], ids=[case[0] for case in irregular()])
 def test_other_maps_are_read_as_they_are(whole: list[Any], rows: list[Map], form: Form) -> None:
     assert decode.read(compose(rows, form, 20), SELECT).to_pylist() == expected(rows)
-    assert len(whole) == 1
+    assert len(whole) == 2
 
 
 def test_damage_is_told_as_of_the_file_itself() -> None:
@@ -199,3 +200,25 @@ def test_a_map_that_is_not_there_gives_no_column() -> None:
     parsed = compose(regular(5, 1), Form(), 5)
     found = decode.read(parsed, {"x": ("file", "nowhere", 1), "id": ("id",)})
     assert found.column_names == ["id"]
+
+
+def test_one_map_may_be_regular_and_another_not(whole: list[Any]) -> None:
+    """As counts of NaNs, which only some columns have."""
+    parsed = compose(regular(50, 1, 700), Form(), 10)
+    schema = parsed.schema
+    nans = json.loads(json.dumps(PAIRS).replace('"pair"', '"other"'))
+    schema["fields"][1]["type"]["fields"].append({"name": "nans", "type": nans})
+    records = [
+        container.put_long(number)
+        + put_map([(1, b"low"), (700, b"up")], Form())
+        + put_map([(1, b"nan")] if number % 2 else [], Form(kind=PAIRS))
+        + put_bytes(b"end")
+        for number in range(50)
+    ]
+    told = {container.SCHEMA: json.dumps(schema).encode()}
+    data = container.header(told, SYNC) + container.block(50, b"".join(records), SYNC)
+    found = decode.read_table(data, {"low": ("file", "bounds", 1), "nan": ("file", "nans", 1), "tail": ("tail",)})
+    assert found.to_pylist() == [
+        {"low": b"low", "nan": b"nan" if number % 2 else None, "tail": "end"} for number in range(50)
+    ]
+    assert whole == [("file", "nans", 1)]

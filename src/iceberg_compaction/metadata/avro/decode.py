@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     Path = Sequence[str | int]  # names of fields; a number at the end is a key of a map
+    Select = Mapping[str, tuple[str | int, ...]]
     Keys = Mapping[tuple[str | int, ...], Sequence[int]]  # of maps, by the paths of these
 
 # DataFusion never ends where the records of a block end before the block does. A manifest takes a fraction of a second.
@@ -104,65 +105,47 @@ def _within(seconds: float, work: Callable[[], pa.Table]) -> pa.Table:
     return found
 
 
-def _read(parsed: container.Container, wanted: dict[str, tuple[str | int, ...]] | None, scratch: Scratch) -> pa.Table:
+def _read(parsed: container.Container, wanted: Select | None, scratch: Scratch) -> pa.Table:
     picks = {name: path for name, path in (wanted or {}).items() if isinstance(path[-1], int)}
     if wanted is None or not picks:
         return _query(parsed, wanted, scratch)
-    table = _read_regular(parsed, wanted, picks, scratch)
-    return _read_any(parsed, wanted, picks, scratch) if table is None else table
+    table = None
+    if parsed.rows >= _MANY:
+        paths = {path[:-1] for path in picks.values()}
+        if paths <= scratch.keys.keys():
+            table = _read_regular(parsed, wanted, picks, scratch)
+        if table is None and (keys := _first_keys(parsed, paths, scratch)) != scratch.keys:
+            scratch.keys = keys
+            table = _read_regular(parsed, wanted, picks, scratch)
+    return _read_picks(parsed, wanted, picks, {}, scratch) if table is None else table
 
 
-def _read_any(
-    parsed: container.Container,
-    wanted: Mapping[str, tuple[str | int, ...]],
-    picks: Mapping[str, tuple[str | int, ...]],
-    scratch: Scratch,
-) -> pa.Table:
-    """Values are picked from maps as they are."""
-    names = {path[:-1]: f"map {place}" for place, path in enumerate(picks.values())}
-    whole = {name: path for path, name in names.items()}
-    table = _query(parsed, {name: path for name, path in wanted.items() if name not in picks} | whole, scratch)
-    for name, (*path, key) in picks.items():
-        if (column := names[tuple(path)]) in table.column_names:
-            table = table.append_column(name, maps.pick(table[column], int(key)))
-    return table.drop_columns([name for name in whole if name in table.column_names])
-
-
-def _read_regular(
-    parsed: container.Container,
-    wanted: Mapping[str, tuple[str | int, ...]],
-    picks: Mapping[str, tuple[str | int, ...]],
-    scratch: Scratch,
-) -> pa.Table | None:
-    """Values are read as fields, if all maps have the keys that those of the first block have; None: they have not, or
-    there are too few to try."""
-    if parsed.rows < _MANY:
+def _read_regular(parsed: container.Container, wanted: Select, picks: Select, scratch: Scratch) -> pa.Table | None:
+    """Values are read as fields, where maps have the keys that the scratch knows; None: that does not help, or some
+    map has others."""
+    asked = {path: {pick[-1] for pick in picks.values() if pick[:-1] == path} for path in scratch.keys}
+    keys = {path: known for path, known in scratch.keys.items() if asked[path] and asked[path] <= set(known)}
+    if not keys:
         return None
-    paths = {path[:-1] for path in picks.values()}
-    table = _read_as_fields(parsed, wanted, picks, scratch)
-    if table is None and (keys := _first_keys(parsed, paths, scratch)) != scratch.keys:
-        scratch.keys = keys
-        table = _read_as_fields(parsed, wanted, picks, scratch)
-    return table
-
-
-def _read_as_fields(
-    parsed: container.Container,
-    wanted: Mapping[str, tuple[str | int, ...]],
-    picks: Mapping[str, tuple[str | int, ...]],
-    scratch: Scratch,
-) -> pa.Table | None:
-    """As `_read_regular`, if all maps have the keys that the scratch knows."""
-    if not all(path[-1] in scratch.keys.get(path[:-1], ()) for path in picks.values()):
-        return None
-    own = {f"key {place}": (*path, "key") for place, path in enumerate(picks.values())}
     try:
-        table = _query(parsed, {**wanted, **own}, scratch, scratch.keys)
+        return _read_picks(parsed, wanted, picks, keys, scratch)
     except Exception:  # noqa: BLE001 - whatever is wrong with the file, reading it as it is tells
         return None
-    if any(name not in table.column_names or (table[name].to_numpy() != path[-2]).any() for name, path in own.items()):
-        return None
-    return table.drop_columns(list(own))
+
+
+def _read_picks(parsed: container.Container, wanted: Select, picks: Select, keys: Keys, scratch: Scratch) -> pa.Table:
+    """Values of maps whose keys are given come from fields, others are picked from maps as they are. Fails if a map has
+    other keys than those given."""
+    own = {f"key {place}": (*path, "key") for place, path in enumerate(picks.values()) if path[:-1] in keys}
+    whole = {path[:-1]: f"map {place}" for place, path in enumerate(picks.values()) if path[:-1] not in keys}
+    plain = {name: path for name, path in wanted.items() if name not in picks or path[:-1] in keys}
+    table = _query(parsed, plain | own | {name: path for path, name in whole.items()}, scratch, keys)
+    if any((table[name].to_numpy() != path[-2]).any() for name, path in own.items()):
+        raise ValueError("the keys of a map are in another order")
+    for name, (*path, key) in picks.items():
+        if (column := whole.get(tuple(path))) in table.column_names:
+            table = table.append_column(name, maps.pick(table[column], int(key)))
+    return table.select([name for name in wanted if name in table.column_names])
 
 
 def _first_keys(parsed: container.Container, paths: Iterable[tuple[str | int, ...]], scratch: Scratch) -> Keys:
@@ -173,12 +156,7 @@ def _first_keys(parsed: container.Container, paths: Iterable[tuple[str | int, ..
     return {names[name]: maps.shared_keys(table[name]) for name in table.column_names}
 
 
-def _query(
-    parsed: container.Container,
-    select: Mapping[str, tuple[str | int, ...]] | None,
-    scratch: Scratch,
-    keys: Keys | None = None,
-) -> pa.Table:
+def _query(parsed: container.Container, select: Select | None, scratch: Scratch, keys: Keys | None = None) -> pa.Table:
     """The columns, by DataFusion. Maps whose `keys` are given are read as fields, and fail to be if theirs are more or
     fewer."""
     import datafusion

@@ -92,7 +92,7 @@ def compact_raw(root: Path) -> None:
 
 
 def is_good(path: str) -> bool:
-    """Whether all row groups of a file are large. In the first file of a task, where sizes are guessed, some are not."""
+    """Whether all row groups of a file are large. Where a task begins and sizes are guessed, some are not."""
     return min(group_sizes([path])) >= LEAST_GOOD
 
 

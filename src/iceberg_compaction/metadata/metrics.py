@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyiceberg import types
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -39,9 +39,9 @@ def column(metric: str, field_id: int) -> str:
     return f"{metric}:{field_id}"
 
 
-def paths(metrics: Iterable[str], field_id: int) -> dict[str, Sequence[str | int]]:
-    """Columns of one field's metrics, and where they are in a manifest entry."""
-    return {column(metric, field_id): ("data_file", metric, field_id) for metric in metrics}
+def paths(metrics: Sequence[str], field_ids: Sequence[int]) -> dict[str, Sequence[str | int]]:
+    """Columns of these metrics of some fields, and where they are in a manifest entry."""
+    return {column(metric, field_id): ("data_file", metric, field_id) for field_id in field_ids for metric in metrics}
 
 
 def with_metrics(files: pa.Table, entries: pa.Table, field_ids: Sequence[int]) -> pa.Table:

@@ -127,9 +127,7 @@ def _read(
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Rows of the plan that the manifests list, and a line of counts for each, one for each field."""
     kinds = alike.read_all(io, rows)
-    select = _COLUMNS | {
-        name: path for field_id in field_ids for name, path in metrics.paths([_NANS], field_id).items()
-    }
+    select = _COLUMNS | metrics.paths([_NANS], field_ids)
     found = []
     for members in kinds:
         parsed, where = container.join([parsed for _, parsed in members]), f"Manifest {members[0][0].manifest_path}"

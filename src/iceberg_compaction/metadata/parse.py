@@ -118,14 +118,11 @@ def _copy(files: pa.Table) -> pa.Table:
 
 
 def _wanted_metrics(manifest: ManifestFile, how: Reading) -> dict[str, Sequence[str | int]]:
-    wanted: dict[str, Sequence[str | int]] = {}
-    for field_id in how.metrics:
-        wanted |= file_metrics.paths(file_metrics.METRICS, field_id)
     if manifest.content == ManifestContent.DELETES:
-        wanted |= file_metrics.paths(file_metrics.BOUNDS, FILE_PATH_ID)
-    elif how.cluster is not None:
-        wanted |= file_metrics.paths(file_metrics.BOUNDS, how.cluster.field_id)
-    return wanted
+        bounded = [FILE_PATH_ID]
+    else:
+        bounded = [] if how.cluster is None else [how.cluster.field_id]
+    return file_metrics.paths(file_metrics.METRICS, how.metrics) | file_metrics.paths(file_metrics.BOUNDS, bounded)
 
 
 def _bounds(entries: pa.Table, field_id: int) -> list[pa.Array | None]:

@@ -38,6 +38,7 @@ GOOD, GOOD_GROUP, LEAST_GOOD = 64 * MB, 21 * MB, 16 * MB  # bytes of a good file
 SPARE = 3  # files that may turn out not to be good
 ROWS = 1_390_000  # of a good file, about
 TINY_ROWS = 36_000  # about 2 MB
+SPLIT = "write.target-file-size-bytes"
 TOUCHED = 20  # one row group in so many has deleted rows
 ROUNDS, SCANS = 5, 5
 LEAST_GROUP = 8 * MB
@@ -59,8 +60,9 @@ def make(root: Path, files: int) -> None:
     some = [proof.make_table(ROWS, seed) for seed in range(2)]
     for number in range(files + SPARE):
         raw.append(some[number % len(some)])
-    for number in range(files // 2 * ROWS // TINY_ROWS):
-        tiny.append(some[0].slice(number * TINY_ROWS % (ROWS - TINY_ROWS), TINY_ROWS))
+    tiny = tiny.transaction().set_properties({SPLIT: str(some[0].nbytes * TINY_ROWS // ROWS)}).commit_transaction()
+    for number in range(files // 2):
+        tiny.append(some[number % len(some)])
     compact_raw(root)
     refer(good, catalog.load_table("bench.raw"), files, is_good)
     good = catalog.load_table("bench.good")
@@ -71,7 +73,7 @@ def make(root: Path, files: int) -> None:
 
 
 def create(catalog: Catalog, name: str) -> Table:
-    properties = {"format-version": "2", "write.target-file-size-bytes": str(TARGET)}
+    properties = {"format-version": "2", SPLIT: str(TARGET)}
     return catalog.create_table(f"bench.{name}", proof.SCHEMA, properties=properties)
 
 

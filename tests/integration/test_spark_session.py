@@ -45,6 +45,7 @@ for _ in range(2):  # the second session finds a JVM that is already there
             "name": context.appName,
             "conf": dict(context.getConf().getAll()),
             "archives": context.parallelize([0], 1).map(archives).collect()[0],
+            "sockets": oct(os.stat(context.getConf().get("spark.python.unix.domain.socket.dir")).st_mode & 0o777),
         })
     assert SparkContext._active_spark_context is None, "the session was not stopped"
 assert os.environ["PYSPARK_PYTHON"] == "/not/a/python" and "SPARK_LOCAL_IP" not in os.environ
@@ -123,6 +124,8 @@ def test_a_session_of_its_own_is_quiet_private_and_stopped(tmp_path: Path) -> No
         assert not [key for key in told["conf"] if key.startswith("spark.sql.catalog.")]
         assert told["conf"]["spark.hadoop.x.secret"] == "hidden"
         assert told["archives"] == []  # their directories would be read anew before every task
+        assert told["sockets"] == "0o700"
+        assert not Path(told["conf"]["spark.python.unix.domain.socket.dir"]).exists()  # when the process has ended
     assert "hidden" not in answer["command"]
     assert {path.name.split("-")[0] for path in tmp_path.iterdir()} == {"out"}  # Spark left nothing in the folder
 

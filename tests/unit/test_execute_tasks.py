@@ -40,15 +40,22 @@ def test_a_large_group_is_cut_into_equal_tasks() -> None:
 
 def test_where_cores_would_idle_tasks_are_smaller() -> None:
     assert [task.bytes // TARGET for task in tasks_of([100] * 160, cores=2)] == [8, 8]
-    assert [task.bytes // TARGET for task in tasks_of([100] * 160, cores=3)] == [4, 4, 4, 4]
+    assert [task.bytes // TARGET for task in tasks_of([100] * 160, cores=4)] == [4, 4, 4, 4]
     assert [task.bytes // TARGET for task in tasks_of([100] * 79, cores=64)] == [7]
     assert inventories.unsplit(tasks_of([100] * 160, cores=64)) == [f"f-{number}.parquet" for number in range(160)]
 
 
 def test_what_is_copied_goes_into_smaller_tasks_still() -> None:
-    assert [task.bytes // TARGET for task in tasks_of([100] * 60, cores=2, copy=CopyMode.ALWAYS)] == [2, 2, 2]
+    assert [task.bytes // TARGET for task in tasks_of([100] * 60, cores=3, copy=CopyMode.ALWAYS)] == [2, 2, 2]
     assert [task.bytes // TARGET for task in tasks_of([100] * 160, cores=2, copy=CopyMode.ALWAYS)] == [8, 8]
     assert [task.bytes // TARGET for task in tasks_of([100] * 60, cores=2)] == [6]
+
+
+def test_all_cores_have_the_same_to_do() -> None:
+    assert [task.bytes // TARGET for task in tasks_of([100] * 60, cores=2, copy=CopyMode.ALWAYS)] == [3, 3]
+    assert [task.bytes // TARGET for task in tasks_of([100] * 400, cores=2)] == [10, 10, 10, 10]
+    assert [task.bytes // TARGET for task in tasks_of([100] * 560, cores=4)] == [14, 14, 14, 14]
+    assert [task.bytes // TARGET for task in tasks_of([100] * 120, cores=4)] == [4, 4, 4]
 
 
 def test_what_lies_next_to_a_very_large_file_joins_it() -> None:

@@ -136,12 +136,6 @@ def test_absurd_bytes_are_refused_without_taking_memory(data: bytes, wrong: str)
         tracemalloc.stop()
 
 
-def test_the_rest_of_a_struct() -> None:
-    whole = {1: (thrift.I32, 7), 3: (thrift.BINARY, b"x"), 20: (thrift.I64, -1)}
-    data = thrift.compose(whole)
-    assert thrift.parse(data, 2, after=1) == ({3: whole[3], 20: whole[20]}, len(data))
-
-
 def test_footers_of_many_columns_take_milliseconds(tmp_path: Path) -> None:
     path = spliced.write(tmp_path / "wide.parquet", pa.table({f"column {at}": [f"text {at}"] for at in range(80)}))
     data = Path(path).read_bytes()

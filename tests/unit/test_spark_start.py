@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.spark import daemon, java, jvm, session, shipping, submission
+from iceberg_compaction.execute.spark import daemon, java, jvm, session, shipping, sockets, submission
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,6 +49,20 @@ def test_java_17_and_21_are_fine(version: str, tmp_path: Path) -> None:
 def test_java_that_does_not_run_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(errors.ConfigError, match="does not run"):
         java.check_java(_java(tmp_path, "exit 1"))
+
+
+def test_sockets_need_short_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets, "_conf", {})
+    monkeypatch.chdir(tmp_path)
+    assert sockets.conf(fresh=False) == {}  # a JVM that others have started
+    for length, works in ((8, True), (100, False)):
+        folder = tmp_path / ("x" * length)
+        folder.mkdir()
+        monkeypatch.setattr("tempfile.tempdir", folder.name)
+        conf = sockets.conf(fresh=True)
+        assert bool(conf) is works
+        assert sockets.conf(fresh=False) == conf
+        assert len(list(folder.iterdir())) == works
 
 
 def test_environment_is_as_before_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ def build_tasks(
     for group in plan.groups.columns.to_pylist():  # figures are enough: no sentence is made
         first, end = group["first"], group["first"] + group["files"]
         of_group = COPIED_TARGETS if targets < TASK_TARGETS and _is_copied(group) else targets
-        cuts = [first + cut for cut in _cuts(sizes[first:end], plan.sizes.target, of_group)]
+        cuts = [first + cut for cut in _cuts(sizes[first:end], plan.sizes.target, of_group, cores)]
         slices += [(group, start, stop) for start, stop in zip(cuts, [*cuts[1:], end], strict=True)]
     sequence = [] if applied is None else applied.sequence_numbers()
     deletes = [()] * len(slices) if applied is None else applied.of_slices([start for _, start, _ in slices])
@@ -79,10 +79,13 @@ def _is_copied(group: dict[str, Any]) -> bool:
     return bool(group["copied_bytes"] >= COPIED * group["bytes"])
 
 
-def _cuts(sizes: list[int], target: int, targets: int) -> list[int]:
-    """Where the tasks of one group, of so many targets each, begin."""
+def _cuts(sizes: list[int], target: int, targets: int, cores: int) -> list[int]:
+    """Where the tasks of one group, of so many targets each, begin. Rather than leaving cores idle beside a last few
+    tasks, there are fewer and larger ones, so that all cores have the same to do."""
     total = sum(sizes)
     count = max(1, total // (targets * target))
+    if count > cores:
+        count -= count % cores
     if count == 1:
         return [0]
     reach = np.cumsum(np.array(sizes, np.int64))

@@ -5,6 +5,7 @@ takes a quarter of a second."""
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib import machinery
 from pathlib import Path
@@ -27,6 +28,8 @@ def main() -> None:
 
     from iceberg_compaction.execute.worker import rewrite  # noqa: F401 - for all workers at once
 
+    gc.collect()
+    gc.freeze()  # Spark lets workers collect garbage after every task; what all of them share is none
     daemon.manager()  # type: ignore[no-untyped-call]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import redact
-from iceberg_compaction.execute.spark import daemon, interrupts, java, jvm
+from iceberg_compaction.execute.spark import daemon, interrupts, java, jvm, sockets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,10 +77,10 @@ def _start(wanted: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     local = is_local(wanted.get("spark.master", DEFAULTS["spark.master"]))
-    conf = {**DEFAULTS, **(_EMBEDDED if local else {}), **wanted}
     said: deque[str] = deque(maxlen=20)
     # SparkContext knows whether this process has a JVM, and nothing public does.
     fresh = SparkContext._gateway is None
+    conf = {**DEFAULTS, **({**_EMBEDDED, **sockets.conf(fresh=fresh)} if local else {}), **wanted}
     if fresh:
         java.check_java()
     try:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import schemas
+from iceberg_compaction.execute.worker.parquet import ahead
 from iceberg_compaction.execute.worker.parquet import footer as raw_footer
 
 if TYPE_CHECKING:
@@ -71,17 +72,23 @@ def read_footers(
 ) -> list[Footer]:
     """The footers of all files, each checked against the manifest's record count. `worth_copying`: the bytes from which
     on a row group may be copied; None: none is."""
-    with futures.ThreadPoolExecutor(_READERS) as pool:
-        return list(
-            pool.map(lambda path, rows: _read_footer(io, path, rows, mapping, worth_copying), paths, record_counts)
-        )
+    tails = ahead.map_ahead(lambda path: _read_tail(io, path), paths, _READERS)
+    return [
+        _footer(path, tail, rows, mapping, worth_copying)
+        for path, tail, rows in zip(paths, tails, record_counts, strict=True)
+    ]
 
 
-def _read_footer(
-    io: FileIO, path: str, expected: int, mapping: NameMapping | None, worth_copying: int | None
-) -> Footer:
+def _read_tail(io: FileIO, path: str) -> tuple[bytes, int]:
     with translated(path):
-        tail, size = raw_footer.read_tail(io, path)
+        return raw_footer.read_tail(io, path)
+
+
+def _footer(
+    path: str, found: tuple[bytes, int], expected: int, mapping: NameMapping | None, worth_copying: int | None
+) -> Footer:
+    tail, size = found
+    with translated(path):
         file = pq.ParquetFile(pa.BufferReader(tail), arrow_extensions_enabled=False, coerce_int96_timestamp_unit="us")
         metadata, schema = file.metadata, _with_ids(file.schema_arrow, mapping)
         if metadata.num_rows != expected:

@@ -15,17 +15,18 @@ _Result = TypeVar("_Result")
 _AT_ONCE = 4
 
 
-def map_ahead(get: Callable[[_Item], _Result], items: Sequence[_Item]) -> Iterator[_Result]:
-    """What `get` makes of each item, in order; no more than a few results are held."""
+def map_ahead(get: Callable[[_Item], _Result], items: Sequence[_Item], at_once: int = _AT_ONCE) -> Iterator[_Result]:
+    """What `get` makes of each item, in order; no more than a few results are held. It should do nothing but wait:
+    threads that compute get in each other's way."""
     if len(items) <= 1:
         yield from map(get, items)
         return
     waiting: collections.deque[futures.Future[_Result]] = collections.deque()
-    with futures.ThreadPoolExecutor(_AT_ONCE) as pool:
+    with futures.ThreadPoolExecutor(min(at_once, len(items))) as pool:
         try:
             for item in items:
                 waiting.append(pool.submit(get, item))
-                if len(waiting) == _AT_ONCE:
+                if len(waiting) == at_once:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

@@ -37,14 +37,6 @@ class Statistics:
     OLD_MAX, OLD_MIN, NULLS, DISTINCT, MAX, MIN, MAX_EXACT, MIN_EXACT = range(1, 9)
 
 
-class OffsetIndex:
-    PAGES = 1
-
-
-class ColumnIndex:
-    NULL_PAGES, MINS, MAXES, ORDER, NULLS = range(1, 6)
-
-
 class Bloom:
     BYTES = 1
 

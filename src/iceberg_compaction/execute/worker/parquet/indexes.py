@@ -73,8 +73,10 @@ def write(output: ranges.Output, carried: Sequence[Carried]) -> None:
         by_origin.setdefault(each.origin, []).append(each)
     for group in by_origin.values():
         _write_blooms(output, group)
-    for fetched in ahead.map_ahead(_fetch_page_indexes, list(by_origin.values())):
-        _write_page_indexes(output, [moved for each in fetched if (moved := _move(each)) is not None])
+    all_wanted = [found for group in by_origin.values() if 0 < (found := _wanted(group)).size <= _MOST]
+    for wanted, data in zip(all_wanted, ahead.map_ahead(_fetch, all_wanted), strict=True):
+        indexes = [_PageIndex(each, data[offsets], bounds and data[bounds]) for each, offsets, bounds in wanted.columns]
+        _write_page_indexes(output, [moved for each in indexes if (moved := _move(each)) is not None])
 
 
 def _write_blooms(output: ranges.Output, carried: list[Carried]) -> None:
@@ -111,19 +113,35 @@ class _PageIndex(NamedTuple):
     bounds: bytes | None
 
 
-def _fetch_page_indexes(carried: list[Carried]) -> list[_PageIndex]:
-    wanted: list[tuple[Carried, ranges.Span, ranges.Span | None]] = []
+class _Wanted(NamedTuple):
+    """Where the page indexes of columns that come from one file lie there."""
+
+    origin: Origin
+    columns: list[tuple[Carried, ranges.Span, ranges.Span | None]]
+
+    @property
+    def spans(self) -> list[ranges.Span]:
+        return [span for _, *both in self.columns for span in both if span is not None]
+
+    @property
+    def size(self) -> int:
+        return sum(length for _, length in self.spans)
+
+
+def _wanted(carried: list[Carried]) -> _Wanted:
+    found: list[tuple[Carried, ranges.Span, ranges.Span | None]] = []
     for each in carried:
         offsets = _span(each, each.chunk.raw, fields.Column.OFFSET_INDEX, fields.Column.OFFSET_INDEX_LENGTH)
         bounds = _span(each, each.chunk.raw, fields.Column.COLUMN_INDEX, fields.Column.COLUMN_INDEX_LENGTH)
         if offsets is not None:  # without them, bounds are of no use
-            wanted.append((each, offsets, bounds))
-    spans = [span for _, *both in wanted for span in both if span is not None]
-    if not spans or sum(length for _, length in spans) > _MOST:
-        return []
-    with carried[0].origin.open() as file:
-        found = {spans[number]: data for number, data in _read(file, spans)}
-    return [_PageIndex(each, found[offsets], bounds and found[bounds]) for each, offsets, bounds in wanted]
+            found.append((each, offsets, bounds))
+    return _Wanted(carried[0].origin, found)
+
+
+def _fetch(wanted: _Wanted) -> dict[ranges.Span, bytes]:
+    spans = wanted.spans
+    with wanted.origin.open() as file:
+        return {spans[number]: data for number, data in _read(file, spans)}
 
 
 def _move(index: _PageIndex) -> _PageIndex | None:

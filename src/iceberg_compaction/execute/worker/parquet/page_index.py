@@ -5,17 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.execute.worker.parquet import fields, thrift
+from iceberg_compaction.execute.worker.parquet import thrift
 
 if TYPE_CHECKING:
     from iceberg_compaction.execute.worker.parquet import layout, ranges
 
-_PAGES = fields.OffsetIndex.PAGES << 4 | thrift.LIST
-_OFFSET, _SIZE, _FIRST_ROW = (
-    0x10 | thrift.I64,
-    0x10 | thrift.I32,
-    0x10 | thrift.I64,
-)  # how each begins; a page ends with 0
+_NEXT_LIST = 0x10 | thrift.LIST
+# How the fields of a page begin; it ends with 0
+_OFFSET, _SIZE, _FIRST_ROW = 0x10 | thrift.I64, 0x10 | thrift.I32, 0x10 | thrift.I64
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 
 
@@ -23,56 +20,88 @@ def moved(data: bytes, shift: int, chunk: ranges.Span, rows: int) -> tuple[int, 
     """The number of pages, and the offset index with all of them `shift` bytes later. None: the index is not one of a
     column whose bytes are `chunk` and whose row group has so many rows."""
     try:
-        count, at = _count(data)
+        count, at = _list(data, 0, thrift.STRUCT)
         out = bytearray(data[:at])
         end, row = chunk[0], -1
         for _ in range(count):
-            start, sized = _number(data, at, _OFFSET)
-            size, ranked = _number(data, sized, _SIZE)
-            first, at = _number(data, ranked, _FIRST_ROW)
-            if data[at] or start < end or not size or first <= row or (row < 0 < first):
+            start, sized = thrift.varint(data, at + 1)
+            size, ranked = thrift.varint(data, sized + 1)
+            first, last = thrift.varint(data, ranked + 1)
+            if data[at] != _OFFSET or data[sized] != _SIZE or data[ranked] != _FIRST_ROW or data[last]:
                 return None
-            at, end, row = at + 1, start + size, first
+            if (start | size | first) & 1:  # in Thrift's zigzag, odd numbers are negative
+                return None
+            start, size, first, at = start >> 1, size >> 1, first >> 1, last + 1
+            if start < end or not size or first <= row or (row < 0 < first):
+                return None
+            end, row = start + size, first
             out.append(_OFFSET)
             thrift.put_varint(out, (start + shift) << 1)
             out += data[sized:at]
-        if not count or end > sum(chunk) or row >= rows:
+        if not count or end > sum(chunk) or row >= rows or _end(data, at) != len(data):
             return None
-        _, whole = thrift.parse(data, at, after=fields.OffsetIndex.PAGES)
     except (ValueError, IndexError):
         return None
-    return (count, bytes(out) + data[at:]) if whole == len(data) else None
-
-
-def _count(data: bytes) -> tuple[int, int]:
-    """How many pages an offset index has, and where the first of them is."""
-    if data[0] != _PAGES or data[1] & 15 != thrift.STRUCT:
-        raise ValueError("that is no offset index")
-    return thrift.varint(data, 2) if data[1] >> 4 == 15 else (data[1] >> 4, 2)
-
-
-def _number(data: bytes, at: int, tag: int) -> tuple[int, int]:
-    raw, end = thrift.varint(data, at + 1)
-    if data[at] != tag or raw & 1:  # in Thrift's zigzag, odd numbers are negative
-        raise ValueError("that is no page")
-    return raw >> 1, end
+    return count, bytes(out) + data[at:]
 
 
 def fits(data: bytes, pages: int, kind: layout.Layout) -> bool:
     """Whether bytes are a column index of so many pages, with bounds of values of the right size for all that have
     any. Some writers have left bounds out where readers rely on them."""
     try:
-        index, end = thrift.parse(data)
-    except ValueError:
-        return False
-    lists = []
-    for number in (fields.ColumnIndex.NULL_PAGES, fields.ColumnIndex.MINS, fields.ColumnIndex.MAXES):
-        code, value = index.get(number, (0, None))
-        if code != thrift.LIST or len(value[1]) != pages:
+        flags, begin = _list(data, 0, thrift.TRUE, thrift.FALSE)
+        nulls = data[begin : begin + flags]
+        lows, at = _lengths(data, begin + flags)
+        highs, at = _lengths(data, at)
+        if not flags == len(lows) == len(highs) == pages or _end(data, at) != len(data):
             return False
-        lists.append(value[1])
+    except (ValueError, IndexError):
+        return False
     width = kind.length or _WIDTHS.get(kind.physical)
-    right = all(
-        is_null or width is None or len(low) == len(high) == width for is_null, low, high in zip(*lists, strict=True)
-    )
-    return right and end == len(data)
+    if width is None or lows == highs == [width] * pages:
+        return True
+    return all(null == thrift.TRUE or low == high == width for null, low, high in zip(nulls, lows, highs, strict=True))
+
+
+def _list(data: bytes, at: int, *kinds: int) -> tuple[int, int]:
+    """How many values of such a kind the list has that is the next field, and where the first of them is."""
+    if data[at] != _NEXT_LIST:
+        raise ValueError("that is no page index")
+    return _values(data, at + 1, *kinds)
+
+
+def _values(data: bytes, at: int, *kinds: int) -> tuple[int, int]:
+    head = data[at]
+    if head & 15 not in kinds:
+        raise ValueError("that is no page index")
+    return thrift.varint(data, at + 1) if head >> 4 == 15 else (head >> 4, at + 1)
+
+
+def _lengths(data: bytes, at: int) -> tuple[list[int], int]:
+    """The lengths of the values in the list that is the next field, and where it ends."""
+    count, at = _list(data, at, thrift.BINARY)
+    found = []
+    for _ in range(count):
+        length = data[at]
+        if length < 128:
+            at += length + 1
+        else:
+            length, at = thrift.varint(data, at)
+            at += length
+        found.append(length)
+    return found, at
+
+
+def _end(data: bytes, at: int) -> int:
+    """Where the rest of an index ends, of which nothing is taken apart: numbers and lists of them."""
+    while head := data[at]:
+        kind, count, at = head & 15, 1, at + 1
+        if kind == thrift.LIST:
+            count, at = _values(data, at, thrift.I32, thrift.I64)
+        if not head >> 4 or kind not in (thrift.I32, thrift.I64, thrift.LIST):
+            raise ValueError("that is no page index")
+        for _ in range(count):
+            while data[at] > 127:
+                at += 1
+            at += 1
+    return at + 1

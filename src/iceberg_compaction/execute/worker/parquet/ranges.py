@@ -109,7 +109,7 @@ def move(source: Input, target: Output, spans: Sequence[Span], *, digest: bool =
     """Append bytes of the source to the target, span by span. Returns a digest of each, if wanted."""
     if digest:
         hashed = _Digests(spans)
-        for piece in _pieces(source, spans):
+        for piece in _pieces(source, spans, target.position):
             hashed.update(piece)
             target.write(piece)
         return list(hashed.finish())
@@ -118,7 +118,7 @@ def move(source: Input, target: Output, spans: Sequence[Span], *, digest: bool =
         if source.descriptor is not None and target.descriptor is not None:
             done = kernel.copy(source.descriptor, target.descriptor, start, length)
             target.position += done
-        for piece in _pieces(source, [(start + done, length - done)]):
+        for piece in _pieces(source, [(start + done, length - done)], target.position):
             target.write(piece)
     return [None] * len(spans)
 
@@ -126,7 +126,7 @@ def move(source: Input, target: Output, spans: Sequence[Span], *, digest: bool =
 def digests(source: Input, spans: Sequence[Span]) -> list[int]:
     """The digests of spans of a file, read for nothing else."""
     hashed = _Digests(spans)
-    for piece in _pieces(source, spans):
+    for piece in _pieces(source, spans, spans[0][0] if spans else 0):
         hashed.update(piece)
     return hashed.finish()
 
@@ -163,8 +163,9 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
     return found
 
 
-def _pieces(source: Input, spans: Sequence[Span]) -> Iterator[memoryview]:
-    """The bytes of spans in order. A piece is gone when the next one is asked for."""
+def _pieces(source: Input, spans: Sequence[Span], place: int) -> Iterator[memoryview]:
+    """The bytes of spans in order, on their way to a place in a file. A piece is gone when the next one is asked for.
+    Pieces of local files end where pages of the kernel's cache do, so that it need not touch any twice."""
     if source.descriptor is None:
         yield from _parts(source, spans)
         return
@@ -172,11 +173,11 @@ def _pieces(source: Input, spans: Sequence[Span]) -> Iterator[memoryview]:
     for start, length in _joined(spans):
         end = start + length
         while start < end:
-            count = os.preadv(source.descriptor, [buffer[: end - start]], start)
+            count = os.preadv(source.descriptor, [buffer[: min(end - start, _BUFFER - place % _BUFFER)]], start)
             if not count:
                 raise source.too_short()
             yield buffer[:count]
-            start += count
+            start, place = start + count, place + count
 
 
 def _parts(source: Input, spans: Sequence[Span]) -> Iterator[memoryview]:

@@ -14,19 +14,19 @@ _DEEPEST = 64
 _NUMBERS = 1 << 15  # field numbers are 16 bits wide
 
 
-def parse(data: bytes, at: int = 0, after: int = 0) -> tuple[Struct, int]:
-    """The struct that begins at a place, and where it ends; or the rest of a struct after a field that was read
-    already. ValueError: the bytes are no such thing."""
+def parse(data: bytes, at: int = 0) -> tuple[Struct, int]:
+    """The struct that begins at a place, and where it ends. ValueError: the bytes are no such thing."""
     try:
-        return _struct(data, at, 0, after)
+        return _struct(data, at, 0)
     except IndexError:
         raise ValueError("a Thrift struct ends too early") from None
 
 
-def _struct(data: bytes, at: int, depth: int, number: int = 0) -> tuple[Struct, int]:
+def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
     if depth > _DEEPEST:
         raise ValueError("a Thrift struct is nested too deeply")
     found: Struct = {}
+    number = 0
     value: Any
     while head := data[at]:
         at += 1
@@ -41,9 +41,12 @@ def _struct(data: bytes, at: int, depth: int, number: int = 0) -> tuple[Struct, 
             found[number] = (kind, kind == TRUE)
             continue
         if kind in (I32, I64):
-            value, at = _number(data, at)
-        elif kind == STRUCT:
-            value, at = _struct(data, at, depth + 1)
+            raw = data[at]
+            if raw < 128:
+                at += 1
+            else:
+                raw, at = varint(data, at)
+            value = (raw >> 1) ^ -(raw & 1)
         else:
             value, at = _value(data, at, kind, depth)
         found[number] = (kind, value)
@@ -51,13 +54,13 @@ def _struct(data: bytes, at: int, depth: int, number: int = 0) -> tuple[Struct, 
 
 
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
+    if kind == STRUCT:
+        return _struct(data, at, depth + 1)
     if kind == BINARY:
         length, at = varint(data, at)
         return _bytes(data, at, length)
     if kind in (LIST, SET):
         return _list(data, at, depth + 1)
-    if kind == STRUCT:
-        return _struct(data, at, depth + 1)
     if kind in (I16, I32, I64):
         return _number(data, at)
     if kind in (TRUE, FALSE):  # in a list
@@ -80,20 +83,10 @@ def _list(data: bytes, at: int, depth: int) -> tuple[Any, int]:
         count, at = varint(data, at)
     if count > len(data) - at:  # every value takes a byte at least
         raise ValueError("a Thrift list ends too early")
-    values: list[Any] = []
-    value: Any
-    if kind in (I32, I64):  # the lists of page indexes are long
-        for _ in range(count):
-            value, at = _number(data, at)
-            values.append(value)
-    elif kind == STRUCT:
-        for _ in range(count):
-            value, at = _struct(data, at, depth + 1)
-            values.append(value)
-    else:
-        for _ in range(count):
-            value, at = _value(data, at, kind, depth)
-            values.append(value)
+    values = []
+    for _ in range(count):
+        value, at = _value(data, at, kind, depth)
+        values.append(value)
     return (kind, values), at
 
 
@@ -110,14 +103,17 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
     if byte < 128:  # most are small
         return byte, at + 1
     found, shift = byte & 127, 7
-    while shift < 70:
+    while True:
         at += 1
         byte = data[at]
-        found |= (byte & 127) << shift
         if byte < 128:
             break
+        found |= (byte & 127) << shift
         shift += 7
-    if found >> 64 or shift == 70:
+        if shift == 70:
+            raise ValueError("a Thrift number is too long")
+    found |= byte << shift
+    if shift == 63 and byte > 1:
         raise ValueError("a Thrift number is too long")
     return found, at + 1
 
@@ -148,7 +144,13 @@ def _put_struct(out: bytearray, value: Struct) -> None:
         else:
             out.append(code)
             _put_number(out, number)
-        if kind > FALSE:
+        if kind in (I32, I64):
+            raw = below << 1 if below >= 0 else (-below << 1) - 1
+            while raw > 127:
+                out.append(raw & 127 | 128)
+                raw >>= 7
+            out.append(raw)
+        elif kind > FALSE:
             _put(out, kind, below)
         last = number
     out.append(0)

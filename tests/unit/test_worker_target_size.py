@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from typing import Any
+
+    from iceberg_compaction.model.task import StagedFile, TaskResult
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=False),
@@ -54,8 +57,10 @@ def _table(seed: int, noise: int) -> pa.Table:
     ).cast(schemas.file_schema(SCHEMA))
 
 
-def _sizes(root: Path, shape: str, codecs: tuple[str, str], group: float, **update: Any) -> list[list[float]]:
-    """Sizes of the outputs in targets, by partition. The row groups are `group` targets large."""
+def _rewritten(
+    root: Path, shape: str, codecs: tuple[str, str], group: float, **update: Any
+) -> tuple[tuple[StagedFile, ...], int]:
+    """The outputs, and their target size. The row groups are `group` targets large."""
     paths = [
         tasks.write_input(
             root / f"in-{seed}.parquet",
@@ -68,7 +73,7 @@ def _sizes(root: Path, shape: str, codecs: tuple[str, str], group: float, **upda
     ]
     properties = {"write.parquet.compression-codec": codecs[1]}
 
-    def run(attempt: str, **options: Any) -> Any:
+    def run(attempt: str, **options: Any) -> TaskResult:
         context = tasks.make_context(root, SCHEMA, verify=ProofLevel.COUNTS, **options)
         return rewrite.rewrite(tasks.make_task(paths), context.model_copy(update=update), attempt)
 
@@ -77,8 +82,14 @@ def _sizes(root: Path, shape: str, codecs: tuple[str, str], group: float, **upda
     result = run(
         "cut", target=target, properties=properties | {"write.parquet.row-group-size-bytes": str(int(target * group))}
     )
+    return result.staged, target
+
+
+def _sizes(root: Path, shape: str, codecs: tuple[str, str], group: float, **update: Any) -> list[list[float]]:
+    """Sizes of the outputs in targets, by partition."""
+    staged, target = _rewritten(root, shape, codecs, group, **update)
     found: dict[str, list[float]] = {}
-    for file in result.staged:
+    for file in staged:
         found.setdefault(file.partition, []).append(file.file_size_in_bytes / target)
     return list(found.values())
 
@@ -94,6 +105,17 @@ def test_all_files_but_the_last_are_near_the_target(
     assert 5 <= len(sizes) <= 7
     assert all(0.9 <= size <= 1.1 for size in sizes[:-1]), sizes
     assert 0.3 <= sizes[-1] <= 1.8, sizes
+
+
+@pytest.mark.parametrize("codecs", [("none", "zstd"), ("snappy", "zstd"), ("zstd", "uncompressed")])
+def test_row_groups_share_a_file_evenly(tmp_path: Path, codecs: tuple[str, str]) -> None:
+    """A file has no room for two and a bit: the bit would be a row group of its own."""
+    staged, target = _rewritten(tmp_path, "even", codecs, 0.35)
+    for file in staged:
+        metadata = pq.read_metadata(file.file_path.removeprefix("file://"))
+        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+        sizes = [sum(group.column(at).total_compressed_size for at in range(4)) / target for group in groups]
+        assert min(sizes) > 0.15, sizes
 
 
 @pytest.mark.parametrize("ordered", [False, True])

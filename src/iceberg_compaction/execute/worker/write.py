@@ -170,7 +170,11 @@ class RollingWriter:
         """What the next row group should take."""
         held = self._held()
         room, takes_all = self._room(held)
-        group = self._even_group()
+        group = (
+            self._even_group()
+            if self._run_rows is not None
+            else _even(max(0, room), self._request.options.row_group_bytes)
+        )
         if room > (1 + _CLOSE_ENOUGH) * group:
             return group
         if takes_all or self._run_fits(held, room):
@@ -186,12 +190,10 @@ class RollingWriter:
     def _even_group(self) -> float:
         """Bytes of a row group by the table's settings; less, if the rows up to the next copy then fill equal ones."""
         group = self._request.options.row_group_bytes
-        if self._run_rows is None or not self._buffer.rows:
+        if not self._buffer.rows:
             return group
-        total = self._run_size()
-        in_memory = self._run_rows * self._buffer.nbytes / self._buffer.rows
-        count = max(math.ceil(total / ((1 + _CLOSE_ENOUGH) * group)), math.ceil(in_memory / _BUFFER_BYTES), 1)
-        return total / count
+        in_memory = (self._run_rows or 0) * self._buffer.nbytes / self._buffer.rows
+        return _even(self._run_size(), group, math.ceil(in_memory / _BUFFER_BYTES))
 
     def _run_size(self) -> float:
         return (self._run_rows or 0) * self._buffer.size / max(1, self._buffer.rows)
@@ -270,3 +272,8 @@ class RollingWriter:
         self.finished.append(self._file.finish(self._request.partition))
         self._footer = self.finished[-1].size - position
         self._file = None
+
+
+def _even(total: float, group: int, least: int = 1) -> float:
+    """Bytes of each of the equal row groups that so many bytes fill, at least so many of them."""
+    return total / max(math.ceil(total / ((1 + _CLOSE_ENOUGH) * group)), least, 1)

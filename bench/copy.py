@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
+    from iceberg_compaction import Compactor
+
 MB = 2**20
 TARGET = 256 * MB
 FILES, QUICK_FILES = 24, 4
@@ -40,7 +42,7 @@ ROWS = 1_390_000  # of a good file, about
 TINY_ROWS = 36_000  # about 2 MB
 SPLIT = "write.target-file-size-bytes"
 TOUCHED = 20  # one row group in so many has deleted rows
-ROUNDS, SCANS = 5, 5
+ROUNDS, SCANS = 10, 5
 LEAST_GROUP = 8 * MB
 KINDS = {"good": 20.0, "deletes": 8.0, "mix": 4.0}  # times Iceberg Java's speed
 WORDS = {
@@ -80,17 +82,21 @@ def create(catalog: Catalog, name: str) -> Table:
 def compact_raw(root: Path) -> None:
     """Compact a table into good files. What its appends wrote has dictionaries that are of no use: encoded, they are a
     seventh smaller, and whoever copies keeps what is there."""
-    from iceberg_compaction import Compactor
-
     table = rewrite.connect(root).load_table("bench.raw")
     table.transaction().set_properties({"write.parquet.row-group-size-bytes": str(GOOD_GROUP)}).commit_transaction()
-    with Compactor(
-        rewrite.connect(root),
-        target_file_size=GOOD,
-        options={"rewrite-all": True, "copy-row-groups": "never"},
-        conf={"spark.master": f"local[{rewrite.CORES}]"},
-    ) as compactor:
+    with open_compactor(root, GOOD, "never") as compactor:
         print(f"  {compactor.compact_table('bench.raw').sentence}", flush=True)
+
+
+def open_compactor(root: Path, target: int, mode: str) -> Compactor:
+    from iceberg_compaction import Compactor
+
+    return Compactor(
+        rewrite.connect(root),
+        target_file_size=target,
+        options={"rewrite-all": True, "copy-row-groups": mode},
+        conf={"spark.master": f"local[{rewrite.CORES}]"},
+    )
 
 
 def is_good(path: str) -> bool:
@@ -128,18 +134,12 @@ def first_rows(path: str) -> list[int]:
 
 def ours(root: Path, kind: str, mode: str) -> dict[str, Any]:
     """This product with its proof at the default level; also which files came out and how large row groups are."""
-    from iceberg_compaction import Compactor
 
     def compact() -> None:
         outcome = compactor.compact_table(f"bench.{kind}")
         assert outcome.kind.value == "compacted", outcome.sentence
 
-    with Compactor(
-        rewrite.connect(root),
-        target_file_size=TARGET,
-        options={"rewrite-all": True, "copy-row-groups": mode},
-        conf={"spark.master": f"local[{rewrite.CORES}]"},
-    ) as compactor:
+    with open_compactor(root, TARGET, mode) as compactor:
         rounds = ROUNDS if mode == "auto" else 1
         found = rewrite.measure_runs(root, kind, rounds, compact)
     return {**found, "groups": group_sizes(found["files"])}

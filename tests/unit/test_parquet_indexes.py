@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import parquet_files, spliced
 
-from iceberg_compaction.execute.worker.parquet import footer, indexes, page_index, thrift
+from iceberg_compaction.execute.worker.parquet import column_index, footer, indexes, offset_index, thrift
 from iceberg_compaction.execute.worker.parquet.layout import Layout
 
 if TYPE_CHECKING:
@@ -32,6 +32,11 @@ def _offsets(pages: list[tuple[int, int, int]], **more: Any) -> bytes:
     return thrift.compose({1: (thrift.LIST, (thrift.STRUCT, listed)), **extra})
 
 
+def _move(data: bytes, shift: int, chunk: tuple[int, int], rows: int) -> tuple[int, bytes] | None:
+    (moved,) = offset_index.move([offset_index.OffsetIndex(data, chunk, rows)], [shift])
+    return moved
+
+
 _PAGES = st.lists(st.tuples(st.integers(0, 2**20), st.integers(1, 2**31 - 1), st.integers(1, 2**33)), min_size=1)
 
 
@@ -44,13 +49,26 @@ def test_pages_move(made: list[tuple[int, int, int]], start: int, shift: int, si
         pages.append((at + gap, size, row))
         at, row = at + gap + size, row + count
     more = {"field_2": (thrift.LIST, (thrift.I64, list(range(len(pages)))))} if sized else {}
-    wanted = _offsets([(at + shift, size, row) for at, size, row in pages], **more)
-    span = (start, at - start)
-    assert page_index.moved(_offsets(pages, **more), shift, span, row) == (len(pages), wanted)
+    wanted = (len(pages), _offsets([(at + shift, size, row) for at, size, row in pages], **more))
+    data, span = _offsets(pages, **more), (start, at - start)
+    assert _move(data, shift, span, row) == wanted
     # The same pages would not be those of any smaller chunk, nor of one with fewer rows.
-    assert page_index.moved(_offsets(pages), shift, (start, at - start - 1), row) is None
-    assert page_index.moved(_offsets(pages), shift, (pages[0][0] + 1, at), row) is None
-    assert page_index.moved(_offsets(pages), shift, span, pages[-1][2]) is None
+    assert _move(data, shift, (start, at - start - 1), row) is None
+    assert _move(data, shift, (pages[0][0] + 1, at), row) is None
+    assert _move(data, shift, span, pages[-1][2]) is None
+    # Many indexes at once are moved as each alone, and those that are cut off do not matter to others.
+    some = [data, data[:-1], data, b"", data[: len(data) // 2], data + b"\0", data]
+    indexes = [offset_index.OffsetIndex(each, span, row) for each in some]
+    other = (len(pages), data)
+    assert offset_index.move(indexes, [shift, shift, 0, 0, 0, 0, shift]) == [
+        wanted,
+        None,
+        other,
+        None,
+        None,
+        None,
+        wanted,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -80,9 +98,26 @@ def test_pages_move(made: list[tuple[int, int, int]], start: int, shift: int, si
     ],
 )
 def test_offset_indexes_that_make_no_sense(data: bytes) -> None:
-    assert page_index.moved(data, 100, (4, 100), 10) is None
-    right = b"\x19\x1c\x16\x08\x15\x14\x16\x00\x00\x00"
-    assert page_index.moved(right, 100, (4, 100), 10) == (1, _offsets([(104, 10, 0)]))
+    right, moved = b"\x19\x1c\x16\x08\x15\x14\x16\x00\x00\x00", (1, _offsets([(104, 10, 0)]))
+    indexes = [offset_index.OffsetIndex(each, (4, 100), 10) for each in (right, data, right)]
+    assert offset_index.move(indexes, [100] * 3) == [moved, None, moved]
+    assert _move(data, 100, (4, 100), 10) is None
+
+
+@settings(deadline=datetime.timedelta(seconds=10), derandomize=True, max_examples=500)
+@given(st.lists(st.binary(max_size=60), max_size=5), st.integers(-(2**40), 2**40))
+def test_bytes_of_any_kind_are_no_offset_index(some: list[bytes], shift: int) -> None:
+    """Or they happen to be one, and then the same comes out as by taking them apart."""
+    some += [b"\x19\x2c\x16" + each for each in some]
+    indexes = [offset_index.OffsetIndex(each, (0, 2**50), 2**50) for each in some]
+    for data, moved in zip(some, offset_index.move(indexes, [shift] * len(some)), strict=True):
+        if moved is not None:
+            struct, end = thrift.parse(data)
+            assert end == len(data)
+            pages = struct[1][1][1]
+            for page in pages:
+                page[1] = (thrift.I64, page[1][1] + shift)
+            assert moved == (len(pages), thrift.compose(struct))
 
 
 def _bounds(nulls: list[bool], low: list[bytes], high: list[bytes]) -> bytes:
@@ -99,20 +134,20 @@ def _bounds(nulls: list[bool], low: list[bytes], high: list[bytes]) -> bytes:
 def test_column_indexes_must_have_a_bound_for_every_page() -> None:
     eight, none = b"12345678", b""
     right = _bounds([False, True], [eight, none], [eight, none])
-    assert page_index.fits(right, 2, NUMBER)
-    assert not page_index.fits(right, 1, NUMBER)
-    assert not page_index.fits(right, 3, NUMBER)
-    assert not page_index.fits(right + b"\0", 2, NUMBER)
-    assert not page_index.fits(right[:-1], 2, NUMBER)
-    assert not page_index.fits(right, 2, FIXED)
-    assert not page_index.fits(b"", 2, NUMBER)
-    assert not page_index.fits(b"\0", 0, NUMBER)
+    assert column_index.fits(right, 2, NUMBER)
+    assert not column_index.fits(right, 1, NUMBER)
+    assert not column_index.fits(right, 3, NUMBER)
+    assert not column_index.fits(right + b"\0", 2, NUMBER)
+    assert not column_index.fits(right[:-1], 2, NUMBER)
+    assert not column_index.fits(right, 2, FIXED)
+    assert not column_index.fits(b"", 2, NUMBER)
+    assert not column_index.fits(b"\0", 0, NUMBER)
     empty = _bounds([False, True], [none, none], [none, none])
-    assert not page_index.fits(empty, 2, NUMBER)
-    assert page_index.fits(empty, 2, TEXT)  # of texts without a letter
-    assert not page_index.fits(_bounds([False], [eight], [b"1234"]), 1, NUMBER)
-    assert not page_index.fits(_bounds([False, False], [eight], [eight, eight]), 2, NUMBER)
-    assert page_index.fits(_bounds([False], [b"123"], [b"456"]), 1, FIXED)
+    assert not column_index.fits(empty, 2, NUMBER)
+    assert column_index.fits(empty, 2, TEXT)  # of texts without a letter
+    assert not column_index.fits(_bounds([False], [eight], [b"1234"]), 1, NUMBER)
+    assert not column_index.fits(_bounds([False, False], [eight], [eight, eight]), 2, NUMBER)
+    assert column_index.fits(_bounds([False], [b"123"], [b"456"]), 1, FIXED)
 
 
 # Files whose indexes are damaged

@@ -17,7 +17,8 @@ from iceberg_compaction.model.task import RewriteContext, RewriteTask, TaskResul
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-RESULTS = "task_id bigint, result string, failure string"
+    from pyspark.sql.types import StructType
+
 _RESULTS = pa.schema([("task_id", pa.int64()), ("result", pa.string()), ("failure", pa.string())])
 
 
@@ -29,6 +30,13 @@ class Job:
     rewrite: engine.Rewrite
     max_attempts: int  # how often Spark starts a task; failures of the last attempt come back as data
     marker: str | None  # a file that exists as long as the run may go on; None: executors would not see it
+
+
+def results_type() -> StructType:
+    """The columns of what comes back. As an object, since Spark's JVM takes its time to understand text."""
+    from pyspark.sql.types import LongType, StringType, StructType
+
+    return StructType().add("task_id", LongType()).add("result", StringType()).add("failure", StringType())
 
 
 def to_table(tasks: Sequence[RewriteTask]) -> pa.Table:

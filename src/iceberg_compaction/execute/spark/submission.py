@@ -54,7 +54,7 @@ class Submission:
         labels.label(self.session, description, self.tag)
         try:
             tasks = self.session.createDataFrame(rows.to_table(chunk.tasks)).coalesce(1)
-            return rows.from_rows(tasks.mapInArrow(self.function, rows.RESULTS).collect())
+            return rows.from_rows(tasks.mapInArrow(self.function, rows.results_type()).collect())
         except Exception as error:  # Spark's errors, py4j's and gRPC's share no class
             told = failure.clean(_gist(str(error)), self.context)
             raise errors.ExecuteError(f"Spark job '{description}' failed: {told}{_hint(told)}") from error

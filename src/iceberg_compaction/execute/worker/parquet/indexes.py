@@ -7,7 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from iceberg_compaction.execute.worker.parquet import ahead, fields, footer, page_index, ranges, thrift
+from iceberg_compaction.execute.worker.parquet import (
+    ahead,
+    column_index,
+    fields,
+    footer,
+    offset_index,
+    ranges,
+    thrift,
+)
 
 if TYPE_CHECKING:
     import contextlib
@@ -75,8 +83,7 @@ def write(output: ranges.Output, carried: Sequence[Carried]) -> None:
         _write_blooms(output, group)
     all_wanted = [found for group in by_origin.values() if 0 < (found := _wanted(group)).size <= _MOST]
     for wanted, data in zip(all_wanted, ahead.map_ahead(_fetch, all_wanted), strict=True):
-        indexes = [_PageIndex(each, data[offsets], bounds and data[bounds]) for each, offsets, bounds in wanted.columns]
-        _write_page_indexes(output, [moved for each in indexes if (moved := _move(each)) is not None])
+        _write_page_indexes(output, _moved(wanted, data))
 
 
 def _write_blooms(output: ranges.Output, carried: list[Carried]) -> None:
@@ -103,14 +110,6 @@ def _is_bloom(data: bytes) -> bool:
         return at + fields.integer(header, fields.Bloom.BYTES) == len(data)
     except ValueError:
         return False
-
-
-class _PageIndex(NamedTuple):
-    """What is known of the pages of a column."""
-
-    of: Carried
-    offsets: bytes
-    bounds: bytes | None
 
 
 class _Wanted(NamedTuple):
@@ -144,18 +143,30 @@ def _fetch(wanted: _Wanted) -> dict[ranges.Span, bytes]:
         return {spans[number]: data for number, data in _read(file, spans)}
 
 
-def _move(index: _PageIndex) -> _PageIndex | None:
-    """The same for the new file, as far as it makes sense."""
-    carried, offsets, bounds = index
-    span = (carried.chunk.start, carried.chunk.length)
-    if (moved := page_index.moved(offsets, carried.shift, span, carried.rows)) is None:
-        return None
-    pages, offsets = moved
-    right = bounds is not None and page_index.fits(bounds, pages, carried.layout)
-    return _PageIndex(carried, offsets, bounds if right else None)
+class _PageIndexes(NamedTuple):
+    """What the new file will know of the pages of a column."""
+
+    of: Carried
+    offsets: bytes
+    bounds: bytes | None
 
 
-def _write_page_indexes(output: ranges.Output, moved: list[_PageIndex]) -> None:
+def _moved(wanted: _Wanted, data: dict[ranges.Span, bytes]) -> list[_PageIndexes]:
+    """Page indexes as the new file has them, as far as they make sense."""
+    stored = [
+        offset_index.OffsetIndex(data[offsets], (each.chunk.start, each.chunk.length), each.rows)
+        for each, offsets, _ in wanted.columns
+    ]
+    found = []
+    shifts = [each.shift for each, _, _ in wanted.columns]
+    for (each, _, bounds), moved in zip(wanted.columns, offset_index.move(stored, shifts), strict=True):
+        if moved is not None:
+            right = bounds is not None and column_index.fits(data[bounds], moved.pages, each.layout)
+            found.append(_PageIndexes(each, moved.data, data[bounds] if bounds is not None and right else None))
+    return found
+
+
+def _write_page_indexes(output: ranges.Output, moved: list[_PageIndexes]) -> None:
     """Bounds first, then offsets, as others lay them out: readers take those of many columns with one read."""
     for carried, _, bounds in moved:
         if bounds is not None:

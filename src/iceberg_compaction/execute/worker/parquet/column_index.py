@@ -1,5 +1,5 @@
-"""The two page indexes of a column: where its pages are, and between which bounds their values lie. A file has
-thousands of pages, so that what moves them knows how they are encoded and takes nothing apart that it need not."""
+"""Between which bounds the values of a column's pages lie. A column index is the same in any file, so it is only looked
+at, and nothing is taken apart that need not be."""
 
 from __future__ import annotations
 
@@ -8,52 +8,21 @@ from typing import TYPE_CHECKING
 from iceberg_compaction.execute.worker.parquet import thrift
 
 if TYPE_CHECKING:
-    from iceberg_compaction.execute.worker.parquet import layout, ranges
+    from iceberg_compaction.execute.worker.parquet import layout
 
 _NEXT_LIST = 0x10 | thrift.LIST
-# How the fields of a page begin; it ends with 0
-_OFFSET, _SIZE, _FIRST_ROW = 0x10 | thrift.I64, 0x10 | thrift.I32, 0x10 | thrift.I64
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
-
-
-def moved(data: bytes, shift: int, chunk: ranges.Span, rows: int) -> tuple[int, bytes] | None:
-    """The number of pages, and the offset index with all of them `shift` bytes later. None: the index is not one of a
-    column whose bytes are `chunk` and whose row group has so many rows."""
-    try:
-        count, at = _list(data, 0, thrift.STRUCT)
-        out = bytearray(data[:at])
-        end, row = chunk[0], -1
-        for _ in range(count):
-            start, sized = thrift.varint(data, at + 1)
-            size, ranked = thrift.varint(data, sized + 1)
-            first, last = thrift.varint(data, ranked + 1)
-            if data[at] != _OFFSET or data[sized] != _SIZE or data[ranked] != _FIRST_ROW or data[last]:
-                return None
-            if (start | size | first) & 1:  # in Thrift's zigzag, odd numbers are negative
-                return None
-            start, size, first, at = start >> 1, size >> 1, first >> 1, last + 1
-            if start < end or not size or first <= row or (row < 0 < first):
-                return None
-            end, row = start + size, first
-            out.append(_OFFSET)
-            thrift.put_varint(out, (start + shift) << 1)
-            out += data[sized:at]
-        if not count or end > sum(chunk) or row >= rows or _end(data, at) != len(data):
-            return None
-    except (ValueError, IndexError):
-        return None
-    return count, bytes(out) + data[at:]
 
 
 def fits(data: bytes, pages: int, kind: layout.Layout) -> bool:
     """Whether bytes are a column index of so many pages, with bounds of values of the right size for all that have
     any. Some writers have left bounds out where readers rely on them."""
     try:
-        flags, begin = _list(data, 0, thrift.TRUE, thrift.FALSE)
+        flags, begin = next_list(data, 0, thrift.TRUE, thrift.FALSE)
         nulls = data[begin : begin + flags]
         lows, at = _lengths(data, begin + flags)
         highs, at = _lengths(data, at)
-        if not flags == len(lows) == len(highs) == pages or _end(data, at) != len(data):
+        if not flags == len(lows) == len(highs) == pages or end(data, at) != len(data):
             return False
     except (ValueError, IndexError):
         return False
@@ -63,7 +32,7 @@ def fits(data: bytes, pages: int, kind: layout.Layout) -> bool:
     return all(null == thrift.TRUE or low == high == width for null, low, high in zip(nulls, lows, highs, strict=True))
 
 
-def _list(data: bytes, at: int, *kinds: int) -> tuple[int, int]:
+def next_list(data: bytes, at: int, *kinds: int) -> tuple[int, int]:
     """How many values of such a kind the list has that is the next field, and where the first of them is."""
     if data[at] != _NEXT_LIST:
         raise ValueError("that is no page index")
@@ -79,7 +48,7 @@ def _values(data: bytes, at: int, *kinds: int) -> tuple[int, int]:
 
 def _lengths(data: bytes, at: int) -> tuple[list[int], int]:
     """The lengths of the values in the list that is the next field, and where it ends."""
-    count, at = _list(data, at, thrift.BINARY)
+    count, at = next_list(data, at, thrift.BINARY)
     found = []
     for _ in range(count):
         length = data[at]
@@ -92,7 +61,7 @@ def _lengths(data: bytes, at: int) -> tuple[list[int], int]:
     return found, at
 
 
-def _end(data: bytes, at: int) -> int:
+def end(data: bytes, at: int) -> int:
     """Where the rest of an index ends, of which nothing is taken apart: numbers and lists of them."""
     while head := data[at]:
         kind, count, at = head & 15, 1, at + 1

@@ -71,6 +71,18 @@ def test_pages_move(made: list[tuple[int, int, int]], start: int, shift: int, si
     ]
 
 
+@pytest.mark.parametrize("at_once", [1, 25, 60])
+def test_large_indexes_are_moved_some_at_a_time(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offset_index, "_AT_ONCE", at_once)
+    some = [[(10 * page, 10, page) for page in range(count)] for count in (1, 3, 2, 9, 1)]
+    stored = [offset_index.OffsetIndex(_offsets(pages), (0, 100), 10) for pages in some]
+    shifts = [5, 600, 70_000, 0, 8]
+    assert offset_index.move(stored, shifts) == [
+        (len(pages), _offsets([(at + shift, size, row) for at, size, row in pages]))
+        for pages, shift in zip(some, shifts, strict=True)
+    ]
+
+
 @pytest.mark.parametrize(
     "data",
     [

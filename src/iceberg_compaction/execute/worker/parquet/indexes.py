@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 16 * 2**20  # bytes that are read together
 _GAP = 64 * 2**10  # bytes between two spans that are rather read than asked for twice
-_MOST = 64 * 2**20  # bytes of page indexes from one file, and of one Bloom filter; larger ones are left out
+_MOST = 16 * 2**20  # bytes of page indexes from one file, and of one Bloom filter; larger ones are left out
 _HEADER = 64  # the header of a Bloom filter is smaller
 
 

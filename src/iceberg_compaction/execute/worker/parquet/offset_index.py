@@ -3,6 +3,7 @@ those of many columns are taken at once: bytes of offset indexes come in as arra
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _TAGS = np.array([0x10 | thrift.I64, 0x10 | thrift.I32, 0x10 | thrift.I64, 0], np.uint8)
 _NUMBERS = 7
 _LONGEST = 8  # bytes of a number; no file is larger than 2^55 bytes
+_AT_ONCE = 2**20  # bytes of indexes, which take some thirty times as much as arrays
 
 
 class OffsetIndex(NamedTuple):
@@ -44,12 +46,15 @@ class Moved(NamedTuple):
 def move(indexes: Sequence[OffsetIndex], shifts: Sequence[int]) -> list[Moved | None]:
     """Every offset index with its pages so many bytes later. None: it is not one of its column."""
     found: list[Moved | None] = [None] * len(indexes)
-    begins = [_begin(index.data) for index in indexes]
-    known = [number for number, begin in enumerate(begins) if begin is not None]
-    if known:
-        pages = _Pages([indexes[number] for number in known], [begin for begin in begins if begin is not None])
-        for number, moved in zip(known, pages.moved([shifts[number] for number in known]), strict=True):
+    begins = {number: begin for number, index in enumerate(indexes) if (begin := _begin(index.data)) is not None}
+    left = list(begins)
+    while left:
+        sizes = itertools.accumulate(len(indexes[number].data) for number in left)
+        some = left[: max(1, sum(size <= _AT_ONCE for size in sizes))]
+        pages = _Pages([indexes[number] for number in some], [begins[number] for number in some])
+        for number, moved in zip(some, pages.moved([shifts[number] for number in some]), strict=True):
             found[number] = moved
+        left = left[len(some) :]
     return found
 
 

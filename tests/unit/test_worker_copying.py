@@ -303,6 +303,28 @@ def test_rows_that_take_less_than_expected_make_no_crumb(tmp_path: Path, target:
     assert min(group_sizes(result)) >= least, sorted(group_sizes(result))
 
 
+@pytest.mark.parametrize("files", [5, 7, 9])
+def test_rows_that_shrink_take_their_neighbour_in(tmp_path: Path, files: int) -> None:
+    """Small files that look like enough for a row group, but say the same each."""
+    random = np.random.default_rng(files)
+    least, paths = 60 * KB, []
+    names = np.array([random.bytes(200).hex() for _ in range(80)])
+    for number in range(4 * files):
+        table = make_rows(6000 if number % files == 0 else 100, 20_000 * number)
+        if number % files:
+            some = pa.array(random.permutation(np.resize(names, table.num_rows)), pa.string())
+            table = table.set_column(1, table.schema.field("name"), some)
+        path = tmp_path / f"in-{number}.parquet"
+        paths.append(tasks.write_input(path, table, SCHEMA, row_group_size=3000, compression="zstd"))
+    run_bytes = sum(path.stat().st_size for path in paths[1:files])
+    assert run_bytes > 1.25 * least
+    result = run(tmp_path, paths, least=least, properties={"write.parquet.compression-codec": "zstd"})
+    assert tasks.read_rows(result) == stored(paths)
+    assert result.effort.copied_groups >= 3
+    assert copying.Kept.NEIGHBOUR.value in result.effort.kept_from_copying
+    assert min(group_sizes(result)[:-1]) >= 0.9 * least, group_sizes(result)
+
+
 def test_the_codec_that_the_table_asks_for(tmp_path: Path) -> None:
     paths = write_inputs(tmp_path, files=1, rows=2000, compression="snappy")
     assert run(tmp_path / "a", paths).effort.kept_from_copying == {copying.Kept.CODEC.value: 4}

@@ -49,6 +49,11 @@ class RowBuffer:
         self.rows += batch.num_rows
 
     @property
+    def weight(self) -> int:
+        """Bytes that all rows take as one row group, found out by encoding them."""
+        return self._forecasts.weigh(part.batch for part in self._parts)
+
+    @property
     def nbytes(self) -> int:
         """Arrow bytes."""
         return int(sum(part.batch.num_rows * part.width for part in self._parts))

@@ -73,6 +73,7 @@ class Steps:
 
     order: tuple[Copy | Encode, ...]
     kept: dict[str, int] = field(default_factory=dict)  # row groups that are encoded, by reason
+    merges: bool = False  # whether a copy becomes part of what is encoded before it, if that turns out to be small
 
     @property
     def copies(self) -> bool:
@@ -120,9 +121,10 @@ def choose(footers: Sequence[read.Footer], deletes: apply.DeleteFilter | None, w
     found = [group for number, footer in enumerate(footers) for group in _look(number, footer, wanted)]
     if deletes is not None:
         found = list(_with_deletes(found, deletes))
-    found = _without_crumbs(found, int(_SHRINKAGE * wanted.least) if wanted.mode is CopyMode.AUTO else 0)
+    merges = wanted.mode is CopyMode.AUTO
+    found = _without_crumbs(found, int(_SHRINKAGE * wanted.least) if merges else 0)
     kept = collections.Counter(group.kept.value for group in found if group.kept is not None)
-    return Steps(order=tuple(_steps(found)), kept=dict(kept))
+    return Steps(order=tuple(_steps(found)), kept=dict(kept), merges=merges)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

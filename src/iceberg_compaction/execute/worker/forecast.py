@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from iceberg_compaction.execute.worker import options
 
 _PIECES = 4  # places in a batch that the trial is taken from
@@ -25,7 +27,7 @@ class Forecast:
         self._parquet = {name: value for name, value in settings.parquet.items() if name not in _UNNEEDED}
         self._latest = max(1.0, bytes_per_row)
         self._factor = 1.0  # what files really take of what trials say
-        self._learned = False
+        self.learned = False  # whether anything but trials is known
         self.doubt = 0.5  # the part of a forecast that may be wrong
 
     def trial(self, batch: pa.RecordBatch) -> float:
@@ -36,12 +38,18 @@ class Forecast:
         step = max(length, (batch.num_rows - length) // max(1, _PIECES - 1))
         pieces = [self._decoded(batch.slice(start, length)) for start in range(0, batch.num_rows, step)][:_PIECES]
         table = pa.Table.from_batches(pieces, schema=self._plain)
+        self._latest = max(1.0, self._encoded(table) / max(1, table.num_rows))
+        return self._latest
+
+    def weigh(self, batches: Iterable[pa.RecordBatch]) -> int:
+        """Bytes that rows take as one row group, which is known only when all of them have been encoded."""
+        return self._encoded(pa.Table.from_batches(map(self._decoded, batches), schema=self._plain))
+
+    def _encoded(self, table: pa.Table) -> int:
         stream = pa.MockOutputStream()
         with pq.ParquetWriter(stream, self._plain, **self._parquet) as writer:
-            writer.write_table(table, row_group_size=table.num_rows)
-            size = stream.size()
-        self._latest = max(1.0, size / max(1, table.num_rows))
-        return self._latest
+            writer.write_table(table, row_group_size=max(1, table.num_rows))
+            return int(stream.size())
 
     @property
     def latest(self) -> float:
@@ -56,9 +64,9 @@ class Forecast:
         if forecast <= 0:
             return
         missed = abs(size / self.corrected(forecast) - 1)
-        self.doubt = min(0.5, missed if not self._learned else (self.doubt + missed) / 2)
-        self._factor = size / forecast if not self._learned else (self._factor + size / forecast) / 2
-        self._learned = True
+        self.doubt = min(0.5, missed if not self.learned else (self.doubt + missed) / 2)
+        self._factor = size / forecast if not self.learned else (self._factor + size / forecast) / 2
+        self.learned = True
 
     def _decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """With values for dictionaries, because a writer would store all of a dictionary for a few rows."""

@@ -100,10 +100,10 @@ class Transfer:
     def _copy(self, step: copying.Copy, writer: sink.Sink, started: float) -> None:
         rolling = _rolling(writer)
         rows = step.footer.group_rows[step.group]
-        if not rolling.takes(step.bytes):
+        if (kept := self._kept(step, rolling)) is not None:
             self._encode(copying.Encode(parts=(step.part,), rows=rows, bytes=step.bytes, groups=1), writer)
             self._add_effort(1, step.bytes, started)
-            self.effort += task_model.Effort(kept_from_copying={copying.Kept.TOO_LARGE.value: 1})
+            self.effort += task_model.Effort(kept_from_copying={kept.value: 1})
             return
         patch, meter = self._patch(step)
         with read.translated(step.footer.path):
@@ -116,6 +116,12 @@ class Transfer:
                 self._decoded.add(batch)
         seconds = time.monotonic() - started
         self.effort += task_model.Effort(copied_groups=1, copied_bytes=step.bytes, copy_seconds=seconds)
+
+    def _kept(self, step: copying.Copy, rolling: write.RollingWriter) -> copying.Kept | None:
+        """Why a row group is not copied after all, by what was written so far."""
+        if self._setting.steps.merges and rolling.leaves_crumb:
+            return copying.Kept.NEIGHBOUR
+        return None if rolling.takes(step.bytes) else copying.Kept.TOO_LARGE
 
     def _patch(self, step: copying.Copy) -> tuple[pa.Table | None, measure.Meter | None]:
         """The columns of a row group that must be encoded, in the schema of the output; and what measures them."""

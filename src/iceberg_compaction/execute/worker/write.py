@@ -23,6 +23,7 @@ _BUFFER_BYTES = 192 * 2**20  # Arrow bytes held back at most; a row group may co
 _CLOSE_ENOUGH = 0.1  # of a size; no row group is opened for less
 _FULL = 0.03  # of the target; a file that lacks no more than this is full
 _DOUBTFUL = 0.7  # the part of a file's room that is filled first where the forecast may miss by more than that
+_SURELY = 4  # times as large as it must be; no forecast is so wrong
 _TRIAL_BYTES = 8 * 2**20  # Arrow bytes of which a few rows are encoded for trial
 
 
@@ -61,9 +62,9 @@ class RollingWriter:
         self.paths: list[str] = []  # everything that this attempt has put on storage
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take a batch; encode what makes a whole row group."""
+        """Take a batch; encode what makes a whole row group. The last of a run waits for what comes next."""
         self._buffer.append(batch)
-        while rows := self._group_rows():
+        while (rows := self._group_rows()) and rows != self._run_rows:
             self._write_group(rows)
 
     def expect(self, rows: int) -> None:
@@ -76,7 +77,15 @@ class RollingWriter:
 
     def begin_run(self, rows: int) -> None:
         """So many rows come next, and then a row group as bytes or nothing."""
-        self._run_rows = rows
+        self._run_rows = self._buffer.rows + rows
+
+    @property
+    def leaves_crumb(self) -> bool:
+        """Whether what is buffered may make a small row group, if one comes as bytes next."""
+        least = self._request.least_group
+        if not self._buffer.rows or self._buffer.size >= _SURELY * least:
+            return False
+        return self._buffer.size < self._least() if self._forecast.learned else self._buffer.weight < least
 
     def takes(self, size: int) -> bool:
         """Whether a row group of so many bytes may be copied next. If not, it has to be split over two files, because

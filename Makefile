@@ -25,7 +25,7 @@ test: $(READY) ## run every test but the interop suite (ARGS='-k name' chooses)
 	@$(WITH_JAVA) $(PY) -m pytest -m "not interop" -p no:cacheprovider $(SHARED) $(ARGS)
 
 interop: $(READY) ## read and compact our tables with Iceberg Java (jars come from Maven Central)
-	@$(WITH_JAVA) $(PY) -m pytest -m interop -p no:cacheprovider tests/interop $(ARGS)
+	@$(WITH_JAVA) $(PY) -m pytest -m interop -p no:cacheprovider $(SHARED) tests/interop $(ARGS)
 
 bench: $(READY) ## run every benchmark and write bench/results/*.json (ARGS=--quick for a short look)
 	@$(WITH_JAVA) $(PY) -m bench.run $(ARGS)

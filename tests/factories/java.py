@@ -3,6 +3,7 @@ Jars come from Maven Central once and stay in `.jars`; only `make interop` and `
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -28,8 +29,11 @@ def jars() -> list[str]:
         f"{group}_{artifact}-{version}.jar" for group, artifact, version in (p.split(":") for p in PACKAGES.split(","))
     ]
     paths = [_IVY / "jars" / name for name in names]
-    if not all(path.exists() for path in paths):
-        subprocess.run([sys.executable, "-c", _RESOLVE, PACKAGES, str(_IVY)], check=True, capture_output=True)
+    _IVY.mkdir(exist_ok=True)
+    with open(_IVY / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # test processes start side by side
+        if not all(path.exists() for path in paths):
+            subprocess.run([sys.executable, "-c", _RESOLVE, PACKAGES, str(_IVY)], check=True, capture_output=True)
     return [str(path) for path in paths]
 
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,9 +110,9 @@ def measure_runs(root: Path, kind: str, rounds: int, work: Callable[[], Any]) ->
 
 
 def live_paths(table: Table) -> set[Path]:
-    """The table's files on this machine."""
+    """The table's files on this machine. Iceberg Java writes file:/path."""
     listed = table.inspect.files()["file_path"].to_pylist()
-    return {Path(path.removeprefix("file://")) for path in listed}
+    return {Path(urllib.parse.urlparse(path).path) for path in listed}
 
 
 def ours(root: Path, kind: str, rounds: int) -> dict[str, Any]:

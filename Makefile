@@ -12,7 +12,7 @@ READY := $(VENV)/.ready
 WITH_JAVA := JAVA_HOME="$$(scripts/ensure_java.sh)" && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test interop bench check format lock clean
+.PHONY: help demo quick test lab interop bench check format lock clean
 
 help: ## list these targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
@@ -21,8 +21,14 @@ help: ## list these targets
 demo: $(READY) ## build a small lake, show its health, compact it through Spark, prove it (KEEP=DIR keeps the lake)
 	@$(WITH_JAVA) $(VENV)/bin/iceberg-compact demo $(if $(KEEP),--keep "$(KEEP)")
 
-test: $(READY) ## run every test but the interop suite (ARGS='-k name' chooses)
-	@$(WITH_JAVA) $(PY) -m pytest -m "not interop" -p no:cacheprovider $(SHARED) $(ARGS)
+quick: $(READY) ## run the tests that need neither a JVM nor a server
+	@$(PY) -m pytest -m "not (interop or lab or spark or server or slow)" -p no:cacheprovider $(SHARED) $(ARGS)
+
+test: $(READY) ## run every test but the lab and the interop suite (ARGS='-k name' chooses)
+	@$(WITH_JAVA) $(PY) -m pytest -m "not (interop or lab)" -p no:cacheprovider $(SHARED) $(ARGS)
+
+lab: $(READY) ## kill runs at every step, let storage and catalog fail, let writers race, live random lives
+	@$(WITH_JAVA) $(PY) -m pytest -m lab -p no:cacheprovider $(SHARED) $(ARGS)
 
 interop: $(READY) ## read and compact our tables with Iceberg Java (jars come from Maven Central)
 	@$(WITH_JAVA) $(PY) -m pytest -m interop -p no:cacheprovider $(SHARED) tests/interop $(ARGS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,10 +14,17 @@ from tests.factories.spark import spark  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+_LAB = Path(__file__).parent / "crash"
 # What a developer has configured on the machine must not leak into a test, nor a test write to a real lake.
 _FOREIGN = ("AWS_", "CATALOG_", "PYICEBERG_")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All of tests/crash is the lab."""
+    for item in items:
+        if _LAB in item.path.parents:
+            item.add_marker(pytest.mark.lab)
 
 
 @pytest.fixture(scope="session", autouse=True)

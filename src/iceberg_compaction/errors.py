@@ -14,6 +14,7 @@ border where they appear, with the cause chained. Each class says whether trying
     │   └── ProofError             the rows written are not the rows read; they were not committed
     ├── CommitError              the table was not changed
     │   ├── ConflictError          somebody else changed what the commit depends on (retryable)
+    │   ├── DefectError            our own code failed before anything was published
     │   └── StateUnknownError      the catalog did not say whether the commit landed (never retried blindly)
     └── CancelledError           stopped on request
 """
@@ -87,6 +88,10 @@ class ConflictError(CommitError):
     def __init__(self, message: str, *, conflicts: Mapping[int, str] | None = None) -> None:
         super().__init__(message)
         self.conflicts = dict(conflicts or {})
+
+
+class DefectError(CommitError):
+    """Our own code failed before anything was published. What it failed with is chained."""
 
 
 class StateUnknownError(CommitError):

@@ -258,6 +258,32 @@ def test_a_commit_that_breaks_off_for_no_reason_of_ours_deletes_nothing_of_it(
     assert rows(lake) == before
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "iceberg_compaction.commit.validate.check_request",
+        "iceberg_compaction.commit.dangling.dangling",
+        "iceberg_compaction.catalog.watch.tell_publishing",
+    ],
+)
+def test_a_defect_of_ours_before_anything_is_published_leaves_nothing_behind(
+    prepared: Any, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    lake, plan = prepared
+    before = files(lake)
+
+    def defective(*given: Any, **more: Any) -> Any:
+        raise TypeError("of ours")
+
+    monkeypatch.setattr(place, defective)
+    outcome = tables.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
+    assert outcome.kind is Kind.FAILED
+    assert "A defect in iceberg-compaction ended the work on db.t" in outcome.sentence
+    assert "(TypeError: of ours); nothing was committed." in outcome.sentence
+    assert set(ends(outcome)) == {GroupEnd.NOT_REACHED}
+    assert files(lake) == before
+
+
 def test_what_the_engine_reports_after_a_failed_commit_is_swept_and_not_committed(
     batches: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

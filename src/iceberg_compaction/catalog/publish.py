@@ -26,9 +26,14 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
     """Commit updates if the requirements hold. Raises ConflictError (surely not landed, try again on fresh metadata),
     CommitError (surely not landed, trying again will not help) or StateUnknownError (may have landed)."""
     secrets = redact.secrets_of(table.catalog.properties)
-    watch.tell_publishing(updates)
     written: list[str] = []
-    catalog = run_names.naming(table.catalog, run_names.run_of(updates), written.append)
+    try:
+        catalog = run_names.naming(table.catalog, run_names.run_of(updates), written.append)
+        watch.tell_publishing(updates)
+    except errors.CompactionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - nothing was sent yet, whatever it is
+        raise translate.defect(error, ".".join(table.name()), secrets) from translate.safe_cause(error, secrets)
     try:
         catalog.commit_table(table, requirements, updates)
     except Exception as error:  # noqa: BLE001 - an error of any kind leaves the state unknown

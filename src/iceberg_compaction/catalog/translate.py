@@ -114,6 +114,20 @@ def translate(error: Exception, place: str, secrets: Iterable[str] = ()) -> erro
     return None
 
 
+def unpublished(error: Exception, place: str, secrets: Iterable[str] = ()) -> errors.CompactionError:
+    """Our error for any that was met before something was published. What no library raised is a defect of ours."""
+    return translate(error, place, secrets) or defect(error, place, secrets)
+
+
+def defect(error: Exception, place: str, secrets: Iterable[str] = ()) -> errors.DefectError:
+    """Our error for a mistake of ours, made before anything was published."""
+    who = "Too little memory" if isinstance(error, MemoryError) else "A defect in iceberg-compaction"
+    what = f"{type(error).__name__}: {sentence_of(error, secrets)}".rstrip(": ")
+    return errors.DefectError(
+        f"{who} ended the work on {place} before anything was published ({what}); nothing was committed."
+    )
+
+
 def storage_error(error: OSError, path: str, secrets: Iterable[str] = ()) -> errors.CompactionError:
     """Our error for one of the file store: permission, silence, a missing file, or else its own words."""
     return translate(error, f"the file store for {redact.redact_text(path)}", secrets) or errors.CatalogError(

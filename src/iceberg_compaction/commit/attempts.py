@@ -8,6 +8,7 @@ import itertools
 import logging
 import random as randomness
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
@@ -21,11 +22,11 @@ from pyiceberg.table.update import (
 )
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import publish
+from iceberg_compaction.catalog import publish, redact, translate
 from iceberg_compaction.commit import retry, sweep, validate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
@@ -91,17 +92,34 @@ class Landed(Generic[S]):
 
 def land(table: Table, operation: Operation[S], around: Surroundings | None = None) -> Landed[S]:
     """Commit the operation. Raises ConflictError if others changed what it depends on or kept winning,
-    StateUnknownError if the catalog did not tell. In all cases but the last, no file of `written` is left that the
-    table does not use."""
+    StateUnknownError if the catalog did not tell. Any other CompactionError, for defects of our own too, means that
+    nothing was published. In all cases but StateUnknownError, no file of `written` is left that the table does not
+    use."""
     attempts = _Attempts(table=table, operation=operation, around=around or Surroundings())
     try:
-        landed = attempts.run()
+        with naming_defects(table, lambda: attempts.in_doubt):
+            landed = attempts.run()
     except BaseException:
         if not attempts.in_doubt:
             sweep.sweep(attempts.table.io, operation.written)
         raise
     sweep.sweep(attempts.table.io, [path for path in operation.written if path not in landed.staged.files])
     return landed
+
+
+@contextmanager
+def naming_defects(table: Table, in_doubt: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Turn whatever our own code raises before anything is published into an error that says so. What is in doubt
+    passes as it is."""
+    try:
+        yield
+    except errors.CompactionError:
+        raise
+    except Exception as error:
+        if in_doubt():
+            raise
+        secrets = redact.secrets_of(table.catalog.properties)
+        raise translate.unpublished(error, ".".join(table.name()), secrets) from translate.safe_cause(error, secrets)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -150,6 +168,7 @@ class _Attempts(Generic[S]):
         if not _has_landed(self.table.metadata, self.operation.snapshot_id):
             self.in_doubt = False
             return None
+        self.in_doubt = True  # whatever goes wrong from now on, the files are the table's
         snapshot = self.table.metadata.snapshot_by_id(self.operation.snapshot_id)
         return next(reversed(self._tried.values())) if snapshot is None else self._tried[snapshot.manifest_list]
 

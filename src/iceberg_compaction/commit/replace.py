@@ -46,8 +46,9 @@ def replace(
     """Commit the request, or of its groups those that others have left possible. Raises ConflictError if that is none,
     if others changed what all depend on or if they kept winning, StateUnknownError if the catalog did not tell. In all
     cases but the last, no metadata file is left that the table does not use. Data files are the caller's."""
-    validate.check_request(request)
-    operation = Replacement(table, request)
+    with attempts.naming_defects(table):
+        validate.check_request(request)
+        operation = Replacement(table, request)
     around = attempts.Surroundings(sleep=sleep, random=random, clock=clock)
     landed = attempts.land(table, operation, around)
     staged = landed.staged

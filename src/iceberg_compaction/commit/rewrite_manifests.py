@@ -72,7 +72,8 @@ def rewrite_manifests(
     use. `on_commit` is called once all is written and proved."""
     operation = ManifestRewrite(table, request)
     try:
-        operation.prepare(table)
+        with attempts.naming_defects(table):
+            operation.prepare(table)
         on_commit()
     except BaseException:
         sweep.sweep(table.io, operation.written)  # nothing of it was published

@@ -137,7 +137,7 @@ class _Batches:
         except errors.CompactionError:
             self._remove(file for group in batch for file in group.staged)
             raise
-        except BaseException as error:
+        except BaseException as error:  # neither the catalog's word nor ours, so that nobody knows how far it came
             self._ledger.doubt([group.id for group in batch], f"The commit was interrupted ({type(error).__name__}).")
             raise
         else:

@@ -153,7 +153,7 @@ class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
         return self.visit_not_null(term) & self._within(term, literal.value, literal.value)
 
     def visit_not_equal(self, term: Any, literal: Any) -> Mask:
-        return self.visit_true()
+        return self.visit_not_in(term, {literal.value})
 
     def visit_in(self, term: Any, literals: Any) -> Mask:
         values = sorted(literals)
@@ -164,7 +164,8 @@ class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
         return self.visit_not_null(term) & found
 
     def visit_not_in(self, term: Any, literals: Any) -> Mask:
-        return self.visit_true()
+        """Null matches no comparison, as in SQL: a file has no match if its one value is among those excluded."""
+        return self.visit_not_null(term) & ~(self._one_of(term, literals) & ~self._may_hold_nan(term))
 
     def visit_starts_with(self, term: Any, literal: Any) -> Mask:
         prefix = _bytes(literal.value)
@@ -176,7 +177,21 @@ class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
         return self.visit_not_null(term) & ~after & ~before
 
     def visit_not_starts_with(self, term: Any, literal: Any) -> Mask:
-        return self.visit_true()
+        prefix = _bytes(literal.value)
+        lower, upper = self._bounds("lower_bounds", term), self._bounds("upper_bounds", term)
+        if lower is None or upper is None:
+            return self.visit_true()
+        within = pc.and_(pc.starts_with(lower, prefix), pc.starts_with(upper, prefix))  # and so is all between them
+        return self.visit_not_null(term) & ~self._known(within)
+
+    def _one_of(self, term: Any, values: Any) -> Mask:
+        """Where both bounds are the same one of these values: an upper bound that was cut is above the lower one."""
+        lower, upper = self._bounds("lower_bounds", term), self._bounds("upper_bounds", term)
+        if lower is None or upper is None:
+            return self.visit_false()
+        named = [_plain(value) for value in values if _is_one_value(value, _field(term).field_type)]
+        among = pc.is_in(lower, value_set=pa.array(named, lower.type))
+        return self._known(pc.and_(pc.equal(lower, upper), among))
 
     def _within(self, term: Any, low: Any, high: Any) -> Mask:
         too_high = self._beyond(pc.greater, "lower_bounds", term, high)
@@ -225,6 +240,19 @@ def _scalar(value: Any, kind: types.IcebergType, like: pa.DataType, metric: str)
         # An engine may compare in single or in double precision: one step outwards covers both.
         value = np.nextafter(np.float32(value), np.float32(np.inf if metric == "lower_bounds" else -np.inf))
         return pa.scalar(float(value), like)
+    return pa.scalar(_plain(value), like)
+
+
+def _plain(value: Any) -> Any:
+    """A literal's value as bounds are compared with."""
     if isinstance(value, bool):
-        value = int(value)
-    return pa.scalar(_bytes(value) if isinstance(value, str) else value, like)
+        return int(value)
+    return value.encode() if isinstance(value, str) else value
+
+
+def _is_one_value(value: Any, kind: types.IcebergType) -> bool:
+    """Whether all engines take the same rows to be equal to it: not so for the two zeros; and the greatest number of a
+    single precision column stands for all that are too great for it."""
+    if isinstance(kind, _FLOATS) and value == 0:
+        return False
+    return not isinstance(kind, types.FloatType) or abs(value) < types.FloatType.max

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iceberg_compaction.catalog import exact
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,4 +34,4 @@ def open_io(properties: Mapping[str, str], location: str) -> FileIO:
     """A FileIO for files at a location; the scheme says which, unless `py-io-impl` does."""
     from pyiceberg.io import load_file_io
 
-    return load_file_io(dict(properties), location)
+    return exact.exact(load_file_io(dict(properties), location))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import redact, run_names, translate
+from iceberg_compaction.catalog import exact, redact, run_names, translate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 def list_files(io: FileIO, folder: str, run_ids: Sequence[str]) -> list[str]:
     """The files anywhere below the folder that one of the runs wrote, as their names say. A folder that is not there is
-    empty; UnsupportedError: the table's FileIO cannot list."""
+    empty; UnsupportedError: the table's FileIO cannot list, or not exactly there."""
+    folder = folder.rstrip("/")
     try:
         found = _find(io, folder)
     except FileNotFoundError:
@@ -26,7 +27,7 @@ def list_files(io: FileIO, folder: str, run_ids: Sequence[str]) -> list[str]:
         raise translate.storage_error(error, folder, redact.secrets_of(io.properties)) from error
     marks = [mark for run_id in run_ids for mark in run_names.marks(run_id)]
     ours = [path for path in found if any(mark in path.rpartition("/")[2] for mark in marks)]
-    return sorted(folder.rstrip("/") + path for path in ours)
+    return sorted(folder + path for path in ours)
 
 
 def _find(io: FileIO, folder: str) -> list[str]:
@@ -43,13 +44,14 @@ def _find(io: FileIO, folder: str) -> list[str]:
 def _find_with_arrow(io: Any, folder: str) -> list[str]:
     from pyarrow import fs
 
-    scheme, authority, path = io.parse_location(folder, io.properties)
-    root = path.rstrip("/")
+    exact.exact(io)
+    scheme, authority, root = io.parse_location(folder, io.properties)
     infos = io.fs_by_scheme(scheme, authority).get_file_info(fs.FileSelector(root, recursive=True))
     return [_below(root, info.path) for info in infos if info.type == fs.FileType.File]
 
 
 def _find_with_fsspec(io: Any, folder: str) -> list[str]:
+    exact.exact(io).new_input(folder)  # refuses what would be another folder
     store = io._get_fs_from_uri(urlparse(folder), folder)
     store.invalidate_cache()
     root = store._strip_protocol(folder).rstrip("/")

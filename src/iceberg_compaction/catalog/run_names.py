@@ -51,7 +51,7 @@ def naming(catalog: Catalog, run_id: str | None, written: Callable[[str], None])
     server are as they were."""
     from pyiceberg.catalog import MetastoreCatalog
 
-    from iceberg_compaction.catalog import stored
+    from iceberg_compaction.catalog import exact, stored
 
     if not isinstance(catalog, MetastoreCatalog):
         return catalog
@@ -61,7 +61,8 @@ def naming(catalog: Catalog, run_id: str | None, written: Callable[[str], None])
         staged = stage(*given, **more)
         if run_id is not None:
             staged.metadata_location = _UUID.sub(f"-{_file_id(run_id)}", staged.metadata_location)
-        staged.io = stored.CountingIO(staged.io)
+        exact.check_new(staged.metadata_location, staged.metadata.location)
+        staged.io = stored.CountingIO(exact.exact(staged.io))
         written(staged.metadata_location)
         return staged
 

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import redact, translate
+from iceberg_compaction.catalog import exact, redact, translate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,12 +29,24 @@ def load_table(catalog: Catalog, name: str) -> Table:
     with translate.border(translate.catalog_place(catalog), redact.secrets_of(catalog.properties)):
         for candidate in _readings(catalog, identifier):
             try:
-                return catalog.load_table(candidate)
+                return _exact(catalog.load_table(candidate))
             except exceptions.NoSuchIcebergTableError as error:
                 raise errors.NoSuchTableError(f'"{name}" is not an Iceberg table.') from error
             except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError):
                 continue
     raise errors.NoSuchTableError(_no_such_table(catalog, identifier))
+
+
+def _exact(table: Table) -> Table:
+    """The table with a FileIO that takes paths as they are. Table metadata itself is read and written by PyIceberg,
+    unless a server does it, so that its path must be one that PyIceberg does not cut."""
+    from pyiceberg.catalog import MetastoreCatalog
+
+    reason = exact.unfit(table.metadata_location, table.metadata_location)
+    if reason and isinstance(table.catalog, MetastoreCatalog):
+        raise errors.UnsupportedError(f"The path of the table's metadata {table.metadata_location!r} {reason}.")
+    table.io = exact.exact(table.io)
+    return table
 
 
 def list_tables(catalog: Catalog, pattern: str = "*") -> list[str]:

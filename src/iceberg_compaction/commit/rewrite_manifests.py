@@ -12,6 +12,7 @@ from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.snapshots import Snapshot
 
 from iceberg_compaction import errors
+from iceberg_compaction.catalog import exact
 from iceberg_compaction.commit import attempts, summary, sweep, validate
 from iceberg_compaction.metadata import clustering, entries, fetch, manifest_cluster, manifest_gather, manifests
 from iceberg_compaction.metadata.manifest_digest import Digest
@@ -174,7 +175,7 @@ class ManifestRewrite:
 
     def _new_path(self, metadata: TableMetadata, name: str) -> str:
         path = load_location_provider(metadata.location, metadata.properties).new_metadata_location(name)
-        self.written.append(path)
+        self.written.append(exact.check_new(path, metadata.location))
         return path
 
 

@@ -14,6 +14,7 @@ from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.snapshots import Snapshot
 
 from iceberg_compaction import errors
+from iceberg_compaction.catalog import exact
 from iceberg_compaction.commit import arrange, by_partition, merge, prune, retry, summary, validate
 from iceberg_compaction.commit import dangling as dangling_deletes
 from iceberg_compaction.metadata import delete_scopes, entries, manifests
@@ -179,7 +180,7 @@ class Staging:
 
     def _new_path(self, metadata: TableMetadata, name: str) -> str:
         path = load_location_provider(metadata.location, metadata.properties).new_metadata_location(name)
-        self.written.append(path)
+        self.written.append(exact.check_new(path, metadata.location))
         return path
 
     def _add(self, metadata: TableMetadata) -> None:

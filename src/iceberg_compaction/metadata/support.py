@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyiceberg import schema as iceberg_schema
 from pyiceberg import transforms, types
 
+from iceberg_compaction.catalog import exact
 from iceberg_compaction.model import table as table_model
 
 if TYPE_CHECKING:
@@ -65,6 +66,18 @@ def _table_reasons(table: Table) -> list[str]:
             f"The table places its files with the Python class {python_provider} (write.py-location-provider.impl), "
             "which is not installed here."
         )
+    return reasons + _folder_reasons(table)
+
+
+def _folder_reasons(table: Table) -> list[str]:
+    """New files must lie where every reader looks for them (R52)."""
+    reasons = []
+    for key, name in (("write.data.path", "data"), ("write.metadata.path", "metadata")):
+        asked, location = table.properties.get(key), table.location()
+        folder = (asked or f"{location.rstrip('/')}/{name}").rstrip("/")
+        if reason := exact.unfit(folder, location):
+            where = key if asked else "the table's location"
+            reasons.append(f"New files cannot be placed in {folder!r} ({where}): the path {reason}.")
     return reasons
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.table import locations
 
 from iceberg_compaction import errors
+from iceberg_compaction.catalog import exact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,7 @@ class OutputLocations:
     """Paths of one attempt's files, in order."""
 
     provider: locations.LocationProvider
+    table_location: str
     prefix: str
     partition: Any
     owner: str | None = None  # namespace and table, where files of several tables may lie side by side
@@ -27,11 +29,11 @@ class OutputLocations:
     def path(self, count: int) -> str:
         name = f"{self.prefix}-{count:05d}.parquet"
         found = self.provider.new_data_location(name, self.partition)
-        if self.owner is None:
-            return found
-        if self.partition is not None and found.endswith(f"/{self.partition.to_path()}/{name}"):
-            name = f"{self.partition.to_path()}/{name}"
-        return f"{found.removesuffix(name)[:-1]}/{self.owner}/{name}"
+        if self.owner is not None:
+            if self.partition is not None and found.endswith(f"/{self.partition.to_path()}/{name}"):
+                name = f"{self.partition.to_path()}/{name}"
+            found = f"{found.removesuffix(name)[:-1]}/{self.owner}/{name}"
+        return exact.check_new(found, self.table_location)
 
     def of_partition(self, number: int, partition_path: str) -> OutputLocations:
         """The same attempt's files of one of several partitions. Its number is in the name, because a location provider
@@ -64,6 +66,7 @@ def output_locations(
         raise errors.UnsupportedError(f"The table's location provider cannot be loaded: {error}") from error
     return OutputLocations(
         provider=provider,
+        table_location=context.table_location,
         prefix=f"{task.id:05d}-{attempt}-{context.run_id}",
         partition=_PartitionPath(partition_path) if partition_path else None,
         owner=_owner(provider, context.table_location),

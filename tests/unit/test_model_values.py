@@ -27,13 +27,18 @@ from iceberg_compaction.model.task import Effort
         ("1k", 1000),
         ("2TiB", 2 * 2**40),
         ("10 b", 10),
+        (2**63 - 1, 2**63 - 1),
+        ("0009223372036854775806", 2**63 - 2),
     ],
 )
 def test_sizes(text: object, count: int) -> None:
     assert size.parse_size(text) == count
 
 
-@pytest.mark.parametrize("text", ["", "GB", "1XB", "-1", "1 000", None, True, 1.5, -3, "1e9"])
+HUGE = [2**63, 10**1999, "9999PB", "9" * 5000, "9" * 400 + ".5PB"]
+
+
+@pytest.mark.parametrize("text", ["", "GB", "1XB", "-1", "1 000", None, True, 1.5, -3, "1e9", *HUGE])
 def test_what_is_no_size_is_told(text: object) -> None:
     with pytest.raises(errors.ConfigError, match="size"):
         size.parse_size(text)
@@ -70,6 +75,13 @@ def test_sizes_are_resolved_in_order() -> None:
         policies.resolve_sizes(policies.Policy(target_file_size_bytes=10), {"write.target-file-size-bytes": "9"}).target
         == 10
     )
+
+
+@pytest.mark.parametrize("text", ["", "big", "-1", "1.5", "0", "9223372036854775808", "9" * 5000])
+def test_a_target_of_the_table_that_is_none_is_told_in_a_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match="target-file-size-bytes") as raised:
+        policies.resolve_sizes(policies.Policy(), {"write.target-file-size-bytes": text})
+    assert len(str(raised.value)) < 200
 
 
 @pytest.mark.parametrize(

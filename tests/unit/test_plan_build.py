@@ -9,6 +9,7 @@ import pytest
 from tests.factories import inventories
 
 from iceberg_compaction import errors
+from iceberg_compaction.execute import tasks as rewrite_tasks
 from iceberg_compaction.model import partition, plan, table
 from iceberg_compaction.model.plan import LeftOutReason, Reason
 from iceberg_compaction.model.policy import Policy, Strategy
@@ -257,3 +258,29 @@ def test_sums_beyond_exact_floats_are_exact() -> None:
 def test_partitions_in_words() -> None:
     assert partition.text("{}") == ""
     assert partition.text('{"day": "2026-01-31", "n": 7, "x": null}') == "day=2026-01-31/n=7/x=null"
+
+
+_LONG = 2**63 - 1
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+@pytest.mark.parametrize(
+    ("properties", "options"),
+    [
+        ({"write.target-file-size-bytes": str(_LONG)}, {}),
+        ({"write.parquet.row-group-size-bytes": "9" * 30}, {"min-row-group-size-bytes": _LONG}),
+        ({}, {"target-file-size-bytes": 2**60}),
+        ({}, {"target-file-size-bytes": _LONG - 1, "min-file-size-bytes": 2**61, "max-file-size-bytes": _LONG}),
+        ({}, {"max-file-group-size-bytes": _LONG, "max-bytes-to-rewrite": _LONG, "max-files-to-rewrite": 10**30}),
+        ({}, {"max-file-group-size-bytes": 10**9, "max-file-group-input-files": 10**30, "min-input-files": 10**30}),
+    ],
+)
+def test_who_writes_the_largest_number_for_no_limit_gets_a_plan(
+    strategy: Strategy, properties: dict[str, str], options: dict[str, object]
+) -> None:
+    stock = inventories.inventory(inventories.files([100, 2 * 10**9] * 6), properties=properties)
+    policy = Policy.model_validate({**options, "strategy": strategy})
+    plan = build.build(stock, policy, plan_id="p", now_ms=0)
+    assert sum(len(task.file_paths) for task in rewrite_tasks.build_tasks(plan, cores=4)) == plan.files.num_rows
+    if plan.sizes.target >= 2**56:
+        assert [group.outputs for group in plan.groups] == ([] if strategy is Strategy.DELETE_FILES else [1])

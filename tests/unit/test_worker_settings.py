@@ -295,3 +295,31 @@ def test_columns_keep_the_names_that_other_writers_give_them() -> None:
         "m.key_value.key",
         "m.key_value.value.v",
     ]
+
+
+_HUGE = str(2**63 - 1)
+
+
+def test_settings_may_be_as_large_as_a_long(source: Path, tmp_path: Path) -> None:
+    names = ("row_group_size_bytes", "page_size_bytes", "page_row_limit", "dict_size_bytes", "bloom_filter_max_bytes")
+    more = {"bloom_filter_enabled.column.id": "true", "bloom_filter_ndv.column.id": _HUGE}
+    path = _written(source, tmp_path, **dict.fromkeys(names, _HUGE), **more)
+    assert pq.read_metadata(path).num_row_groups == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("row_group_size_bytes", "0"),
+        ("row_group_size_bytes", "-5"),
+        ("page_size_bytes", str(2**63)),
+        ("page_row_limit", "9" * 5000),
+        ("dict_size_bytes", "2MB"),
+        ("compression_level", "1000"),
+        ("compression_level", str(2**31)),
+    ],
+)
+def test_settings_that_make_no_sense_are_told_in_a_sentence(source: Path, tmp_path: Path, name: str, text: str) -> None:
+    with pytest.raises(errors.UnsupportedError, match=f"write.parquet.{name.replace('_', '-')} is") as raised:
+        _written(source, tmp_path, **{name: text})
+    assert len(str(raised.value)) < 200

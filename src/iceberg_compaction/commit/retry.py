@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 _log = logging.getLogger(__name__)
+_DIGITS = 19  # of the largest long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ def _from_properties(properties: Mapping[str, str], prefix: str, default: Backof
 def number(properties: Mapping[str, str], name: str, default: int) -> int:
     """A wrong property must not cost a finished rewrite: the default is taken and said."""
     text = properties.get(name, str(default))
-    if text.isascii() and text.isdigit():
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
         return int(text)
     _log.warning("The table property %s is %r, not a number; %d is used.", name, text, default)
     return default

@@ -157,4 +157,5 @@ def make_policy(
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "options"
-        raise errors.ConfigError(f"Wrong value for {where}: {first['msg']}.") from error
+        told = first["msg"].removeprefix("Value error, ").rstrip(".")
+        raise errors.ConfigError(f"Wrong value for {where}: {told}.") from error

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import ConfigDict, Field, model_validator
 
-from iceberg_compaction.model.size import ByteSize
+from iceberg_compaction import errors
+from iceberg_compaction.model.size import ByteSize, parse_size
 from iceberg_compaction.model.value import Value
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 GIB = 2**30
 DEFAULT_TARGET = 512 * 2**20  # Iceberg's own default of write.target-file-size-bytes
+# No file is that large. Who asks for more, up to the largest long, wants no limit; this leaves room to reckon with it.
+NO_LIMIT = 2**56
+_TARGET = "write.target-file-size-bytes"
 
 DEFAULT_MIN_ROW_GROUP = 8 * 2**20
 DEFAULT_DELETE_RATIO = 0.3  # Iceberg's own default of delete-ratio-threshold
@@ -171,12 +175,26 @@ def resolve_sizes(policy: Policy, table_properties: dict[str, str]) -> Sizes:
     """Sizes from the policy, else from the table's properties, else Iceberg's defaults."""
     target = policy.target_file_size_bytes
     if target is None:
-        target = int(table_properties.get("write.target-file-size-bytes", DEFAULT_TARGET))
-    low = policy.min_file_size_bytes if policy.min_file_size_bytes is not None else int(target * 0.75)
-    high = policy.max_file_size_bytes if policy.max_file_size_bytes is not None else int(target * 1.8)
-    if target <= 0 or not low < target < high:
+        target = _stated_target(table_properties)
+    low = policy.min_file_size_bytes if policy.min_file_size_bytes is not None else target * 3 // 4
+    high = policy.max_file_size_bytes if policy.max_file_size_bytes is not None else target * 9 // 5
+    if target <= 0:
+        raise ValueError("target-file-size-bytes must be above 0")
+    if not low < target < high:
         raise ValueError(
             f"target-file-size-bytes ({target}) must be above min-file-size-bytes ({low}) "
             f"and below max-file-size-bytes ({high})"
         )
-    return Sizes(target=target, min=low, max=high)
+    return Sizes(target=min(target, NO_LIMIT), min=min(low, NO_LIMIT * 3 // 4), max=min(high, NO_LIMIT * 2))
+
+
+def _stated_target(table_properties: dict[str, str]) -> int:
+    text = table_properties.get(_TARGET)
+    if text is None:
+        return DEFAULT_TARGET
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"the table's {_TARGET} is {text[:40]!r}, not a number of bytes above 0")
+    try:
+        return parse_size(text)
+    except errors.ConfigError as error:
+        raise ValueError(f"the table's {_TARGET} is not usable: {str(error).rstrip('.')}") from None

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iceberg_compaction.model import size
 from iceberg_compaction.model.copying import Copying, Rates, Way
-from iceberg_compaction.model.policy import CopyMode
+from iceberg_compaction.model.policy import NO_LIMIT, CopyMode
 from iceberg_compaction.plan import selection
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ SCAN_SECONDS = 0.004  # that one row group more costs a scan
 SCANS = 50  # that a file is expected to see
 DEFAULT_ROW_GROUP = 128 * 2**20  # Iceberg's own default of write.parquet.row-group-size-bytes
 _WAYS = tuple(Way)
+_DIGITS = len(str(size.LARGEST))
 _ROW_GROUP, _CODEC = "write.parquet.row-group-size-bytes", "write.parquet.compression-codec"
 
 
@@ -135,5 +137,5 @@ def _ways(weighed: Copying, total: Ints, by_size: Ints, copied: Ints) -> Ints:
 
 def _size(stated: str | None) -> int:
     """A property that is no size is the worker's to complain about."""
-    known = stated is not None and stated.isascii() and stated.isdigit()
-    return (int(stated) if known and stated else 0) or DEFAULT_ROW_GROUP
+    known = stated is not None and stated.isascii() and stated.isdigit() and len(stated) <= _DIGITS
+    return min(int(stated) if known and stated else 0, NO_LIMIT) or DEFAULT_ROW_GROUP

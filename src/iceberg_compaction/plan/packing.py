@@ -42,7 +42,7 @@ class Bins:
 def pack(files: DataFiles, order: ReadingOrder, policy: Policy, sizes: Sizes) -> tuple[NDArray[np.int64], Bins]:
     """The bin number of every file, ascending within a partition, and the bins."""
     keys = np.arange(len(files.partitions))
-    most = policy.max_file_group_input_files or len(files.keys)
+    most = min(policy.max_file_group_input_files or len(files.keys), len(files.keys))
     bins = measure(files, files.keys, keys, sizes)
     too_much = (bins.bytes > policy.max_file_group_size_bytes) | (bins.count > most)
     if not too_much.any():

@@ -30,6 +30,10 @@ _CODECS = {
 }
 _LEVELED = ("zstd", "gzip", "brotli")
 _USUAL_GZIP = 6  # the level of everybody else; pyarrow's own takes several times as long for little
+_LONG = 2**63 - 1
+_PAGE = 2**30  # bytes of a page at most, whatever the table says: its header counts them in 31 bits
+_FILTER = 128 * MIB  # bytes of a Bloom filter that pyarrow makes at most
+_INT = 2**31 - 1
 _PAGE_VERSIONS = {"v1": "1.0", "v2": "2.0", "parquet_1_0": "1.0", "parquet_2_0": "2.0"}
 
 
@@ -65,9 +69,9 @@ def write_options(properties: Mapping[str, str], schema: Schema, columns: pa.Sch
     parquet: dict[str, Any] = {
         **_compression(properties),
         "version": "2.6",
-        "data_page_size": _number(properties, "page-size-bytes", MIB),
+        "data_page_size": min(_number(properties, "page-size-bytes", MIB), _PAGE),
         "max_rows_per_page": _number(properties, "page-row-limit", 20_000),
-        "dictionary_pagesize_limit": _number(properties, "dict-size-bytes", 2 * MIB),
+        "dictionary_pagesize_limit": min(_number(properties, "dict-size-bytes", 2 * MIB), _PAGE),
         "data_page_version": _page_version(properties),
         "use_dictionary": [path for path in named.values() if path not in off],
         "write_statistics": [path for path in named.values() if path not in unseen] if unseen else True,
@@ -93,7 +97,11 @@ def _compression(properties: Mapping[str, str]) -> dict[str, Any]:
     level = properties.get(f"{_PREFIX}compression-level")
     if level is None or level == "null" or codec not in _LEVELED:
         return {"compression": codec, "compression_level": _USUAL_GZIP if codec == "gzip" else None}
-    return {"compression": codec, "compression_level": _number(properties, "compression-level", 0, least=-(2**31))}
+    least, most = pa.Codec.minimum_compression_level(codec), pa.Codec.maximum_compression_level(codec)
+    return {
+        "compression": codec,
+        "compression_level": _number(properties, "compression-level", 0, least=least, most=most),
+    }
 
 
 def _page_version(properties: Mapping[str, str]) -> str:
@@ -104,14 +112,14 @@ def _page_version(properties: Mapping[str, str]) -> str:
 
 
 def _bloom_filters(properties: Mapping[str, str], named: Mapping[str, str], rows: int) -> dict[str, dict[str, Any]]:
-    largest = _number(properties, "bloom-filter-max-bytes", MIB)
+    largest = min(_number(properties, "bloom-filter-max-bytes", MIB), _FILTER)
     found: dict[str, dict[str, Any]] = {}
     for name, path in named.items():
         if not _flag(properties, f"bloom-filter-enabled.column.{name}", False):
             continue
         chance = _chance(properties, f"bloom-filter-fpp.column.{name}")
         distinct = _number(properties, f"bloom-filter-ndv.column.{name}", max(rows, 1))
-        found[path] = {"ndv": max(1, min(distinct, _fitting(largest, chance))), "fpp": chance}
+        found[path] = {"ndv": max(1, min(distinct, _fitting(largest, chance), _INT)), "fpp": chance}
     return found
 
 
@@ -173,12 +181,16 @@ def _flag(properties: Mapping[str, str], name: str, default: bool) -> bool:
     return properties.get(_PREFIX + name, str(default)).lower() == "true"
 
 
-def _number(properties: Mapping[str, str], name: str, default: int, least: int = 1) -> int:
+def _number(properties: Mapping[str, str], name: str, default: int, *, least: int = 1, most: int = _LONG) -> int:
     text = properties.get(_PREFIX + name)
+    if text is None:
+        return default
     try:
-        found = default if text is None else int(text)
+        found = int(text)
     except ValueError:
-        raise errors.UnsupportedError(f"The table's property {_PREFIX}{name} is {text!r}, not a number.") from None
+        raise errors.UnsupportedError(f"The table's property {_PREFIX}{name} is {text[:40]!r}, not a number.") from None
     if found < least:
-        raise errors.UnsupportedError(f"The table's property {_PREFIX}{name} is {text}, less than {least}.")
+        raise errors.UnsupportedError(f"The table's property {_PREFIX}{name} is {text[:40]}, less than {least}.")
+    if found > most:
+        raise errors.UnsupportedError(f"The table's property {_PREFIX}{name} is {text[:40]}, more than {most}.")
     return found

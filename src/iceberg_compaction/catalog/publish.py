@@ -8,10 +8,10 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import redact, run_names, tables, translate, watch
+from iceberg_compaction.catalog import metadata_log, redact, run_names, tables, translate, watch
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
+    from pyiceberg.table import StagedTable, Table
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
 _log = logging.getLogger(__name__)
@@ -26,9 +26,11 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
     """Commit updates if the requirements hold. Raises ConflictError (surely not landed, try again on fresh metadata),
     CommitError (surely not landed, trying again will not help) or StateUnknownError (may have landed)."""
     secrets = redact.secrets_of(table.catalog.properties)
-    written: list[str] = []
+    made: list[tuple[Table | None, StagedTable]] = []  # on what, and what
     try:
-        catalog = run_names.naming(table.catalog, run_names.run_of(updates), written.append)
+        catalog = run_names.naming(
+            table.catalog, run_names.run_of(updates), lambda base, staged: made.append((base, staged))
+        )
         watch.tell_publishing(updates)
     except errors.CompactionError:
         raise
@@ -37,6 +39,7 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
     try:
         catalog.commit_table(table, requirements, updates)
     except Exception as error:  # noqa: BLE001 - an error of any kind leaves the state unknown
+        written = [staged.metadata_location for _, staged in made]
         begun = catalog is table.catalog or bool(written)
         translated = _verdict(error, table, translate.sentence_of(error, secrets), begun=begun)
         if isinstance(translated, errors.StateUnknownError):
@@ -45,6 +48,8 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
         else:
             _remove(table, written)
         raise translated from translate.safe_cause(error, secrets)
+    for base, staged in made:
+        metadata_log.remove_expired(table, base, staged)
 
 
 def reload(table: Table) -> Table:
@@ -77,6 +82,8 @@ def _verdict(error: Exception, table: Table, said: str, *, begun: bool) -> error
     from pyiceberg import exceptions
 
     name = ".".join(table.name())
+    if isinstance(error, errors.UnsupportedError):  # our own word, said before anything was written
+        return errors.CommitError(f"The commit to {name} could not be made: {error}")
     if isinstance(error, exceptions.CommitFailedException):
         return errors.ConflictError(f"{name} was changed by somebody else: {said}.")
     if isinstance(error, exceptions.TooManyRequestsError):

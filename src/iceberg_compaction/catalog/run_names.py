@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import StagedTable, Table
     from pyiceberg.table.update import TableUpdate
 
 PROPERTY = "compaction.run-id"  # of a snapshot's summary
@@ -45,10 +46,10 @@ def run_of(updates: tuple[TableUpdate, ...]) -> str | None:
     return None
 
 
-def naming(catalog: Catalog, run_id: str | None, written: Callable[[str], None]) -> Catalog:
+def naming(catalog: Catalog, run_id: str | None, staged_on: Callable[[Table | None, StagedTable], None]) -> Catalog:
     """The catalog, except that table metadata files get the run's name, if there is one, each told before it is
-    written, and that none is published of which storage holds only a part. Catalogs that write these files on their
-    server are as they were."""
+    written with the table that it is built on, and that none is published of which storage holds only a part. Catalogs
+    that write these files on their server are as they were."""
     from pyiceberg.catalog import MetastoreCatalog
 
     from iceberg_compaction.catalog import exact, stored
@@ -57,13 +58,13 @@ def naming(catalog: Catalog, run_id: str | None, written: Callable[[str], None])
         return catalog
     stage = catalog._update_and_stage_table
 
-    def stage_named(*given: Any, **more: Any) -> Any:
-        staged = stage(*given, **more)
+    def stage_named(current_table: Table | None, *given: Any, **more: Any) -> StagedTable:
+        staged = stage(current_table, *given, **more)
         if run_id is not None:
             staged.metadata_location = _UUID.sub(f"-{_file_id(run_id)}", staged.metadata_location)
         exact.check_new(staged.metadata_location, staged.metadata.location)
         staged.io = stored.CountingIO(exact.exact(staged.io))
-        written(staged.metadata_location)
+        staged_on(current_table, staged)
         return staged
 
     named = copy.copy(catalog)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.interop.scenarios import equality, evolution, lifetimes, metrics, position, properties, types
+from tests.interop.scenarios import equality, evolution, identity, lifetimes, metrics, position, properties, types
 from tests.interop.scenarios.scene import DATA, EQUALITY, POSITION, Scenario, Scene
 
 from iceberg_compaction import Kind, Outcome
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.interop
 
 SCENARIOS: list[Scenario] = [
     *position.SCENARIOS, *equality.SCENARIOS, *lifetimes.SCENARIOS, *evolution.SCENARIOS, *types.SCENARIOS,
-    *metrics.SCENARIOS, *properties.SCENARIOS,
+    *metrics.SCENARIOS, *properties.SCENARIOS, *identity.SCENARIOS,
 ]  # fmt: skip
 
 
@@ -53,7 +53,7 @@ COPIED = [
     scenario
     for scenario in (*position.SCENARIOS, *equality.SCENARIOS, *evolution.SCENARIOS, *types.SCENARIOS)[::3]
     if scenario.kind is Kind.COMPACTED
-]
+] + identity.SCENARIOS[:5]
 
 
 @pytest.mark.parametrize("scenario", COPIED, ids=lambda scenario: scenario.name)

@@ -190,13 +190,6 @@ def test_r27_identity_of_a_field_inside_a_struct(tmp_path: Path) -> None:
         _run(tmp_path, other, lacks, spec, ["eu"])
 
 
-def test_r27_a_value_in_the_file_goes_before_that_of_the_partition(tmp_path: Path) -> None:
-    table = Schema(_optional(1, "id", LongType()), _optional(2, "p", StringType()))
-    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "p"), spec_id=3)
-    path = tasks.write_input(tmp_path / "in.parquet", [{"id": 1, "p": "eu"}], table)
-    assert _output(_run(tmp_path, table, path, spec, ["eu"])) == [{"id": 1, "p": "eu"}]
-
-
 MAPPED = Schema(
     _optional(1, "id", LongType()),
     _optional(2, "s", StructType(_optional(3, "x", StringType()), _optional(4, "y", DoubleType()))),

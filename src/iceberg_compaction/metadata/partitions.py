@@ -15,13 +15,13 @@ from urllib import parse
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg import typedef, types
+from pyiceberg import transforms, typedef, types
 from pyiceberg.utils import datetime as iceberg_datetime
 
 from iceberg_compaction import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from pyiceberg.partitioning import PartitionSpec
@@ -105,6 +105,17 @@ def decode(text: str, spec: PartitionSpec, schema: Schema) -> typedef.Record:
     )
 
 
+def identity_values(text: str, spec: PartitionSpec, kinds: Mapping[int, types.IcebergType]) -> dict[int, Any]:
+    """What the tuple says of columns themselves, null too, in PyIceberg's internal values by the column's field id.
+    `kinds` are the types of columns by id, of dropped ones too; of a column that is not among them nothing is said."""
+    values = json.loads(text)
+    return {
+        field.source_id: None if (value := values[field.name]) is None else form_of(kinds[field.source_id]).read(value)
+        for field in spec.fields
+        if isinstance(field.transform, transforms.IdentityTransform) and field.source_id in kinds
+    }
+
+
 def encode_one(record: Sequence[Any] | typedef.Record, spec: PartitionSpec, schema: Schema) -> str:
     """The text of one tuple of PyIceberg's internal values."""
     fields = spec.partition_type(schema).fields
@@ -174,7 +185,8 @@ def _storage(values: pa.Array) -> pa.Array:
 
 def _python_values(distinct: pa.Array, source: pa.DataType, kind: types.IcebergType) -> list[Any]:
     if pa.types.is_floating(source):
-        return [float(value) for value in distinct.to_numpy().view(f"f{source.bit_width // 8}")]
+        floats = [float(value) for value in distinct.to_numpy().view(f"f{source.bit_width // 8}")]
+        return floats if type(kind) in _FORMS else [_write_float(value) for value in floats]
     values: list[Any] = distinct.to_pylist()
     if isinstance(kind, types.UUIDType):
         return [uuid.UUID(bytes=value) for value in values]

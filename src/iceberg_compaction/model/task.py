@@ -55,7 +55,8 @@ class RewriteContext(Value):
     partition_specs: dict[int, str]  # the partition specs of the tasks and of the output, by id, Iceberg JSON
     output_spec_id: int | None = None  # the spec of all output files; None: each task keeps that of its inputs
     sort_order: str | None = None  # what outputs are sorted by, Iceberg JSON; None: rows keep the order of the inputs
-    delete_fields: dict[int, str] = {}  # fields that equality deletes compare and the schema has lost, Iceberg JSON
+    # Fields that equality deletes compare and the schema has lost: the columns that are or hold them, Iceberg JSON.
+    delete_fields: dict[int, str] = {}
     properties: dict[str, str]  # table properties: write.*, schema.name-mapping.default
     sizes: Sizes
     verify: ProofLevel

@@ -6,6 +6,8 @@ from __future__ import annotations
 from concurrent import futures
 from typing import TYPE_CHECKING
 
+from pyiceberg.schema import Schema
+
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import io as catalog_io
 from iceberg_compaction.metadata import fetch, sort_order
@@ -14,7 +16,6 @@ from iceberg_compaction.model import task as task_model
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
     from iceberg_compaction.model import plan as plan_model
@@ -63,7 +64,8 @@ def build_context(
 
 
 def _delete_fields(table: Table, schema: Schema, deletes: Sequence[task_model.DeleteFile]) -> dict[int, str]:
-    """What the table's older schemas say about fields that equality deletes compare and the schema has lost (R23)."""
+    """What the table's older schemas say about fields that equality deletes compare and the schema has lost (R23): the
+    top-level columns that are or hold them."""
     asked = {field_id for delete in deletes for field_id in delete.equality_ids}
     found = {}
     older = sorted(table.schemas().items(), reverse=True)
@@ -74,7 +76,8 @@ def _delete_fields(table: Table, schema: Schema, deletes: Sequence[task_model.De
                 f"Equality deletes of {'.'.join(table.name())} compare field {field_id}, which no schema of the table "
                 "knows, so they cannot be applied."
             )
-        found[field_id] = known.find_field(field_id).model_dump_json()
+        (top,) = [field for field in known.fields if Schema(field).find_column_name(field_id) is not None]
+        found[field_id] = top.model_dump_json()
     return found
 
 

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.execute.worker import extents, read
+from iceberg_compaction.execute.worker import extents, identity, read
 from iceberg_compaction.model.policy import CopyMode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
 
     from iceberg_compaction.execute.worker.deletes import apply, outside
     from iceberg_compaction.execute.worker.parquet import footer as raw_footer
@@ -87,6 +89,7 @@ class Wanted:
     mode: CopyMode
     leaves: Sequence[raw_footer.Leaf]  # of the output files
     tops: Sequence[int]  # field id of the top-level column of each leaf
+    partition: Mapping[int, pa.Array]  # columns with the value that readers see in all rows (R51)
     codecs: frozenset[str]
     least: int  # bytes
     most: int
@@ -158,11 +161,11 @@ def _look(number: int, footer: read.Footer, wanted: Wanted) -> Iterator[_Group]:
         whole_file = Kept.WRITER
     elif not any(leaf.field_id is not None for leaf in raw.leaves):
         whole_file = Kept.NO_IDS
-    places = match(raw.leaves, wanted)
-    patched = frozenset(top for top, place in zip(wanted.tops, places, strict=True) if place is None)
     for index, group in enumerate(raw.groups):
         if not group.rows:
             continue
+        places = match(raw.leaves, wanted, identity.doubtful(raw.leaves, group, wanted.partition))
+        patched = frozenset(top for top, place in zip(wanted.tops, places, strict=True) if place is None)
         chunks = [group.chunks[place] for place in places if place is not None]
         copy = Copy(
             number=number,
@@ -184,10 +187,10 @@ def _look(number: int, footer: read.Footer, wanted: Wanted) -> Iterator[_Group]:
         )
 
 
-def match(leaves: Sequence[raw_footer.Leaf], wanted: Wanted) -> tuple[int | None, ...]:
-    """For each leaf of the output the file's leaf of the same field id and layout. A column of which one leaf is not
-    there is encoded as a whole, because its leaves belong together."""
-    by_id = {leaf.field_id: place for place, leaf in enumerate(leaves)}
+def match(leaves: Sequence[raw_footer.Leaf], wanted: Wanted, without: Collection[int | None]) -> tuple[int | None, ...]:
+    """For each leaf of the output the file's leaf of the same field id and layout, unless it is among those to do
+    `without`. A column of which one leaf is not there is encoded as a whole, because its leaves belong together."""
+    by_id = {leaf.field_id: place for place, leaf in enumerate(leaves) if leaf.field_id not in without}
     found = []
     for leaf in wanted.leaves:
         place = None if leaf.field_id is None else by_id.get(leaf.field_id)

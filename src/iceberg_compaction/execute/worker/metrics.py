@@ -81,7 +81,18 @@ class RowMetrics:
 
     def add(self, table: pa.Table) -> None:
         """Look at the rows of the next row group."""
-        for leaf in schemas.leaves(self.columns):
+        self._look(table, self.columns)
+        self.groups += 1
+
+    def add_copied(self, patch: pa.Table | None = None) -> None:
+        """The next row group comes as bytes, but for the columns of the patch; the NaNs of the others can be told
+        later."""
+        if patch is not None:
+            self._look(patch, patch.schema)
+        self.groups += 1
+
+    def _look(self, table: pa.Table, columns: pa.Schema) -> None:
+        for leaf in schemas.leaves(columns):
             if leaf.repeated:
                 continue
             kind = leaf.type.value_type if pa.types.is_dictionary(leaf.type) else leaf.type
@@ -91,11 +102,6 @@ class RowMetrics:
                 found = _long_bounds(_column(table, leaf))
                 if found is not None:
                     self.long[self.groups, leaf.field_id] = found
-        self.groups += 1
-
-    def add_copied(self) -> None:
-        """The next row group comes as bytes; its NaNs can be told later."""
-        self.groups += 1
 
     def floats_of(self, number: int, chunks: Sequence[Any]) -> Floats | None:
         """A float column of the whole file, given its chunks; None: next to nothing is known."""

@@ -99,7 +99,7 @@ class MixedFile:
         group = step.raw.groups[step.group]
         copied = self._file.copy(self._open(step), group, step.places, patch, arguments, digest=digest)
         self._copied.append(CopiedGroup(place=self._rows.groups, step=step, digests=tuple(copied.digests)))
-        self._rows.add_copied()
+        self._rows.add_copied(patch)
         return self.position - before
 
     def _open(self, step: copying.Copy) -> splice.Source:

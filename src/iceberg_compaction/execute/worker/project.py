@@ -66,7 +66,7 @@ class Projection:
 def fillers(schema: iceberg_schema.Schema, identity: Mapping[int, Any]) -> dict[int, pa.Array]:
     """What stands in for columns that a file lacks, as one-element arrays by field id (R27): the value of an identity
     partition, in PyIceberg's internal form and null too, goes before the column's initial default (R28). A column
-    that has neither is null."""
+    that has neither is null. What a file holds of an identity-partitioned column is hidden from all who read (R51)."""
     found = {}
     for number, field in iceberg_schema.index_by_id(schema).items():
         if number in identity:
@@ -195,7 +195,8 @@ def _missing(field: iceberg.NestedField, wanted: pa.Field, known: Known) -> Conv
     if (value := known.get(field.field_id)) is None:
         if field.required:
             raise errors.UnsupportedError(
-                f"Column {field.name} (field id {field.field_id}) is required but missing in the file."
+                f"Column {field.name} (field id {field.field_id}) is required but missing in the file, and the "
+                "partition has no value of it."
             )
         if lost := sorted(below.field_id for below in _below(field.field_type) if _is_partition(below, known)):
             raise errors.UnsupportedError(

@@ -19,7 +19,7 @@ from iceberg_compaction.execute.worker.parquet import ahead
 from iceberg_compaction.execute.worker.parquet import footer as raw_footer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from pyiceberg.io import FileIO
     from pyiceberg.table.name_mapping import NameMapping
@@ -44,7 +44,7 @@ class Footer:
     raw_bytes: int  # uncompressed
     group_rows: tuple[int, ...]
     largest_group: int  # compressed
-    schema: pa.Schema  # the file's own, with field ids
+    schema: pa.Schema  # the file's own, with field ids; columns that the partition has values of have none (R51)
     dictionaries: frozenset[int]  # field ids of top-level text columns that are stored as dictionaries throughout
     hidden: tuple[str, ...]  # columns whose values may be far larger than raw_bytes suggests
     raw: raw_footer.RawFooter | None = None  # all that it says, if the file has row groups worth copying
@@ -69,12 +69,16 @@ def read_footers(
     record_counts: Sequence[int],
     mapping: NameMapping | None,
     worth_copying: int | None = None,
+    partitioned: Collection[int] = (),
 ) -> list[Footer]:
     """The footers of all files, each checked against the manifest's record count. `worth_copying`: the bytes from which
-    on a row group may be copied; None: none is."""
+    on a row group may be copied; None: none is. `partitioned`: columns whose values come from the partition, so that
+    what a file holds of them is as good as not there."""
     tails = ahead.map_ahead(lambda path: _read_tail(io, path), paths, _READERS)
     return [
-        _footer(path, tail, rows, mapping, worth_copying)
+        _footer(
+            path, tail, rows, lambda schema: schemas.without_ids(_with_ids(schema, mapping), partitioned), worth_copying
+        )
         for path, tail, rows in zip(paths, tails, record_counts, strict=True)
     ]
 
@@ -85,12 +89,16 @@ def _read_tail(io: FileIO, path: str) -> tuple[bytes, int]:
 
 
 def _footer(
-    path: str, found: tuple[bytes, int], expected: int, mapping: NameMapping | None, worth_copying: int | None
+    path: str,
+    found: tuple[bytes, int],
+    expected: int,
+    with_ids: Callable[[pa.Schema], pa.Schema],
+    worth_copying: int | None,
 ) -> Footer:
     tail, size = found
     with translated(path):
         file = pq.ParquetFile(pa.BufferReader(tail), arrow_extensions_enabled=False, coerce_int96_timestamp_unit="us")
-        metadata, schema = file.metadata, _with_ids(file.schema_arrow, mapping)
+        metadata, schema = file.metadata, with_ids(file.schema_arrow)
         if metadata.num_rows != expected:
             raise errors.ExecuteError(f"it has {metadata.num_rows} rows where the manifest says {expected}")
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]

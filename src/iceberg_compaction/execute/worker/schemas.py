@@ -13,7 +13,7 @@ from pyiceberg import types as iceberg
 from iceberg_compaction import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from pyiceberg.table.name_mapping import MappedField
 
@@ -107,6 +107,19 @@ def children(parent: pa.Schema | pa.DataType) -> list[pa.Field]:
 def has_ids(parent: pa.Schema | pa.DataType) -> bool:
     """Whether any field at any level has an id."""
     return any(field_id(field) is not None or has_ids(field.type) for field in children(parent))
+
+
+def without_ids(schema: pa.Schema, hidden: Collection[int]) -> pa.Schema:
+    """The schema with some columns, top-level ones or those in structs, made nameless: nobody finds them any more."""
+    return pa.schema([_hidden(field, hidden) for field in schema]) if hidden else schema
+
+
+def _hidden(field: pa.Field, hidden: Collection[int]) -> pa.Field:
+    if field_id(field) in hidden:
+        return field.remove_metadata()
+    if pa.types.is_struct(field.type):
+        return field.with_type(pa.struct([_hidden(child, hidden) for child in children(field.type)]))
+    return field
 
 
 def with_mapped_ids(schema: pa.Schema, mapping: Sequence[MappedField]) -> pa.Schema:

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
-from pyiceberg.transforms import IdentityTransform
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import io as catalog_io
-from iceberg_compaction.execute.worker import copying, options, project, read, schemas, sink
+from iceberg_compaction.execute.worker import copying, identity, options, project, read, schemas, sink
 from iceberg_compaction.execute.worker.deletes import apply
 from iceberg_compaction.execute.worker.parquet import splice
-from iceberg_compaction.metadata import partitions
 from iceberg_compaction.model.policy import CopyMode
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ class Setting:
     tops: tuple[int, ...]  # field id of the top-level column of each of their leaves
     options: options.WriteOptions
     layout: sink.Layout
-    constants: dict[int, pa.Array]  # partition values and defaults, for columns that a file lacks
+    constants: dict[int, pa.Array]  # partition values, and defaults for columns that a file lacks
     footers: list[read.Footer]
     dictionaries: frozenset[int]
     deletes: apply.DeleteFilter | None  # what takes deleted rows out of the inputs
@@ -55,16 +53,20 @@ def prepare(task: task_model.RewriteTask, context: task_model.RewriteContext) ->
     schema = Schema.model_validate_json(context.table_schema)
     spec = PartitionSpec.model_validate_json(context.partition_specs[task.spec_id])
     worth_copying = None if context.copy_row_groups is CopyMode.NEVER else context.min_row_group
-    footers = read.read_footers(io, task.file_paths, task.record_counts, _name_mapping(context), worth_copying)
+    tuple_values = identity.values(task, context, schema)
+    footers = read.read_footers(
+        io, task.file_paths, task.record_counts, _name_mapping(context), worth_copying, tuple_values.keys()
+    )
     common = [footer.dictionaries for footer in footers if footer.rows]
     dictionaries = frozenset.intersection(*common) if common else frozenset()
+    dictionaries |= identity.repeated_texts(schema, tuple_values)
     columns = schemas.with_dictionaries(schemas.file_schema(schema), dictionaries)
-    constants = _constants(task, spec, schema)
+    constants = project.fillers(schema, tuple_values)
     for footer in footers:
         with read.translated(footer.path):
             project.Projection(footer.schema, schema, columns, constants)
     layout = sink.lay_out(task, context, schema, columns)
-    deletes = apply.build(task, context, apply.Inputs(io=io, schema=schema, constants=constants, footers=footers))
+    deletes = apply.build(task, context, apply.Inputs(io=io, schema=schema, partition=tuple_values, footers=footers))
     stored = sum(footer.rows for footer in footers)
     settings = options.write_options(context.properties, schema, columns, stored - (deletes.marked if deletes else 0))
     tops = tuple(leaf.top for leaf in schemas.leaves(columns))
@@ -80,16 +82,22 @@ def prepare(task: task_model.RewriteTask, context: task_model.RewriteContext) ->
         footers=footers,
         dictionaries=dictionaries,
         deletes=deletes,
-        steps=_steps(context, footers, deletes, layout, _Output(io=io, columns=columns, tops=tops, options=settings)),
+        steps=_steps(
+            context,
+            footers,
+            deletes,
+            layout,
+            _Output(columns=columns, tops=tops, options=settings, partition=identity.constants(schema, tuple_values)),
+        ),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Output:
-    io: FileIO
     columns: pa.Schema
     tops: tuple[int, ...]
     options: options.WriteOptions
+    partition: dict[int, pa.Array]
 
 
 def _steps(
@@ -106,6 +114,7 @@ def _steps(
         mode=context.copy_row_groups,
         leaves=splice.template(output.columns, output.options.parquet).leaves,
         tops=output.tops,
+        partition=output.partition,
         codecs=copying.codecs(
             output.options.parquet["compression"], asked_for="write.parquet.compression-codec" in context.properties
         ),
@@ -121,13 +130,3 @@ def _name_mapping(context: task_model.RewriteContext) -> NameMapping | None:
         return None if text is None else parse_mapping_from_json(text)
     except ValueError as error:
         raise errors.UnsupportedError("The table's schema.name-mapping.default is not a name mapping.") from error
-
-
-def _constants(task: task_model.RewriteTask, spec: PartitionSpec, schema: Schema) -> dict[int, pa.Array]:
-    values = partitions.decode(task.partition, spec, schema)
-    identity = {
-        field.source_id: values[position]
-        for position, field in enumerate(spec.fields)
-        if isinstance(field.transform, IdentityTransform)
-    }
-    return project.fillers(schema, identity)

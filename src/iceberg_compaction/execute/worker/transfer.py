@@ -131,7 +131,7 @@ class Transfer:
         schema = Schema(*(field for field in setting.schema.fields if field.field_id in step.patched))
         columns = pa.schema([field for field in setting.columns if schemas.field_id(field) in step.patched])
         source = measure.Meter(schema, self._level, setting.constants)
-        only = read.columns_with([step.footer], step.patched) or frozenset({_smallest(step)})
+        only = read.columns_with([step.footer], step.patched) or _smallest(step)
         batches = []
         for footer, _, batch in read.read_batches(setting.io, [step.part], setting.dictionaries, only):
             source.add(batch)
@@ -216,10 +216,10 @@ def _less(side: proof.Side, columns: proof.Side) -> proof.Side:
     return side.model_copy(update={"nulls": nulls, "checksums": sums})
 
 
-def _smallest(step: copying.Copy) -> int:
-    """A column that costs little to read, where only the number of rows matters."""
+def _smallest(step: copying.Copy) -> frozenset[int]:
+    """A column that costs little to read, where only the number of rows matters; none: there is nothing to choose."""
     chunks = step.raw.groups[step.group].chunks
-    leaf = min(
-        (leaf for leaf, chunk in enumerate(chunks) if step.raw.leaves[leaf].ids[0]), key=lambda at: chunks[at].length
-    )
-    return int(step.raw.leaves[leaf].ids[0] or 0)
+    known = schemas.positions(step.footer.schema)
+    places = [place for place, leaf in enumerate(step.raw.leaves) if leaf.ids[0] in known]
+    cheapest = min(places, key=lambda place: chunks[place].length, default=None)
+    return frozenset() if cheapest is None else frozenset({int(step.raw.leaves[cheapest].ids[0] or 0)})

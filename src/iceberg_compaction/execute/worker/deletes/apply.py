@@ -4,7 +4,7 @@ filter goes out, which takes batches with the place they come from and gives bac
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +32,7 @@ class Inputs:
 
     io: FileIO
     schema: Schema
-    constants: Mapping[int, pa.Array]  # partition values and defaults, for columns that a file lacks
+    partition: Mapping[int, Any]  # what the partition says of columns, of dropped ones too, by field id (R51)
     footers: Sequence[read.Footer]
 
 
@@ -69,19 +69,38 @@ def _key_fields(ids: tuple[int, ...], context: task_model.RewriteContext, inputs
 
 
 def _key_field(number: int, context: task_model.RewriteContext, inputs: Inputs) -> keys.KeyField:
-    if (name := inputs.schema.find_column_name(number)) is not None:
-        field, known = inputs.schema.find_field(number), inputs.constants
-    elif (text := context.delete_fields.get(number)) is not None:  # dropped since, but still what rows are known by
-        field = iceberg.NestedField.model_validate_json(text)
-        name, known = field.name, project.fillers(Schema(field), {})
-    else:
-        raise errors.UnsupportedError(f"Equality deletes compare field id {number}, which no schema of the table has.")
+    schema = inputs.schema
+    if schema.find_column_name(number) is None:  # dropped since, but still what rows are known by
+        if (text := context.delete_fields.get(number)) is None:
+            raise errors.UnsupportedError(
+                f"Equality deletes compare field id {number}, which no schema of the table has."
+            )
+        schema = Schema(iceberg.NestedField.model_validate_json(text))
+    field, name = schema.find_field(number), str(schema.find_column_name(number))
     if not field.field_type.is_primitive:
         raise errors.UnsupportedError(f"Equality deletes compare {name}, which is a {field.field_type}.")
-    missing = known.get(number)
+    missing = project.fillers(schema, inputs.partition).get(number)
     if missing is None:
         missing = pa.nulls(1, schemas.plain(schemas.arrow_type(field.field_type)))
-    return keys.KeyField(field_id=number, name=name, kind=field.field_type, missing=missing)
+    return keys.KeyField(
+        field_id=number,
+        name=name,
+        kind=field.field_type,
+        missing=missing,
+        parents=_parents(number, schema.fields) or (),
+        partitioned=number in inputs.partition,
+    )
+
+
+def _parents(number: int, fields: Sequence[iceberg.NestedField]) -> tuple[int, ...] | None:
+    """The structs around a field, the outermost first; None: it is not there."""
+    for field in fields:
+        if field.field_id == number:
+            return ()
+        below = field.field_type.fields if isinstance(field.field_type, iceberg.StructType) else ()
+        if (found := _parents(number, below)) is not None:
+            return (field.field_id, *found)
+    return None
 
 
 class DeleteFilter:
@@ -113,8 +132,8 @@ class DeleteFilter:
 
     @property
     def fields(self) -> set[int]:
-        """Ids of the fields that rows are looked up by."""
-        return {field.field_id for index in self._indexes for field in index.fields}
+        """Ids of the columns that rows are looked up by."""
+        return {number for index in self._indexes for field in index.fields for number in field.columns}
 
     @property
     def marked(self) -> int:
@@ -153,7 +172,7 @@ class DeleteFilter:
         footer = self._inputs.footers[number]
         ranges = [self._range(place) for place in reaching]
         touched = tuple(group for group, extents in groups.items() if any(found.may_touch(extents) for found in ranges))
-        fields = {field.field_id for place in reaching for field in self._indexes[place].fields}
+        fields = {number for place in reaching for field in self._indexes[place].fields for number in field.columns}
         tops = read.columns_with([footer], fields)
         for _, first, batch in read.read_batches(self._inputs.io, [read.Part(footer, touched)], frozenset(), tops):
             self._learn(batch.schema)

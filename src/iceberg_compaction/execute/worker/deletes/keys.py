@@ -29,6 +29,13 @@ class KeyField:
     name: str
     kind: iceberg.IcebergType  # the table's type: what a file holds is this or narrower
     missing: pa.Array  # one element: what the field is in files that lack it
+    parents: tuple[int, ...] = ()  # ids of the structs around it, the outermost first
+    partitioned: bool = False  # whether `missing` is the partition's value, whatever files hold
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """Ids by which the columns that must be read are found."""
+        return self.field_id, *self.parents[:1]
 
     @property
     def arrow(self) -> pa.DataType:
@@ -63,6 +70,10 @@ class KeyColumns:
         self.fields = fields
         leaves = {leaf.field_id: leaf for leaf in schemas.leaves(schema) if not leaf.repeated}
         self._paths = [leaf.path if (leaf := leaves.get(field.field_id)) else None for field in fields]
+        self._holders = [
+            None if path or not field.parents else _holder(schema, field)
+            for field, path in zip(fields, self._paths, strict=True)
+        ]
         self._hashers: list[checksum.Hasher | None] = []
         for field, path in zip(fields, self._paths, strict=True):
             kind = leaves[field.field_id].type if path else pa.dictionary(pa.int32(), field.missing.type)
@@ -75,11 +86,12 @@ class KeyColumns:
     def arrays(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """The key columns as the file has them."""
         found = []
-        for field, path in zip(self.fields, self._paths, strict=True):
+        for field, path, holder in zip(self.fields, self._paths, self._holders, strict=True):
             if path is not None:
                 found.append(_one_nan(load.leaf(batch, path)))
             else:
-                zeros = pa.array(np.zeros(batch.num_rows, dtype=np.int32))
+                nulls = None if holder is None else _nulls(batch, holder)
+                zeros = pa.array(np.zeros(batch.num_rows, dtype=np.int32), mask=nulls)
                 found.append(pa.DictionaryArray.from_arrays(zeros, _one_nan(field.missing)))
         return found
 
@@ -98,6 +110,26 @@ class KeyColumns:
     def values(self, arrays: Sequence[pa.Array]) -> list[pa.Array]:
         """The key columns in the fields' own types."""
         return [field.values(array) for field, array in zip(self.fields, arrays, strict=True)]
+
+
+def _holder(schema: pa.Schema, field: KeyField) -> tuple[int, ...] | None:
+    """The way to the struct that would hold a missing field. A field has no value where that is null, nor in a file
+    that lacks the struct, whose way is then empty; but what the partition says holds even there (None)."""
+    way: tuple[int, ...] = ()
+    struct: pa.Schema | pa.DataType = schema
+    for number in field.parents:
+        place = schemas.positions(struct).get(number)
+        if place is None:
+            return None if field.partitioned else ()
+        way, struct = (*way, place), struct.field(place).type
+    return way
+
+
+def _nulls(batch: pa.RecordBatch, holder: tuple[int, ...]) -> NDArray[np.bool_]:
+    if not holder:
+        return np.ones(batch.num_rows, dtype=bool)
+    found: NDArray[np.bool_] = load.leaf(batch, holder).is_null().to_numpy(zero_copy_only=False)
+    return found
 
 
 def equal(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> NDArray[np.bool_]:

@@ -123,7 +123,7 @@ class Spool:
         for number, footer in data.footers.items():
             if data.sequences[number] >= newest:
                 continue
-            tops = read.columns_with([footer], {field.field_id for field in self._fields})
+            tops = read.columns_with([footer], {number for field in self._fields for number in field.columns})
             columns = None
             for _, first, batch in read.read_batches(data.io, [read.Part(footer)], frozenset(), tops):
                 columns = columns or keys.KeyColumns(self._fields, batch.schema)

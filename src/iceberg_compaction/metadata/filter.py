@@ -3,7 +3,6 @@ rows. Inclusive everywhere (R47): a doubt keeps the file, so that no file with a
 
 from __future__ import annotations
 
-import decimal
 import difflib
 import json
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pyiceberg.expressions import literals, parser, visitors
 from pyiceberg.schema import Schema
 
 from iceberg_compaction import errors
+from iceberg_compaction.metadata import literals as fitting
 from iceberg_compaction.metadata import pruning
 
 if TYPE_CHECKING:
@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.partitioning import PartitionSpec
 
-_WHOLE = (types.IntegerType, types.LongType)
-_NUMBERS = (*_WHOLE, types.DecimalType, types.FloatType, types.DoubleType)
-_EXACT = decimal.Context(prec=100)
+_DEPTH = 100  # conditions inside conditions; Python's own limit is met at some hundreds
+_SHOWN = 160  # characters of a filter, or of what is wrong with it, that a sentence repeats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +50,17 @@ class Filter:
 def parse(text: str, schema: Schema) -> Filter:
     """The filter for files of a table with this schema; ConfigError says what is wrong with it."""
     try:
+        text.encode()  # what is no text, such as half a character of a damaged argument, makes libraries crash
         parsed = parser.parse(text)
     except (pyparsing.ParseBaseException, ValueError, ArithmeticError) as error:
         raise errors.ConfigError(
-            f"The filter {text!r} cannot be read{_place(error)}: "
+            f"The filter {_short(repr(text))} cannot be read{_place(error)}: "
             "write conditions such as day >= '2026-01-31' and (region in ('eu', 'us') or name like 'a%')."
         ) from error
+    except RecursionError:
+        raise _too_deep(text) from None
+    if _depth(parsed) > _DEPTH:
+        raise _too_deep(text)
     optional = _all_optional(schema)
     unbound = _fit_all(parsed, lambda predicate: _fit(predicate, optional, text))
     bound = visitors.bind(optional, unbound, case_sensitive=True)
@@ -65,6 +69,31 @@ def parse(text: str, schema: Schema) -> Filter:
 
 def _place(error: Exception) -> str:
     return f" from character {error.column} on" if isinstance(error, pyparsing.ParseBaseException) else ""
+
+
+def _short(told: str) -> str:
+    return told if len(told) <= _SHOWN else f"{told[:_SHOWN]}…"
+
+
+def _too_deep(text: str) -> errors.ConfigError:
+    return errors.ConfigError(
+        f"The filter {_short(repr(text))} has conditions inside conditions more than {_DEPTH} deep; "
+        "write it with fewer parentheses."
+    )
+
+
+def _depth(expression: expressions.BooleanExpression) -> int:
+    """How deep conditions are inside others; no recursion, as this is what guards against it."""
+    level, depth = [expression], 0
+    while level:
+        depth += 1
+        level = [
+            child
+            for one in level
+            for child in (getattr(one, side, None) for side in ("child", "left", "right"))
+            if isinstance(child, expressions.BooleanExpression)
+        ]
+    return depth
 
 
 def _all_optional(schema: Schema) -> Schema:
@@ -110,9 +139,9 @@ def _fit(predicate: Any, schema: Schema, text: str) -> expressions.BooleanExpres
     try:
         match predicate:
             case expressions.LiteralPredicate():
-                fitted = type(predicate)(name, _fit_literal(predicate.literal, kind))
+                fitted = type(predicate)(name, fitting.fit(predicate.literal, kind))
             case expressions.SetPredicate():
-                values = [_fit_literal(literal, kind) for literal in predicate.literals]
+                values = [fitting.fit(literal, kind) for literal in predicate.literals]
                 fitted = type(predicate)(name, [value for value in values if not _beyond(value, kind)])
             case _:
                 fitted = type(predicate)(name)
@@ -120,7 +149,8 @@ def _fit(predicate: Any, schema: Schema, text: str) -> expressions.BooleanExpres
     except (ValueError, TypeError, ArithmeticError) as error:
         hint = " (write it as '2026-01-31T00:00:00+00:00')" if isinstance(kind, types.TimestamptzType) else ""
         raise errors.ConfigError(
-            f"The filter {text!r} does not fit column {name} of type {kind}{hint}: {str(error).rstrip('.')}."
+            f"The filter {_short(repr(text))} does not fit column {name} of type {kind}{hint}: "
+            f"{_short(str(error).rstrip('.'))}."
         ) from error
     return fitted
 
@@ -132,41 +162,9 @@ def _find(name: str, schema: Schema, text: str) -> tuple[types.NestedField, str]
         return schema.find_field(found[0]), found[0]
     near = found or difflib.get_close_matches(name, known, n=3) or known[:10]
     problem = "more than one column is named" if found else "there is no column"
-    raise errors.ConfigError(f"The filter {text!r} cannot be applied: {problem} {name}; there is {', '.join(near)}.")
-
-
-def _fit_literal(literal: Any, kind: types.IcebergType) -> Any:
-    """PyIceberg rounds a number to a whole one and refuses a decimal of another scale; here a number is kept exactly or
-    refused, as a rounded one would match other rows."""
-    if isinstance(literal, literals.StringLiteral):
-        if isinstance(kind, types.TimestampType | types.TimestamptzType):
-            moment = literal.value.strip().replace(" ", "T", 1)
-            return literals.StringLiteral(moment if "T" in moment else f"{moment}T00:00:00")
-        if not isinstance(kind, _NUMBERS):
-            return literal
-        literal = literals.DecimalLiteral(_number(literal.value))
-    if isinstance(kind, types.DoubleType) and isinstance(literal, literals.DecimalLiteral | literals.LongLiteral):
-        return literals.DoubleLiteral(float(literal.value))
-    if isinstance(kind, types.FloatType) and isinstance(literal, literals.DecimalLiteral | literals.LongLiteral):
-        # Beyond the type there is still infinity, which a constant answer would forget.
-        return literals.FloatLiteral(max(min(float(literal.value), types.FloatType.max), types.FloatType.min))
-    if isinstance(literal, literals.DecimalLiteral) and isinstance(kind, (*_WHOLE, types.DecimalType)):
-        scale = kind.scale if isinstance(kind, types.DecimalType) else 0
-        fitted = literal.value.quantize(decimal.Decimal(1).scaleb(-scale), context=_EXACT)
-        if fitted != literal.value:
-            raise ValueError(f"{literal.value} is not exact in it")
-        return literals.DecimalLiteral(fitted)
-    return literal
-
-
-def _number(text: str) -> decimal.Decimal:
-    try:
-        number = decimal.Decimal(text)
-    except decimal.InvalidOperation:
-        number = decimal.Decimal("NaN")
-    if not number.is_finite():
-        raise ValueError(f"{text!r} is not a number to compare with")
-    return number
+    raise errors.ConfigError(
+        f"The filter {_short(repr(text))} cannot be applied: {problem} {_short(name)}; there is {', '.join(near)}."
+    )
 
 
 def _beyond(literal: Any, kind: types.IcebergType) -> bool:

@@ -1,0 +1,79 @@
+"""A literal of a filter in the type of the column that it is compared with: exactly that value, or a ValueError that
+says why not."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from typing import Any
+
+from pyiceberg import types
+from pyiceberg.expressions import literals
+
+_NUMBERS = (types.IntegerType, types.LongType, types.DecimalType, types.FloatType, types.DoubleType)
+_EXACT = decimal.Context(prec=100)
+_DIGITS = 38  # that a decimal may have, in Iceberg and in Arrow
+
+
+def fit(literal: Any, kind: types.IcebergType) -> Any:
+    """PyIceberg rounds a number to a whole one and refuses a decimal of another scale; here a number is kept exactly or
+    refused, as a rounded one would match other rows."""
+    if isinstance(literal, literals.StringLiteral):
+        if isinstance(kind, types.TimestampType | types.TimestamptzType):
+            moment = literal.value.strip().replace(" ", "T", 1)
+            return literals.StringLiteral(moment if "T" in moment else f"{moment}T00:00:00")
+        if not isinstance(kind, _NUMBERS):
+            return literal
+        literal = literals.DecimalLiteral(_number(literal.value))
+    if isinstance(literal, literals.DecimalLiteral | literals.LongLiteral):
+        return _fit_number(literal, kind)
+    return literal
+
+
+def _fit_number(literal: literals.DecimalLiteral | literals.LongLiteral, kind: types.IcebergType) -> Any:
+    match kind:
+        case types.DoubleType():
+            return literals.DoubleLiteral(_double(literal.value))
+        case types.FloatType():
+            # Beyond the type there is still infinity, which a constant answer would forget.
+            number = _double(literal.value)
+            return literals.FloatLiteral(max(min(number, types.FloatType.max), types.FloatType.min))
+        case types.DecimalType():
+            return literals.DecimalLiteral(_exact(literal.value, kind.scale))
+        case types.IntegerType() | types.LongType() if isinstance(literal, literals.DecimalLiteral):
+            return literals.DecimalLiteral(_exact(literal.value, 0))
+        case types.TimeType() | types.TimestampType() | types.TimestamptzType():  # counted in microseconds
+            if not types.LongType.min <= literal.value <= types.LongType.max:
+                raise ValueError(f"{literal.value} is out of its range")
+    return literal
+
+
+def _double(value: decimal.Decimal | int) -> float:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if math.isinf(number):
+        raise ValueError(f"{value} is out of its range")
+    return number
+
+
+def _exact(value: decimal.Decimal | int, scale: int) -> decimal.Decimal:
+    """The value with this scale."""
+    number = decimal.Decimal(value)
+    if number.adjusted() + 1 + scale > _DIGITS:
+        raise ValueError(f"{value} is out of its range")
+    fitted = number.quantize(decimal.Decimal(1).scaleb(-scale), context=_EXACT)
+    if fitted != number:
+        raise ValueError(f"{value} is not exact in it")
+    return fitted
+
+
+def _number(text: str) -> decimal.Decimal:
+    try:
+        number = decimal.Decimal(text)
+    except decimal.InvalidOperation:
+        number = decimal.Decimal("NaN")
+    if not number.is_finite():
+        raise ValueError(f"{text!r} is not a number to compare with")
+    return number

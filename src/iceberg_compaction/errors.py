@@ -11,6 +11,7 @@ border where they appear, with the cause chained. Each class says whether trying
     ├── UnsupportedError         a table that must not be touched yet; nothing was written
     ├── StalePlanError           the table has moved away from the plan
     ├── ExecuteError             a rewrite task failed
+    │   ├── DamagedFileError       a file of the table is missing, damaged, or not what its manifest says
     │   └── ProofError             the rows written are not the rows read; they were not committed
     ├── CommitError              the table was not changed
     │   ├── ConflictError          somebody else changed what the commit depends on (retryable)
@@ -31,6 +32,7 @@ class CompactionError(Exception):
     """Root of the tree. The message is one sentence for a person: what is wrong, where, what to do."""
 
     retryable: ClassVar[bool] = False
+    path: str | None = None  # the file that it is about, where it is about one
 
 
 class ConfigError(CompactionError):
@@ -68,7 +70,13 @@ class StalePlanError(CompactionError):
 
 
 class ExecuteError(CompactionError):
-    """A rewrite task failed; its outputs were removed and its group was not committed."""
+    """A rewrite task failed; its outputs were removed, but for those in `left`, and its group was not committed."""
+
+    left: tuple[str, ...] = ()
+
+
+class DamagedFileError(ExecuteError):
+    """A file of the table is missing, damaged, or not what its manifest says. Its group fails, others do not."""
 
 
 class ProofError(ExecuteError):

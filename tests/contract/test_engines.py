@@ -17,6 +17,7 @@ from tests.factories import engines
 from tests.factories import lake as lakes
 
 from iceberg_compaction import errors
+from iceberg_compaction.execute.failure import Failure
 from iceberg_compaction.execute.inline import InlineEngine
 from iceberg_compaction.execute.tasks import build_tasks
 from iceberg_compaction.execute.worker.context import build_context
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from iceberg_compaction.execute.engine import Engine, Rewrite
+    from iceberg_compaction.execute.engine import Engine, Rewrite, TaskEnd
     from iceberg_compaction.model.task import StagedFile, TaskResult
 
     EngineOf: TypeAlias = Callable[[Rewrite | None], Engine]
@@ -107,29 +108,49 @@ def test_no_tasks_no_work(engine_of: EngineOf, tmp_path: Path) -> None:
     assert engine_of(engines.make_rewrite()).run([], engines.make_context(tmp_path), pytest.fail) == []
 
 
-def test_our_errors_keep_their_class_and_sentence_and_finished_work_was_reported(
-    engine_of: EngineOf, tmp_path: Path
-) -> None:
-    reported: list[TaskResult] = []
-    engine = engine_of(engines.make_rewrite({3: engines.REFUSE}))
-    with pytest.raises(errors.ProofError, match=r"^Task 3 lost a row\.$"):
-        engine.run(engines.make_tasks(12), engines.make_context(tmp_path), reported.append)
-    assert engines.outputs(tmp_path) == engines.staged(reported)
-    assert 3 not in {result.task_id for result in reported}
+def test_a_task_that_fails_is_reported_and_others_go_on(engine_of: EngineOf, tmp_path: Path) -> None:
+    reported: list[TaskEnd] = []
+    engine = engine_of(engines.make_rewrite({3: engines.REFUSE, 6: engines.REFUSE}))
+    results = engine.run(engines.make_tasks(12), engines.make_context(tmp_path), reported.append)
+    failed = {end.task_id: end for end in reported if isinstance(end, Failure)}
+    assert {number: (end.group_id, end.sentence) for number, end in failed.items()} == {
+        3: (1, "Task 3 lost a row."),
+        6: (3, "Task 6 lost a row."),
+    }
+    assert type(failed[3].rebuild()) is errors.ProofError
+    done = {result.task_id for result in results}
+    assert {0, 1, 2, 4, 5, 8, 9, 10, 11} <= done
+    assert done <= set(range(12)) - {3, 6}  # 7 is of the same group as 6, and may be left out
+    assert {end.task_id for end in reported} == done | {3, 6}
+    assert engines.outputs(tmp_path) == engines.staged(results)
 
 
 def test_other_errors_become_one_sentence_without_secrets(engine_of: EngineOf, tmp_path: Path) -> None:
-    reported: list[TaskResult] = []
+    reported: list[TaskEnd] = []
     engine = engine_of(engines.make_rewrite({5: engines.CRASH}))
-    with pytest.raises(errors.ExecuteError) as caught:
-        engine.run(engines.make_tasks(6), engines.make_context(tmp_path), reported.append)
-    told = str(caught.value)
+    results = engine.run(engines.make_tasks(6), engines.make_context(tmp_path), reported.append)
+    (told,) = [end.sentence for end in reported if isinstance(end, Failure)]
     assert told.startswith(
         "Rewriting 2 files of shop.events (group 2, task 5) failed with ZeroDivisionError: went wrong"
     )
     assert engines.SECRET not in told
     assert "\n" not in told
-    assert engines.outputs(tmp_path) == engines.staged(reported)
+    assert engines.outputs(tmp_path) == engines.staged(results)
+
+
+def test_a_listener_may_end_the_run_because_of_a_failure(engine_of: EngineOf, tmp_path: Path) -> None:
+    reported: list[TaskEnd] = []
+
+    def on_end(end: TaskEnd) -> None:
+        reported.append(end)
+        if isinstance(end, Failure):
+            raise end.rebuild()
+
+    engine = engine_of(engines.make_rewrite({3: engines.REFUSE}))
+    with pytest.raises(errors.ProofError, match=r"^Task 3 lost a row\.$"):
+        engine.run(engines.make_tasks(12), engines.make_context(tmp_path), on_end)
+    done = [end for end in reported if not isinstance(end, Failure)]
+    assert engines.outputs(tmp_path) == engines.staged(done)
 
 
 def test_cancel_from_another_thread_leaves_nothing_unreported(engine_of: EngineOf, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import threading
 import time
@@ -12,14 +13,17 @@ import pytest
 from tests.factories import engines
 
 from iceberg_compaction import errors
+from iceberg_compaction.execute.failure import Failure
 from iceberg_compaction.execute.spark.engine import SparkEngine
+from iceberg_compaction.workflow import journal
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from iceberg_compaction.model.task import TaskResult
+    from iceberg_compaction.execute.engine import Rewrite, TaskEnd
+    from iceberg_compaction.model.task import RewriteContext, RewriteTask, TaskResult
 
 pytestmark = pytest.mark.spark
 
@@ -72,8 +76,7 @@ def test_jobs_are_named_after_table_and_step(spark: SparkSession, tmp_path: Path
 
 def test_no_page_shows_a_credential(spark: SparkSession, tmp_path: Path) -> None:
     engine = SparkEngine(spark, rewrite=engines.make_rewrite({2: engines.CRASH}))
-    with pytest.raises(errors.ExecuteError):
-        engine.run(engines.make_tasks(3), engines.make_context(tmp_path, table="shop.secret"), lambda result: None)
+    engine.run(engines.make_tasks(3), engines.make_context(tmp_path, table="shop.secret"), lambda result: None)
     pages = [_page(spark, path) for path in ("jobs", "stages?details=true", "environment")]
     pages.append(_page(spark, "sql?details=true&planDescription=true&length=10000"))
     told = json.dumps(pages)
@@ -132,9 +135,41 @@ def test_a_job_killed_by_somebody_else_is_one_sentence(spark: SparkSession, tmp_
     assert "\n" not in str(caught.value)
 
 
-def test_a_python_process_that_dies_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
-    engine = SparkEngine(spark, rewrite=engines.make_rewrite({0: engines.DIE}))
-    with pytest.raises(errors.ExecuteError, match=r"Spark job 'iceberg-compaction: shop.events, rewrite task 1/1") as e:
+def test_a_python_process_that_dies_costs_its_own_group(spark: SparkSession, tmp_path: Path) -> None:
+    """Four tasks on two cores travel in pairs: 3 dies with 2, and is done again."""
+    reported: list[TaskEnd] = []
+    engine = SparkEngine(spark, rewrite=engines.make_rewrite({2: engines.DIE}))
+    tasks = [task.model_copy(update={"group_id": task.id}) for task in engines.make_tasks(4, size=0)]
+    results = engine.run(tasks, engines.make_context(tmp_path), reported.append)
+    assert [result.task_id for result in results] == [0, 1, 3]
+    (failed,) = [end for end in reported if isinstance(end, Failure)]
+    assert (failed.task_id, failed.group_id, failed.left_behind) == (2, 2, True)
+    assert failed.sentence.startswith(
+        "Spark job 'iceberg-compaction: shop.events, rewrite task 3/4 (group 2, 2 files)'"
+    )
+    assert "Python worker" in failed.sentence
+    assert "\n" not in failed.sentence
+    (again,) = results[2].staged
+    assert journal.is_tried_again(again.file_path.replace(".parquet", "-run.parquet"), "run")
+
+
+def test_a_python_without_our_packages_ends_the_run(spark: SparkSession, tmp_path: Path) -> None:
+    def rewrite(task: RewriteTask, context: RewriteContext, attempt: str) -> TaskResult:
+        raise AssertionError
+
+    engine = SparkEngine(spark, rewrite=_Untravelled(rewrite))
+    with pytest.raises(errors.ExecuteError, match="Spark's workers run another Python"):
         engine.run(engines.make_tasks(1), engines.make_context(tmp_path), pytest.fail)
-    assert "\n" not in str(e.value)
-    assert "Python worker" in str(e.value)
+
+
+class _Untravelled:
+    """Is pickled by the name of a module that workers do not have."""
+
+    def __init__(self, rewrite: Rewrite) -> None:
+        self._rewrite = rewrite
+
+    def __call__(self, task: RewriteTask, context: RewriteContext, attempt: str) -> TaskResult:
+        return self._rewrite(task, context, attempt)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return importlib.import_module, ("a_module_that_is_not_there",)

@@ -30,7 +30,7 @@ def test_an_unforeseen_failure_may_be_tried_again(tmp_path: Path) -> None:
 
 def test_a_name_that_is_no_error_of_ours_becomes_execute_error() -> None:
     for name in ("annotations", "ClassVar", "Nonsense"):
-        made = failure.Failure(task_id=1, error=name, sentence="So.", retryable=False).rebuild()
+        made = failure.Failure(task_id=1, group_id=0, error=name, sentence="So.", retryable=False).rebuild()
         assert type(made) is errors.ExecuteError
 
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
+from iceberg_compaction.execute.failure import Failure
 from iceberg_compaction.model.task import RewriteContext, RewriteTask, TaskResult
 
-OnResult: TypeAlias = Callable[[TaskResult], None]
+TaskEnd: TypeAlias = TaskResult | Failure
+OnEnd: TypeAlias = Callable[[TaskEnd], None]
 
 # One task on one core. The last argument names the attempt, so that a retry never writes to the same files.
 Rewrite: TypeAlias = Callable[[RewriteTask, RewriteContext, str], TaskResult]
@@ -21,14 +23,15 @@ class Engine(Protocol):
         """How many tasks it performs at a time."""
         ...
 
-    def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_result: OnResult) -> list[TaskResult]:
-        """Performs all tasks and returns their results in the order of the tasks.
+    def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_end: OnEnd) -> list[TaskResult]:
+        """Performs all tasks and returns the results of those that were done, in the order of the tasks.
 
-        `on_result` hears of every finished task once, in the order of completion and in the thread that called `run`.
-        That holds when `run` raises, too: whatever was staged by then has been reported, so the caller can sweep it.
-        Files of tasks that did not finish are removed by the task itself. The first failure ends the run.
+        `on_end` hears once of every task that is done or has failed, in the order of completion and in the thread that
+        called `run`. That holds when `run` raises, too: whatever was staged by then has been reported, so the caller
+        can sweep it. A task that fails removes its own files, and others go on; only those of its group that have not
+        begun may be left out, without a word. It is for `on_end` to end the run: what it raises is raised here.
 
-        Raises CancelledError after `cancel`, the task's own error where it is one of ours, else ExecuteError.
+        Raises CancelledError after `cancel`, and ExecuteError if the engine itself can do no further work.
         """
         ...
 

@@ -3,6 +3,7 @@ JVM would cost more than it brings."""
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 from typing import TYPE_CHECKING
@@ -13,8 +14,10 @@ from iceberg_compaction.execute import failure
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iceberg_compaction.execute.engine import OnResult, Rewrite
+    from iceberg_compaction.execute.engine import OnEnd, Rewrite
     from iceberg_compaction.model.task import RewriteContext, RewriteTask, TaskResult
+
+_log = logging.getLogger(__name__)
 
 
 class InlineEngine:
@@ -27,19 +30,27 @@ class InlineEngine:
     def cores(self) -> int:
         return 1
 
-    def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_result: OnResult) -> list[TaskResult]:
+    def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_end: OnEnd) -> list[TaskResult]:
         rewrite = self._rewrite or _worker()
         attempt = f"0-{secrets.token_hex(4)}"
         results: list[TaskResult] = []
+        failed: set[int] = set()
         for task in tasks:
+            if task.group_id in failed:
+                continue  # what it would write could not be committed
             if self._cancelled.is_set():
                 raise errors.CancelledError(f"Rewriting {context.table} was cancelled after {len(results)} tasks.")
             try:
                 result = rewrite(task, context, attempt)
-            except Exception as error:
-                raise failure.describe(error, task, context).rebuild() from error
-            results.append(result)
-            on_result(result)
+            except errors.CancelledError:
+                raise
+            except Exception as error:  # noqa: BLE001 - the border where a worker's errors become data
+                _log.debug("task %d failed", task.id, exc_info=error)
+                failed.add(task.group_id)
+                on_end(failure.describe(error, task, context))
+            else:
+                results.append(result)
+                on_end(result)
         return results
 
     def cancel(self) -> None:

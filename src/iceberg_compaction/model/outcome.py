@@ -28,6 +28,7 @@ class GroupEnd(str, Enum):
 
     LANDED = "landed"
     CONFLICT = "conflict"  # others changed what it depends on, so that it was left as it is
+    FAILED = "failed"  # it could not be rewritten, and was left as it is
     DROPPED = "dropped"  # it no longer held when the plan was applied
     UNKNOWN = "unknown"  # the catalog did not say whether its commit landed
     NOT_REACHED = "not-reached"  # the run ended before its commit
@@ -41,6 +42,8 @@ class GroupOutcome(Value):
     outcome: GroupEnd
     snapshot_id: int | None = None  # that it landed in
     sentence: str = ""  # why it did not
+    file_path: str | None = None  # failed: the file that cannot be read, if that is why
+    first_file: str | None = None  # failed: of the group's data files, so that it is known again
 
 
 class Outcome(Value):
@@ -64,6 +67,7 @@ class Outcome(Value):
     groups: int = 0  # that the run set out to rewrite, those planned anew included
     groups_landed: int = 0
     groups_conflicted: int = 0
+    groups_failed: int = 0
     group_outcomes: tuple[GroupOutcome, ...] = ()  # one for each group
     attempts: int = 0  # commit attempts
     manifests_removed: int = 0  # `rewrite_manifests` only
@@ -75,13 +79,16 @@ class Outcome(Value):
 
     @property
     def ok(self) -> bool:
-        return self.kind in (Kind.COMPACTED, Kind.HEALTHY, Kind.SKIPPED)
+        """Nothing failed. Of a table that is `compacted`, groups may have failed alone."""
+        return self.kind in (Kind.COMPACTED, Kind.HEALTHY, Kind.SKIPPED) and not self.groups_failed
 
     def brief(self, most: int = 1000) -> Outcome:
-        """The same without most of its groups if there are very many: those that did not land tell more."""
+        """The same without most of its groups if there are very many: those that did not land tell more, and those that
+        failed most."""
         if len(self.group_outcomes) <= most:
             return self
         telling = [one for one in self.group_outcomes if one.outcome is not GroupEnd.LANDED]
+        telling.sort(key=lambda one: one.outcome is not GroupEnd.FAILED)
         return self.model_copy(update={"group_outcomes": tuple(telling[:most])})
 
 

@@ -65,6 +65,7 @@ class Inventory:
     properties: dict[str, str] = field(default_factory=dict)
     selected: pa.BooleanArray | None = None  # rows of `files` that a `where` may match; None: all
     claimed: pa.BooleanArray | None = None  # rows of `files` that another run is at work on; None: none
+    failed: pa.Int64Array | None = None  # of each row of `files`: 0, or how recently a run failed at it; None: never
     manifests: int = 0
     manifest_sizes: tuple[int, ...] = ()  # bytes of each
     manifest_files: tuple[int, ...] = ()  # rows of `files` that each lists, one after the other; empty: not known

@@ -32,7 +32,7 @@ def build(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: int, ra
     check(inventory, policy)
     sizes = decide.resolve_sizes(inventory, policy)
     decided = decide.decide(inventory, policy, sizes)
-    chosen = selection.select(decided, policy, sizes, inventory.manifest_files)
+    chosen = selection.select(decided, policy, sizes, inventory)
     files = _plan_files(inventory.files, decided, chosen)
     weighed = copying.weigh(inventory, policy, rates)
     expected = copying.expect(inventory, policy, weighed, decided.files.rows[chosen.positions], chosen.first)

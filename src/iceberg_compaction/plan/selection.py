@@ -17,9 +17,11 @@ from iceberg_compaction.plan import packing
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from iceberg_compaction.model.policy import Policy, Sizes
+    from iceberg_compaction.model.table import Inventory
     from iceberg_compaction.plan.candidates import DataFiles
     from iceberg_compaction.plan.decide import Decision
 
@@ -39,15 +41,15 @@ class Selection:
     over_budget: tuple[int, int]  # files and bytes that the budgets cut off
 
 
-def select(decided: Decision, policy: Policy, sizes: Sizes, manifest_files: Sequence[int] = ()) -> Selection:
+def select(decided: Decision, policy: Policy, sizes: Sizes, inventory: Inventory) -> Selection:
     """The groups, sorted and cut. The group in which a budget ends is shortened, as Iceberg does, so that a budget
-    smaller than the first group still makes progress; it is dropped if nothing would be gained that way.
-    `manifest_files` is the Inventory's."""
+    smaller than the first group still makes progress; it is dropped if nothing would be gained that way."""
     bins = decided.bins
     kept = np.flatnonzero(decided.verdict.kept)
     kept = kept[decided.files.partitions.sort(bins.keys[kept])]
-    kept = kept[_by_manifest(decided, kept, manifest_files)]
+    kept = kept[_by_manifest(decided, kept, inventory.manifest_files)]
     kept = kept[_order(bins.bytes[kept], bins.count[kept], policy.rewrite_job_order)]
+    kept = kept[_failed_last(decided, kept, inventory.failed)]
     whole = _whole(bins.bytes[kept], bins.count[kept], policy)
     reached = kept[: whole + 1]
     positions = _positions(decided, reached)
@@ -88,6 +90,15 @@ def _by_manifest(decided: Decision, bins: NDArray[np.int64], manifest_files: Seq
     last[decided.numbers] = decided.files.rows  # which ascend, so that the last one of each bin stays
     oldest = np.searchsorted(np.cumsum(manifest_files), last[bins], side="right")
     return np.argsort(-oldest, kind="stable")
+
+
+def _failed_last(decided: Decision, bins: NDArray[np.int64], failed: pa.Int64Array | None) -> NDArray[np.int64]:
+    """Positions that put bins last that runs failed at, and of them the latest at the very end; before the budgets cut,
+    so that such a bin does not use them up time and again."""
+    rank = np.zeros(len(decided.bins), np.int64)
+    if failed is not None:
+        np.maximum.at(rank, decided.numbers, failed.to_numpy()[decided.files.rows])
+    return np.argsort(rank[bins], kind="stable")
 
 
 def _order(size: NDArray[np.int64], count: NDArray[np.int64], order: JobOrder) -> NDArray[np.int64]:

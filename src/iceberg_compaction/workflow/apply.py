@@ -11,22 +11,23 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.commit import prune, replace, sweep, validate
+from iceberg_compaction.execute import failure
 from iceberg_compaction.execute import tasks as rewrite_tasks
 from iceberg_compaction.execute.worker import context as contexts
 from iceberg_compaction.metadata import applied, nan_counts
 from iceberg_compaction.model import outcome
 from iceberg_compaction.model.policy import batch_size
+from iceberg_compaction.workflow import failures, patience, proving
 from iceberg_compaction.workflow import ledger as ledgers
-from iceberg_compaction.workflow import proving
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pyiceberg.table import Table
 
-    from iceberg_compaction.execute.engine import Engine
+    from iceberg_compaction.execute.engine import Engine, TaskEnd
     from iceberg_compaction.model.plan import Plan
-    from iceberg_compaction.model.task import RewriteTask, StagedFile, TaskResult
+    from iceberg_compaction.model.task import RewriteContext, RewriteTask, StagedFile, TaskResult
     from iceberg_compaction.workflow.ledger import Ledger
     from iceberg_compaction.workflow.run import Run
 
@@ -40,12 +41,13 @@ def apply(table: Table, plan: Plan, engine: Engine, run: Run, ledger: Ledger) ->
     scope = prune.Scope(table.metadata, plan.partitions)
     deletes, nans = applied.applied_deletes(table, plan), nan_counts.of_plan(table, plan, scope.may_be_in)
     tasks = rewrite_tasks.build_tasks(plan, deletes, nans, cores=engine.cores())
+    tasks = failures.put_last(tasks, plan.table, run)
     context = contexts.build_context(table, plan, run.run_id, rewrite_tasks.all_deletes(tasks))
     progress = _Progress(plan, tasks, run)
     batches = _Batches(table, plan, progress, ledger)
     progress.tell(outcome.Stage.REWRITING, plan.sentence, ledger)
     try:
-        engine.run(tasks, context, batches.on_result)
+        batches.perform(engine, tasks, context)
         batches.finish()
     except errors.ConflictError as conflict:
         # Not of one batch, but of all that the plan still holds.
@@ -78,30 +80,48 @@ class _Batches:
         self._size = batch_size(plan.policy, len(plan.groups))
         self._results: dict[int, list[TaskResult]] = defaultdict(list)  # of groups that are not complete
         self._ready: list[proving.ProvedGroup] = []  # for the next commit
+        self._done: set[int] = set()  # groups that were rewritten
+        self._failed: set[int] = set()
+        self._patience = patience.Patience()
+        self._given_up: errors.CompactionError | None = None
         self._commits = 0
         self._stopped = False
 
-    def on_result(self, result: TaskResult) -> None:
-        """One more task is done. After a failure the engine still reports what else was staged, to be swept."""
-        self._results[result.group_id].append(result)
+    def perform(self, engine: Engine, tasks: Sequence[RewriteTask], context: RewriteContext) -> None:
+        """Have the tasks performed, all of them or until too many have failed."""
+        try:
+            engine.run(tasks, context, self.on_end)
+        except errors.CompactionError as error:
+            if error is not self._given_up:
+                raise
+
+    def on_end(self, end: TaskEnd) -> None:
+        """One more task has ended. After the run was stopped the engine still reports what else was staged, to be
+        swept."""
+        if not isinstance(end, failure.Failure):
+            self._results[end.group_id].append(end)
+        elif self._stopped:
+            self._fail(end)
         if self._stopped:
             return
         try:
-            self._progress.on_result(result, self._ledger)
-            self._advance(result.group_id)
+            self._progress.on_end(end, self._ledger)
+            self._take(end)
         except BaseException:
             self._stopped = True
             raise
 
     def finish(self) -> None:
-        """All tasks are done: commit the rest."""
-        came, all_tasks = self._progress.tasks_done, self._progress.tasks_total
-        if came != all_tasks or self._results:
+        """The engine has done what it could: commit the rest."""
+        if self._given_up is None and len(self._done | self._failed) < len(self._rows):
+            came, all_tasks = self._progress.tasks_done, self._progress.tasks_total
             raise errors.ProofError(
                 f"{came} results came back for {all_tasks} tasks; what is not complete was not committed."
             )
         if self._ready:
             self._commit()
+        if self._given_up is not None:
+            raise self._given_up
 
     def sweep(self) -> None:
         """Remove what is staged and was never part of a commit."""
@@ -111,10 +131,42 @@ class _Batches:
         self._ready = []
         self._remove(staged)
 
+    def _take(self, end: TaskEnd) -> None:
+        if isinstance(end, failure.Failure):
+            known = end.group_id in self._failed
+            self._fail(end)
+            if not known and (stop := self._patience.after(end)) is not None:
+                self._given_up = None if isinstance(stop, errors.ProofError) else stop
+                raise stop
+        else:
+            self._patience.done()
+            self._advance(end.group_id)
+
+    def _fail(self, failed: failure.Failure) -> None:
+        """The group stays as it is. What other tasks have staged of it goes, since it can never be committed."""
+        group_id, told = failed.group_id, failed.sentence
+        if group_id not in self._failed:
+            self._failed.add(group_id)
+            self._ledger.fail(group_id, told, file_path=failed.file_path, refused=failed.refused)
+            _log.warning("Group %d of %s failed and stays as it is: %s", group_id, self._plan.table, told)
+        self._discard(group_id)
+
+    def _discard(self, group_id: int) -> None:
+        self._remove(file for result in self._results.pop(group_id, []) for file in result.staged)
+
     def _advance(self, group_id: int) -> None:
+        if group_id in self._failed:
+            self._discard(group_id)
+            return
         if len(self._results[group_id]) < self._progress.tasks_of(group_id):
             return
-        self._ready.append(proving.prove(self._plan, self._rows[group_id], self._results[group_id]))
+        try:
+            proved = proving.prove(self._plan, self._rows[group_id], self._results[group_id])
+        except errors.ProofError as error:
+            self._ledger.fail(group_id, str(error))
+            raise
+        self._ready.append(proved)
+        self._done.add(group_id)
         del self._results[group_id]
         if len(self._ready) >= self._size:
             self._commit()
@@ -211,12 +263,12 @@ class _Progress:
     def tasks_of(self, group_id: int) -> int:
         return self._tasks_of[group_id]
 
-    def on_result(self, result: TaskResult, ledger: Ledger) -> None:
-        task = self._tasks[result.task_id]
+    def on_end(self, end: TaskEnd, ledger: Ledger) -> None:
+        task = self._tasks[end.task_id]
         self.tasks_done += 1
         self._files += len(task.file_paths)
         self._bytes += task.bytes
-        self.tell(outcome.Stage.REWRITING, f"group {result.group_id}", ledger)
+        self.tell(outcome.Stage.REWRITING, f"group {end.group_id}", ledger)
 
     def tell(self, stage: outcome.Stage, message: str, ledger: Ledger) -> None:
         self.run.on_event(

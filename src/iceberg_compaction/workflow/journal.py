@@ -15,6 +15,7 @@ from pyiceberg.table.refs import MAIN_BRANCH
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import run_names, watch
+from iceberg_compaction.execute import failure
 from iceberg_compaction.metadata import folders
 from iceberg_compaction.model import record
 from iceberg_compaction.record import process
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-    from iceberg_compaction.execute.engine import Engine, OnResult
+    from iceberg_compaction.execute.engine import Engine, OnEnd, TaskEnd
     from iceberg_compaction.model.task import RewriteContext, RewriteTask, TaskResult
     from iceberg_compaction.record.sqlite import RunStore
     from iceberg_compaction.workflow.run import Run
@@ -164,11 +165,15 @@ class _WatchedEngine:
     def cancel(self) -> None:
         self.engine.cancel()
 
-    def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_result: OnResult) -> list[TaskResult]:
-        def look(result: TaskResult) -> None:
-            if any(is_tried_again(file.file_path, context.run_id) for file in result.staged):
-                self.entry.clean = False  # whatever ended the first attempt may have kept it from removing its files
-            on_result(result)
+    def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_end: OnEnd) -> list[TaskResult]:
+        def look(end: TaskEnd) -> None:
+            if isinstance(end, failure.Failure):
+                left = end.left_behind
+            else:  # whatever ended the first attempt may have kept it from removing its files
+                left = any(is_tried_again(file.file_path, context.run_id) for file in end.staged)
+            if left:
+                self.entry.clean = False
+            on_end(end)
 
         try:
             return self.engine.run(tasks, context, look)

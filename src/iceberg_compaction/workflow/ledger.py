@@ -45,6 +45,7 @@ class Ledger:
     _groups: dict[int, dict[str, Any]] = field(default_factory=dict)  # rows of PLAN_GROUPS
     _ends: dict[int, GroupOutcome] = field(default_factory=dict)
     _remarks: list[str] = field(default_factory=list)
+    _refused: set[int] = field(default_factory=set)  # groups
     _spared: bool = False
 
     def open(self, plan: Plan) -> None:
@@ -60,6 +61,15 @@ class Ledger:
         """These groups were not committed, because others changed what they depend on."""
         for group_id, sentence in sentences.items():
             self._enter([group_id], GroupEnd.CONFLICT, sentence=sentence)
+
+    def fail(self, group_id: int, sentence: str, *, file_path: str | None = None, refused: bool = False) -> None:
+        """This group could not be rewritten. `file_path`: the file that is to blame, if it is known; `refused`: it is
+        sound, but has something that cannot be rewritten safely yet."""
+        self._refused |= {group_id} if refused else set()
+        plan = next(plan for plan in reversed(self._plans) if group_id in plan.groups.columns["id"].to_pylist())
+        first = plan.files["file_path"][self._groups[group_id]["first"]].as_py()
+        self._enter([group_id], GroupEnd.FAILED, sentence=sentence)
+        self._ends[group_id] = self._ends[group_id].model_copy(update={"file_path": file_path, "first_file": first})
 
     def drop(self, sentences: Mapping[int, str]) -> None:
         """These groups were not even tried."""
@@ -87,6 +97,15 @@ class Ledger:
         last = self._plans[-1].groups.columns["id"].to_pylist()
         return [self._groups[group_id] for group_id in last if self._is(group_id, GroupEnd.CONFLICT)]
 
+    def failed_files(self) -> list[str]:
+        """The data files of groups that failed."""
+        found = []
+        for plan in self._plans:
+            for row in plan.groups.columns.to_pylist():
+                if self._is(row["id"], GroupEnd.FAILED):
+                    found += plan.files["file_path"].slice(row["first"], row["files"]).to_pylist()
+        return found
+
     @property
     def next_id(self) -> int:
         """An id that no group has."""
@@ -97,10 +116,17 @@ class Ledger:
         return sum(len(commit.groups) for commit in self.landed)
 
     def close(self) -> outcome.Outcome:
-        """How a run ended that nothing stopped: something landed, all was in conflict, or there was nothing to do."""
+        """How a run ended that nothing stopped: something landed, all was in conflict, all that could land failed, or
+        there was nothing to do."""
         if not self._groups:
             sentence = self._plans[0].sentence
             return self._outcome(outcome.Kind.HEALTHY, sentence)
+        if not self.landed and (failed := self._with(GroupEnd.FAILED)):
+            one = len(self._groups) == 1
+            told = failed[0].sentence if one else f"None of {self._count()} landed. {' '.join(self._others())}"
+            refused = {one.id for one in failed} <= self._refused
+            kind = outcome.Kind.UNSUPPORTED if refused else outcome.Kind.FAILED
+            return self._outcome(kind, " ".join([told, *self._remarks]))
         if not self.landed and self._spared:
             they = "it needs" if len(self._groups) == 1 else "they need"
             return self._outcome(
@@ -117,12 +143,18 @@ class Ledger:
     def stop(self, kind: outcome.Kind, sentence: str) -> outcome.Outcome:
         """How a run ended that something stopped; what had landed by then is told."""
         told = [sentence]
-        unknown = [one.sentence for one in self._ends.values() if one.outcome is GroupEnd.UNKNOWN]
+        unknown = [one.sentence for one in self._with(GroupEnd.UNKNOWN)]
         if unknown and unknown[0] not in sentence:
             told.append(f"Nor is it known whether {len(unknown)} of {self._count()} landed: {unknown[0]}")
+        failed = [one for one in self._with(GroupEnd.FAILED) if one.sentence not in sentence]
+        if failed:
+            told += self._others(GroupEnd.FAILED)
         if self.landed:
             told.append(f"Before that {self.count_landed} of {self._count()} landed and stay: {self._compacted()}")
         return self._outcome(outcome.Kind.FAILED if len(told) > 1 else kind, " ".join(told))
+
+    def _with(self, end: GroupEnd) -> list[GroupOutcome]:
+        return [one for one in self._ends.values() if one.outcome is end]
 
     def _enter(
         self, group_ids: Iterable[int], end: GroupEnd, *, snapshot_id: int | None = None, sentence: str = ""
@@ -161,17 +193,23 @@ class Ledger:
             f"({size.format_size(written)}) in {where}{gone}."
         )
 
-    def _others(self) -> list[str]:
-        """What became of groups that did not land, one sentence for each kind of end."""
+    def _others(self, *ends: GroupEnd) -> list[str]:
+        """What became of groups that did not land, one sentence for each kind of end, or each of these."""
         told = []
-        for end, words in (
-            (GroupEnd.CONFLICT, "left alone because of other commits"),
-            (GroupEnd.DROPPED, "dropped because the table has moved on"),
+        for end, one, many in (
+            (GroupEnd.FAILED, "failed and stays as it was", "failed and stay as they were"),
+            (GroupEnd.CONFLICT, "was left alone because of other commits", "were left alone because of other commits"),
+            (
+                GroupEnd.DROPPED,
+                "was dropped because the table has moved on",
+                "were dropped because the table has moved on",
+            ),
         ):
-            which = [one for one in self._ends.values() if one.outcome is end]
+            which = self._with(end) if not ends or end in ends else []
             if which:
-                verb = "was" if len(which) == 1 else "were"
-                told.append(f"{len(which)} of {self._count()} {verb} {words}: {which[0].sentence}")
+                first = f"{which[0].sentence}"
+                named = f"group {which[0].id}: {first}" if end is GroupEnd.FAILED else first
+                told.append(f"{len(which)} of {self._count()} {one if len(which) == 1 else many}: {named}")
         return told
 
     def _proof(self) -> Proof:
@@ -207,7 +245,8 @@ class Ledger:
             delete_files_removed=sum(commit.removed_delete_files for commit in self.landed),
             groups=len(self._groups),
             groups_landed=self.count_landed,
-            groups_conflicted=sum(one.outcome is GroupEnd.CONFLICT for one in self._ends.values()),
+            groups_conflicted=len(self._with(GroupEnd.CONFLICT)),
+            groups_failed=len(self._with(GroupEnd.FAILED)),
             group_outcomes=tuple(self._end_of(row) for row in self._groups.values()),
             attempts=sum(commit.attempts for commit in self.landed),
             proof=proof,

@@ -15,6 +15,8 @@ from iceberg_compaction.model.table import DATA
 from iceberg_compaction.workflow import claims
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from iceberg_compaction.model.table import Inventory
@@ -93,13 +95,16 @@ def _keep(plan: Plan, inventory: Inventory, kept: NDArray[np.bool_], owner: NDAr
     )
 
 
-def only(inventory: Inventory, places: set[tuple[int, str]], *, run_id: str) -> Inventory:
+def only(inventory: Inventory, places: set[tuple[int, str]], *, run_id: str, without: Sequence[str] = ()) -> Inventory:
     """The same table, of which only files of these partitions may be chosen (spec id and canonical JSON of each), and
-    none that this run has written itself."""
+    none that this run has written itself, or that are named in `without`."""
     chosen = claims.in_places(inventory.files, places)
     ours = pc.match_substring(inventory.files["file_path"], run_id).to_numpy(zero_copy_only=False)
     if inventory.selected is not None:
         chosen &= inventory.selected.to_numpy(zero_copy_only=False)
+    if without:
+        named = pc.is_in(inventory.files["file_path"], value_set=pa.array(without, pa.string()))
+        chosen &= ~named.to_numpy(zero_copy_only=False)
     return replace(inventory, selected=pa.array(chosen & ~ours))
 
 

@@ -19,7 +19,7 @@ from iceberg_compaction.model.plan import LeftOutReason
 from iceberg_compaction.model.policy import Policy, Strategy
 from iceberg_compaction.model.table import DATA
 from iceberg_compaction.plan import build, decide, quick
-from iceberg_compaction.workflow import apply, claims, journal, leftovers, proving, rebase
+from iceberg_compaction.workflow import apply, claims, failures, journal, leftovers, proving, rebase
 from iceberg_compaction.workflow import ledger as ledgers
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def plan_table(catalog: Catalog, name: str, policy: Policy, run: Run) -> Plan:
     run.on_event(outcome.Event(table=name, run_id=run.run_id, stage=outcome.Stage.PLANNING, message="planning"))
     table = tables.load_table(catalog, name)
     inventory = inventories.take_inventory(table, name=name, branch=run.branch, where=policy.where)
-    inventory = claims.leave_to_others(inventory, run)
+    inventory = failures.mark(claims.leave_to_others(inventory, run), run)
     plan_id, rates = f"plan-{run.run_id}", run.rates(name)
     return build.build(inventory, policy, plan_id=plan_id, now_ms=run.clock(), rates=rates)
 
@@ -163,7 +163,8 @@ def _plan_again(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger, number: 
         table = tables.load_table(catalog, plan.table)
         inventory = inventories.take_inventory(table, name=plan.table, branch=run.branch, where=plan.policy.where)
         places = {(row["spec_id"], row["partition"]) for row in ledger.conflicting()}
-        concerned = claims.leave_to_others(rebase.only(inventory, places, run_id=run.run_id), run)
+        concerned = rebase.only(inventory, places, run_id=run.run_id, without=ledger.failed_files())
+        concerned = claims.leave_to_others(concerned, run)
         again, rates = f"{plan.id}-again-{number}", plan.copying.rates
         newer = build.build(concerned, plan.policy, plan_id=again, now_ms=run.clock(), rates=rates)
     except errors.CompactionError as error:

@@ -3,11 +3,11 @@ hundredths of a second; but never so few jobs that cores idle."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from iceberg_compaction.model.task import RewriteTask
 
@@ -23,6 +23,14 @@ class Chunk:
     first: int  # position of the first task in the run
     total: int  # tasks of the whole run
     tasks: tuple[RewriteTask, ...]
+
+    def without(self, groups: Collection[int]) -> Chunk:
+        """The same without the tasks of these groups."""
+        return replace(self, tasks=tuple(task for task in self.tasks if task.group_id not in groups))
+
+    def alone(self) -> list[Chunk]:
+        """A chunk for each of the tasks."""
+        return [replace(self, first=self.first + at, tasks=(task,)) for at, task in enumerate(self.tasks)]
 
     def describe(self, table: str) -> str:
         """What the Spark UI shows: iceberg-compaction: shop.events, rewrite task 3/12 (group 2, 23 files)."""

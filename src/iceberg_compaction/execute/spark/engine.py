@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.execute.spark import chunks, interrupts, labels, rows, shipping, submission
 from iceberg_compaction.execute.spark import session as sessions
+from iceberg_compaction.model.task import TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from typing_extensions import Self
 
-    from iceberg_compaction.execute.engine import OnResult, Rewrite
-    from iceberg_compaction.model.task import RewriteContext, RewriteTask, TaskResult
+    from iceberg_compaction.execute.engine import OnEnd, Rewrite
+    from iceberg_compaction.model.task import RewriteContext, RewriteTask
 
 
 class SparkEngine:
@@ -65,15 +66,15 @@ class SparkEngine:
     def cores(self) -> int:
         return labels.cores(self._session())
 
-    def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_result: OnResult) -> list[TaskResult]:
+    def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_end: OnEnd) -> list[TaskResult]:
         if not tasks:
             return []
         self._check_cancelled(context)
         session = self._session()
-        results = _Results(on_result)
+        results = _Results(on_end)
         with interrupts.without_sparks_handler(), tempfile.TemporaryDirectory(prefix="iceberg-compaction-") as folder:
             self._perform(self._submission(session, context, Path(folder)), tasks, results)
-        return [results.found[task.id] for task in tasks]
+        return [results.done[task.id] for task in tasks if task.id in results.done]
 
     def _perform(self, work: submission.Submission, tasks: Sequence[RewriteTask], results: _Results) -> None:
         cores = labels.cores(work.session)
@@ -117,29 +118,28 @@ class SparkEngine:
             context=context,
             rewrite=rewrite,
             max_attempts=labels.max_attempts(session),
+            unheard=1 if labels.speculates(session) else 0,
             marker=None if marker is None else str(marker),
         )
-        return submission.Submission(
-            session=session, context=context, function=rows.executor_function(job), marker=marker
-        )
+        return submission.Submission(session=session, job=job, marker=marker)
 
 
 class _Results:
-    """Results by task, each reported once."""
+    """What became of tasks, each reported once."""
 
-    def __init__(self, on_result: OnResult) -> None:
-        self.found: dict[int, TaskResult] = {}
-        self._on_result = on_result
+    def __init__(self, on_end: OnEnd) -> None:
+        self.done: dict[int, TaskResult] = {}
+        self._heard: set[int] = set()
+        self._on_end = on_end
 
     def take(self, job: futures.Future[submission.Done]) -> None:
-        """Reports a job's results, then raises its failure."""
-        finished, failed = job.result()
-        for result in finished:
-            if result.task_id not in self.found:
-                self.found[result.task_id] = result
-                self._on_result(result)
-        if failed is not None:
-            raise failed.rebuild()
+        """Reports what became of a job's tasks, or raises what kept Spark from performing it."""
+        for end in job.result():
+            if end.task_id not in self._heard:
+                self._heard.add(end.task_id)
+                if isinstance(end, TaskResult):
+                    self.done[end.task_id] = end
+                self._on_end(end)
 
     def take_finished(self, jobs: Sequence[futures.Future[submission.Done]]) -> None:
         """After a failure: what other jobs have brought to an end all the same."""

@@ -35,6 +35,12 @@ def max_attempts(session: SparkSession) -> int:
     return int(session.sparkContext.getConf().get("spark.task.maxFailures", "4") or 4)
 
 
+def speculates(session: SparkSession) -> bool:
+    """Whether Spark may perform a task twice at the same time. Nobody hears of the attempt that comes second."""
+    told = session.conf if is_connect(session) else session.sparkContext.getConf()
+    return str(told.get("spark.speculation", "false")).lower() == "true"
+
+
 def label(session: SparkSession, description: str, tag: str) -> None:
     """Names the jobs that this thread starts from now on."""
     if is_connect(session):

@@ -29,6 +29,7 @@ class Job:
     context: RewriteContext
     rewrite: engine.Rewrite
     max_attempts: int  # how often Spark starts a task; failures of the last attempt come back as data
+    unheard: int = 0  # attempts that may have been made before, or beside this one, and that no result tells of
     marker: str | None  # a file that exists as long as the run may go on; None: executors would not see it
 
 
@@ -43,15 +44,15 @@ def to_table(tasks: Sequence[RewriteTask]) -> pa.Table:
     return pa.table({"task_id": [task.id for task in tasks], "task": [task.model_dump_json() for task in tasks]})
 
 
-def from_rows(rows: Iterable[Sequence[object]]) -> tuple[list[TaskResult], failure.Failure | None]:
-    """Results of finished tasks, and the failure that ended the chunk, if one did."""
-    results, failed = [], None
+def from_rows(rows: Iterable[Sequence[object]]) -> list[engine.TaskEnd]:
+    """What became of each task."""
+    ends: list[engine.TaskEnd] = []
     for _, result, problem in rows:
         if isinstance(result, str):
-            results.append(TaskResult.model_validate_json(result))
+            ends.append(TaskResult.model_validate_json(result))
         elif isinstance(problem, str):
-            failed = failure.Failure.model_validate_json(problem)
-    return results, failed
+            ends.append(failure.Failure.model_validate_json(problem))
+    return ends
 
 
 def executor_function(job: Job) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
@@ -64,8 +65,8 @@ def executor_function(job: Job) -> Callable[[Iterable[pa.RecordBatch]], Iterable
 
 
 def perform(batches: Iterable[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBatch]:
-    """On an executor: one row out per task, until one fails or the run is stopped. If Spark gives this attempt up (it
-    will retry a failure, or is gone), files of tasks already finished in it are removed again, because their results
+    """On an executor: one row out per task, until the run is stopped. If Spark gives this attempt up (it will retry a
+    failure, or is gone), files of tasks already finished in it are removed again, because their results
     never arrive."""
     texts = (text for batch in batches for text in batch.column("task").to_pylist())
     finished: list[TaskResult] = []
@@ -81,44 +82,57 @@ def perform(batches: Iterable[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBa
         pass  # rows left over are still taken from Spark, else it would not reuse this process
 
 
-def _outcomes(texts: Iterable[str], job: Job) -> Iterator[TaskResult | failure.Failure]:
-    number, attempt = _attempt()
+def _outcomes(texts: Iterable[str], job: Job) -> Iterator[engine.TaskEnd]:
+    attempt = _attempt(job)
+    failed: set[int] = set()
     for text in texts:
         if watch.is_asked(job.marker):
             return
+        task = RewriteTask.model_validate_json(text)
+        if task.group_id in failed:
+            continue  # what it would write could not be committed
         try:
-            outcome = _perform_one(RewriteTask.model_validate_json(text), job, attempt, number + 1 < job.max_attempts)
+            outcome = _perform_one(task, job, attempt)
         except watch.Stopped as stopped:
             if stopped.asked:
                 return
             raise
-        yield outcome
         if isinstance(outcome, failure.Failure):
-            return
+            failed.add(outcome.group_id)
+        yield outcome
 
 
-def _perform_one(task: RewriteTask, job: Job, attempt: str, retried: bool) -> TaskResult | failure.Failure:
+def _perform_one(task: RewriteTask, job: Job, attempt: _Attempt) -> engine.TaskEnd:
     try:
         with watch.stop_on_request(job.marker, job.rewrite):
-            return job.rewrite(task, job.context, attempt)
+            return job.rewrite(task, job.context, attempt.name)
     except Exception as error:  # noqa: BLE001 - the border where a worker's errors become data
         failed = failure.describe(error, task, job.context)
-    if failed.retryable and retried:
+    if failed.retryable and attempt.retried:
         raise failed.rebuild()  # without its cause, which Spark would log with all that it says
-    return failed
+    return failed.model_copy(update={"left_behind": True}) if attempt.number else failed
 
 
-def _attempt() -> tuple[int, str]:
-    """How often Spark has tried these rows before, and a name that no other attempt has, in this application or
-    another one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempt:
+    """One go of Spark at some rows."""
+
+    number: int  # 0: the first, and the only one so far
+    name: str  # that no other attempt has, in this application or another one
+    retried: bool  # there will be another one if this fails
+
+
+def _attempt(job: Job) -> _Attempt:
     from pyspark import TaskContext
 
     task = TaskContext.get()
-    number, identity = (task.attemptNumber(), task.taskAttemptId()) if task else (0, 0)
-    return number, f"{identity}-{number}-{secrets.token_hex(4)}"
+    at, identity = (task.attemptNumber(), task.taskAttemptId()) if task else (0, 0)
+    number = at + job.unheard
+    name = f"{identity}-{number}-{secrets.token_hex(4)}"
+    return _Attempt(number=number, name=name, retried=at + 1 < job.max_attempts)
 
 
-def _to_batch(outcome: TaskResult | failure.Failure) -> pa.RecordBatch:
+def _to_batch(outcome: engine.TaskEnd) -> pa.RecordBatch:
     text = outcome.model_dump_json()
     good = isinstance(outcome, TaskResult)
     row = {"task_id": outcome.task_id, "result": text if good else None, "failure": None if good else text}

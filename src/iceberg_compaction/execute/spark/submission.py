@@ -4,26 +4,25 @@ together. Chunks come in; results and failures go out; Spark's own errors are tr
 from __future__ import annotations
 
 import logging
+import re
 import secrets
 import threading
-from collections.abc import Callable, Collection, Iterable
 from concurrent import futures
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
-
-import pyarrow as pa
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute import failure
-from iceberg_compaction.execute.spark import labels, rows
+from iceberg_compaction.execute.spark import chunks, labels, rows
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from iceberg_compaction.execute.spark.chunks import Chunk
-    from iceberg_compaction.model.task import RewriteContext, TaskResult
+    from iceberg_compaction.execute.engine import TaskEnd
+    from iceberg_compaction.model.task import RewriteContext
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +30,11 @@ POLL_SECONDS = 0.1  # how long a cancel or Ctrl-C may go unnoticed
 _GRACE_SECONDS = 5.0  # for a worker to come out of a long write and to remove its files
 _STACK_TRACES = ("JVM stacktrace:", "Driver stacktrace:")
 
-Done: TypeAlias = "tuple[list[TaskResult], failure.Failure | None]"
-ExecutorFunction: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]
+# Spark has tried often enough: it is the task that does not come to an end, and not Spark that does not work.
+_GAVE_UP = re.compile(r"Task \S+ in stage \S+ failed \d+ times")
+_NO_PYTHON = ("ModuleNotFoundError", "ImportError")  # no task would come further
+
+Done: TypeAlias = "list[TaskEnd]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,24 +42,48 @@ class Submission:
     """Everything that the jobs of a run share."""
 
     session: SparkSession
-    context: RewriteContext
-    function: ExecutorFunction
+    job: rows.Job
     tag: str = field(default_factory=lambda: f"iceberg-compaction-{secrets.token_hex(8)}")
     marker: Path | None = None  # workers that see this file vanish stop by themselves
     stopping: threading.Event = field(default_factory=threading.Event)
+    failed: set[int] = field(default_factory=set)  # groups
 
-    def perform(self, chunk: Chunk) -> Done:
-        """One Spark job from start to end, in a thread of its own."""
+    @property
+    def context(self) -> RewriteContext:
+        return self.job.context
+
+    def perform(self, chunk: chunks.Chunk) -> Done:
+        """One Spark job from start to end, in a thread of its own. Tasks that take their executor with them until Spark
+        gives up do not fail the others of the chunk: each is tried once more, by itself."""
+        return self._perform(chunk, self.job)
+
+    def _perform(self, chunk: chunks.Chunk, job: rows.Job) -> Done:
+        left = chunk.without(self.failed)
+        if not left.tasks:
+            return []
+        try:
+            ends = self._submit(left, job)
+        except _GaveUpError as error:
+            if len(left.tasks) > 1:
+                again = replace(job, unheard=job.unheard + job.max_attempts)
+                return [end for one in left.alone() for end in self._perform(one, again)]
+            ends = [failure.lost(str(error), left.tasks[0])]
+        self.failed.update(end.group_id for end in ends if isinstance(end, failure.Failure))
+        return ends
+
+    def _submit(self, chunk: chunks.Chunk, job: rows.Job) -> Done:
         if self.stopping.is_set():
             raise errors.CancelledError(f"Rewriting {self.context.table} was stopped.")
         description = chunk.describe(self.context.table)
         labels.label(self.session, description, self.tag)
         try:
             tasks = self.session.createDataFrame(rows.to_table(chunk.tasks)).coalesce(1)
-            return rows.from_rows(tasks.mapInArrow(self.function, rows.results_type()).collect())
+            return rows.from_rows(tasks.mapInArrow(rows.executor_function(job), rows.results_type()).collect())
         except Exception as error:  # Spark's errors, py4j's and gRPC's share no class
             told = failure.clean(_gist(str(error)), self.context)
-            raise errors.ExecuteError(f"Spark job '{description}' failed: {told}{_hint(told)}") from error
+            own = _GAVE_UP.search(str(error)) and not any(name in str(error) for name in _NO_PYTHON)
+            kind = _GaveUpError if own else errors.ExecuteError
+            raise kind(f"Spark job '{description}' failed: {told}{_hint(told)}") from error
         finally:
             labels.unlabel(self.session, self.tag)
 
@@ -75,6 +101,10 @@ class Submission:
             except Exception as error:  # noqa: BLE001 - a lost JVM or server has ended the jobs, too
                 log.debug("cancelling Spark jobs failed: %s", type(error).__name__)
             futures.wait(running, POLL_SECONDS)
+
+
+class _GaveUpError(errors.ExecuteError):
+    """Spark has given up on a job after as many attempts as it makes."""
 
 
 def _hint(told: str) -> str:

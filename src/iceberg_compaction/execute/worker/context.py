@@ -3,6 +3,7 @@ workers goes out: no catalog, and of its properties only those that files are op
 
 from __future__ import annotations
 
+import logging
 from concurrent import futures
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 INLINE_BYTES = 10 * 10**6  # delete files of a run that together have less are read here and sent along
 _READERS = 8
+_log = logging.getLogger(__name__)
 _NAME_MAPPING = "schema.name-mapping.default"
 
 
@@ -87,5 +89,14 @@ def _contents(table: Table, deletes: Sequence[task_model.DeleteFile]) -> dict[st
         return {}
     paths = [delete.file_path for delete in deletes]
     with futures.ThreadPoolExecutor(min(_READERS, len(paths)), thread_name_prefix="deletes") as pool:
-        read = pool.map(lambda path: fetch.read_bytes(table.io, path, where=f"Delete file {path}"), paths)
-        return dict(zip(paths, read, strict=True))
+        found = dict(zip(paths, pool.map(lambda path: _content(table, path), paths), strict=True))
+    return {path: content for path, content in found.items() if content is not None}
+
+
+def _content(table: Table, path: str) -> bytes | None:
+    """None: it cannot be read, which the groups that need it will say; others need not suffer."""
+    try:
+        return fetch.read_bytes(table.io, path, where=f"Delete file {path}")
+    except errors.CompactionError as error:
+        _log.debug("left to the workers: %s", error)
+        return None

@@ -31,6 +31,8 @@ _SAMPLE_ROWS = 1 << 10  # read first where a dictionary hides how large the valu
 _BUFFERED_GROUP = 64 * 2**20  # larger row groups are streamed through small buffers
 _FILES_AHEAD = 4
 _READERS = 8  # threads that wait for storage; decoding stays on one
+# What to do about a file of the table that is damaged. Without a delete file deleted rows would come back.
+_CURES = {"Data file": "; restore it or drop it from the table.", "Delete file": "; restore it."}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +102,7 @@ def _footer(
         file = pq.ParquetFile(pa.BufferReader(tail), arrow_extensions_enabled=False, coerce_int96_timestamp_unit="us")
         metadata, schema = file.metadata, with_ids(file.schema_arrow)
         if metadata.num_rows != expected:
-            raise errors.ExecuteError(f"it has {metadata.num_rows} rows where the manifest says {expected}")
+            raise errors.DamagedFileError(f"it has {metadata.num_rows} rows where the manifest says {expected}")
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
         texts, hidden = _dictionary_columns(schema, groups)
         largest = max((_compressed(group) for group in groups), default=0)
@@ -122,17 +124,30 @@ def _footer(
 
 @contextlib.contextmanager
 def translated(path: str, kind: str = "Data file", act: str = "rewritten") -> Iterator[None]:
-    """Errors of storage and of Parquet as ours, with the file's name."""
+    """Errors of storage and of Parquet as ours, with the file's name. What is surely wrong with a file of the table
+    itself is a DamagedFileError; OSError is both what storage and what a decoder raises."""
+    damaged = errors.DamagedFileError if kind in _CURES else errors.ExecuteError
     try:
         yield
     except errors.CompactionError as error:
-        raise type(error)(f"{kind} {path} cannot be {act}: {error}") from error
+        hurt = isinstance(error, errors.DamagedFileError) and error.path is None
+        made = type(error)(f"{kind} {path} cannot be {act}: {error}{_CURES.get(kind, '') if hurt else ''}")
+        raise _about(made, error.path or path) from error
     except FileNotFoundError as error:
-        raise errors.ExecuteError(f"{kind} {path} is missing.") from error
+        raise _about(damaged(f"{kind} {path} is missing{_CURES.get(kind, '.')}"), path) from error
     except PermissionError as error:
-        raise errors.ExecuteError(f"{kind} {path} may not be read with the given credentials.") from error
-    except (OSError, pa.ArrowException, ValueError) as error:
-        raise errors.ExecuteError(f"{kind} {path} is not readable: {_first_line(error)}") from error
+        made = errors.ExecuteError(f"{kind} {path} may not be read with the given credentials.")
+        raise _about(made, path) from error
+    except (OSError, MemoryError) as error:
+        raise _about(errors.ExecuteError(f"{kind} {path} is not readable: {_first_line(error)}"), path) from error
+    except (pa.ArrowException, ValueError) as error:
+        told = f"{kind} {path} is not readable: {_first_line(error)}{_CURES.get(kind, '')}"
+        raise _about(damaged(told), path) from error
+
+
+def _about(error: errors.CompactionError, path: str) -> errors.CompactionError:
+    error.path = path
+    return error
 
 
 def _first_line(error: Exception) -> str:

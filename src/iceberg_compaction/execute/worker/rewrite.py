@@ -148,4 +148,6 @@ def _nans(task: task_model.RewriteTask, file: output_file.WrittenFile) -> dict[t
 def _as_execute_error(task: task_model.RewriteTask, error: Exception, left: tuple[str, ...]) -> errors.ExecuteError:
     kind = type(error) if isinstance(error, errors.ExecuteError) else errors.ExecuteError
     told = str(error) if isinstance(error, errors.CompactionError) else f"Task {task.id} failed: {error}"
-    return kind(f"{told} These files could not be removed: {', '.join(left)}." if left else told)
+    made = kind(f"{told} These files could not be removed: {', '.join(left)}." if left else told)
+    made.path, made.left = getattr(error, "path", None), left
+    return made

@@ -33,7 +33,7 @@ def read_footers(io: FileIO, files: Sequence[output_file.WrittenFile]) -> proof.
 
 
 def _stored_footer(io: FileIO, file: output_file.WrittenFile) -> proof.Side:
-    with read.translated(file.path), io.new_input(file.path).open() as stream:
+    with read.translated(file.path, "Output file", "checked"), io.new_input(file.path).open() as stream:
         size = stream.seek(0, 2)
         if size != file.size:
             raise errors.ProofError(f"storage holds {size} bytes of it where {file.size} were written")

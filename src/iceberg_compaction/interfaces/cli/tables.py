@@ -74,6 +74,8 @@ def plan_story(plan: Plan) -> Iterator[RenderableType]:
 
 def outcome_kind(one: Outcome) -> str:
     """How it ended, in colour."""
+    if one.kind is Kind.COMPACTED and one.groups_failed:
+        return f"[{_COLOURS[Kind.FAILED]}]{one.kind.value}, {one.groups_failed:,} failed[/]"
     return f"[{_COLOURS[one.kind]}]{one.kind.value}[/]"
 
 

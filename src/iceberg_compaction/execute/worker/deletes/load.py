@@ -59,7 +59,7 @@ class Source:
                     rows += batch.num_rows
                     yield batch
             if rows != file.record_count:
-                raise errors.ExecuteError(f"it has {rows} records where the manifest says {file.record_count}")
+                raise errors.DamagedFileError(f"it has {rows} records where the manifest says {file.record_count}")
 
     @contextlib.contextmanager
     def _open(self, file: task_model.DeleteFile) -> Iterator[Any]:
@@ -172,7 +172,7 @@ def _places(schema: pa.Schema, wanted: Mapping[int, str]) -> dict[int, tuple[int
 
 def _check_fields(found: Mapping[int, Any], wanted: Mapping[int, str]) -> None:
     if missing := [f"{name} (field id {key})" for key, name in wanted.items() if key not in found]:
-        raise errors.ExecuteError(f"it lacks {', '.join(missing)}, which its deletes are about")
+        raise errors.DamagedFileError(f"it lacks {', '.join(missing)}, which its deletes are about")
 
 
 def _path_of(schema: pa.Schema, names: tuple[str, ...]) -> tuple[int, ...]:
@@ -181,7 +181,7 @@ def _path_of(schema: pa.Schema, names: tuple[str, ...]) -> tuple[int, ...]:
     for name in names:
         place = parent.get_field_index(name) if path == [] or pa.types.is_struct(parent) else -1
         if place < 0:
-            raise errors.ExecuteError(f"it lacks {'.'.join(names)}, which its deletes are about")
+            raise errors.DamagedFileError(f"it lacks {'.'.join(names)}, which its deletes are about")
         path.append(place)
         parent = parent.field(place).type
     return tuple(path)

@@ -61,7 +61,7 @@ def mark(
         reached = np.append(sequences <= file.sequence_number, False)  # the last one: a file of another task
         for batch in source.batches(file, _FIELDS):
             if batch.column(0).null_count or batch.column(1).null_count:
-                raise errors.ExecuteError(f"Delete file {file.file_path} has records without a path or a position.")
+                raise errors.DamagedFileError(f"Delete file {file.file_path} has records without a path or a position.")
             numbers = _numbers(batch.column(0), paths)
             kept = np.flatnonzero(reached[numbers])
             if len(kept):

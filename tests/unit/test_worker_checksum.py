@@ -229,6 +229,75 @@ def test_order_and_batching_do_not_matter_but_rows_do() -> None:
     assert _side(swapped).row_checksum != side.row_checksum
 
 
+INNER = StructType(NestedField(41, "t", NESTED, required=False), NestedField(42, "c", StringType(), required=False))
+LISTS = ListType(43, ListType(44, LongType(), element_required=False), element_required=False)
+# Values that are easily taken for one another. No two of a list may have the same hash.
+NEIGHBOURS: list[tuple[Any, list[Any]]] = [
+    (StringType(), [None, "", "\0", "\0\0", "\0" * 8, "\0" * 9, "0", " "]),
+    (BinaryType(), [None, b"", b"\0", b"\0" * 8, b"\0" * 16]),
+    (LongType(), [None, 0, 1, -1, 2**32, -(2**63)]),
+    (DecimalType(9, 2), [None, Decimal("0.00"), Decimal("0.01"), Decimal("0.10"), Decimal("1.00"), Decimal("-0.01")]),
+    (NESTED, [None, {"a": None, "b": None}, {"a": 0, "b": None}, {"a": None, "b": ""}, {"a": None, "b": "0"}]),
+    (
+        INNER,
+        [
+            None,
+            {"t": None, "c": None},
+            {"t": {"a": None, "b": None}, "c": None},
+            {"t": {"a": None, "b": "x"}, "c": None},
+            {"t": None, "c": "x"},
+            {"t": {"a": None, "b": None}, "c": "x"},
+        ],
+    ),
+    (LISTS, [None, [], [None], [[]], [[], []], [[], None], [None, []], [[None]], [[None], []], [[], [None]]]),
+    (LISTS, [[[1], [2]], [[1, 2]], [[1, 2], []], [[], [1, 2]], [[2], [1]], [[1], [2], None], [[1], [None], [2]]]),
+    (ListType(45, NESTED, element_required=False), [None, [], [None], [{"a": None, "b": None}], [None, None]]),
+    (
+        MapType(46, StringType(), 47, NESTED, value_required=False),
+        [
+            None,
+            [],
+            [("k", None)],
+            [("k", {"a": None, "b": None})],
+            [("", None)],
+            [("k", None), ("l", None)],
+            [("l", None), ("k", None)],
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), NEIGHBOURS, ids=lambda sample: str(sample)[:20])
+def test_neighbours_are_told_apart(kind: Any, values: list[Any]) -> None:
+    array = as_array(kind, values)
+    hashes = checksum.all_hashes(checksum.hasher(5, kind, array.type), array).tolist()
+    assert len(set(hashes)) == len(values)
+
+
+@pytest.mark.parametrize("kind", [FloatType(), DoubleType()], ids=str)
+def test_every_bit_of_a_float_counts_whatever_its_layout(kind: Any) -> None:
+    """Zeros, and NaNs with their sign, their payload, and whether they are quiet."""
+    one_bits = [0, 1 << 31, 0x7FC00000, 0xFFC00000, 0x7F800001, 0x7FC00001, 0x7FBFFFFF, 0x7F800000, 0x7F000000]
+    two_bits = [0, 1 << 63, 0x7FF8 << 48, 0xFFF8 << 48, (0x7FF0 << 48) + 1, (0x7FF8 << 48) + 1, 0x7FF0 << 48]
+    wide = isinstance(kind, DoubleType)
+    bits = np.array(two_bits, np.uint64) if wide else np.array(one_bits, np.uint32)
+    array = pa.array(bits).view(pa.float64() if wide else pa.float32())
+    hashes = checksum.all_hashes(checksum.hasher(5, kind, array.type), array).tolist()
+    assert len({*hashes, 0}) == len(bits) + 1
+    lists = pa.ListArray.from_arrays(pa.array(range(len(bits) + 1), pa.int32()), array)
+    listed = checksum.hasher(6, ListType(5, kind, element_required=False), lists.type)
+    assert len(set(checksum.all_hashes(listed, lists).tolist())) == len(bits)
+    places = pa.array(np.arange(len(bits), dtype=np.int32))
+    encoded = pa.DictionaryArray.from_arrays(places, array)
+    assert checksum.all_hashes(checksum.hasher(5, kind, encoded.type), encoded).tolist() == hashes
+
+
+def test_a_float_in_a_column_of_doubles_is_the_double_that_it_becomes() -> None:
+    array = pa.array(np.array([0x7F800001, 0x7FC00001, 0x80000000, 0x3F000000], np.uint32)).view(pa.float32())
+    hashes = checksum.all_hashes(checksum.hasher(5, DoubleType(), array.type), array).tolist()
+    assert hashes == checksum.all_hashes(checksum.hasher(5, DoubleType(), pa.float64()), array.cast("double")).tolist()
+
+
 def test_an_absent_column_equals_one_that_is_all_null() -> None:
     batch = _sample_batch()
     nulls = batch.set_column(7, batch.schema.field(7), pa.nulls(10, pa.string()))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, ListType, LongType, NestedField, StringType, StructType
+from pyiceberg.types import DoubleType, FloatType, ListType, LongType, NestedField, StringType, StructType
 from tests.factories import tasks
 
 from iceberg_compaction import errors
@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+INNER = StructType(NestedField(10, "y", DoubleType(), required=False))
+PLACE = StructType(NestedField(6, "x", DoubleType(), required=False), NestedField(9, "inner", INNER, required=False))
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),
     NestedField(2, "left", LongType(), required=False),
     NestedField(3, "right", LongType(), required=False),
     NestedField(4, "name", StringType(), required=False),
-    NestedField(5, "place", StructType(NestedField(6, "x", DoubleType(), required=False)), required=False),
+    NestedField(5, "place", PLACE, required=False),
     NestedField(7, "tags", ListType(8, StringType(), element_required=False), required=False),
+    NestedField(11, "ratio", FloatType(), required=False),
 )
 
 Batches = "Iterator[pa.RecordBatch]"
@@ -62,6 +65,10 @@ def _swap_columns(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     return [_with(_with(batch, 1, batch.column(2)), 2, batch.column(1))]
 
 
+def _signalling(rows: int) -> pa.Array:
+    return pa.array([0x7F800001, *[0x7FC00000] * (rows - 1)], pa.uint32()).view(pa.float32())
+
+
 COUNTED = {
     "dropped batch": lambda batch: [],
     "doubled batch": lambda batch: [batch, batch],
@@ -73,9 +80,11 @@ COUNTED = {
 CHECKSUMMED = {
     "value changed": _edited(1, _set(3, 1_000_000)),
     "text changed": _edited(3, _set(2, "name-!")),
-    "nested value changed": _edited(4, _set(5, {"x": -5.0})),
-    "sign of zero changed": _edited(4, lambda values: values.__setitem__(1, {"x": -0.0})),
-    "nested value nulled": _edited(4, _set(5, {"x": None})),
+    "nested value changed": _edited(4, _set(5, {"x": -5.0, "inner": {"y": None}})),
+    "sign of zero changed": _edited(4, lambda values: values.__setitem__(1, {"x": -0.0, "inner": {"y": None}})),
+    "nested value nulled": _edited(4, _set(5, {"x": None, "inner": {"y": None}})),
+    "struct of nulls nulled": _edited(4, _set(5, {"x": 4.0, "inner": None})),
+    "quiet NaN made a signalling one": lambda batch: [_with(batch, 6, _signalling(batch.num_rows))],
     "list shortened": _edited(5, _set(6, ["t6"])),
     "list reordered": _edited(5, _set(6, ["u", "t6"])),
     "values swapped between rows": _edited(1, _swap),
@@ -91,8 +100,9 @@ def _inputs(root: Path) -> list[Path]:
             "left": index * 10 if index % 20 else None,
             "right": index * 10 + 5 if index % 20 else None,
             "name": f"name-{index}",
-            "place": {"x": float(index % 20 - 1)},
+            "place": {"x": float(index % 20 - 1), "inner": {"y": None}},
             "tags": [f"t{index % 20}", "u"],
+            "ratio": float("nan"),
         }
         for index in range(100)
     ]
@@ -206,8 +216,8 @@ def test_the_proof_of_a_good_rewrite(tmp_path: Path) -> None:
         sides[level] = result.proof
         assert result.proof.failures == ()
         assert result.proof.footers.rows == result.proof.expected_rows == 100
-        assert result.proof.footers.nulls == {1: 0, 2: 5, 3: 5, 4: 0}
-        assert result.proof.source.nulls == {1: 0, 2: 5, 3: 5, 4: 0, 5: 0, 7: 0}
+        assert result.proof.footers.nulls == {1: 0, 2: 5, 3: 5, 4: 0, 11: 0}
+        assert result.proof.source.nulls == {1: 0, 2: 5, 3: 5, 4: 0, 5: 0, 7: 0, 11: 0}
     assert sides[ProofLevel.COUNTS].checksum == ""
     assert sides[ProofLevel.CHECKSUM].checksum == sides[ProofLevel.DEEP].checksum != ""
     assert sides[ProofLevel.DEEP].stored == sides[ProofLevel.DEEP].source

@@ -4,7 +4,7 @@ The algorithm is part of what snapshots store, so it never changes silently (gol
 modulo 2^64; `mix`, `fin` and the constants are those of `mixing`. Every value first becomes a 64-bit digest:
 
     boolean, int, long, date, time, timestamps    the value as a signed integer, microseconds for times
-    float, double                                 the bits of the double
+    float, double                                 the bits of the double, those of a NaN as they are
     decimal of up to 18 digits                    the unscaled value as a signed integer
     decimal of more digits                        the 16 bytes of the unscaled value, little-endian, as bytes below
     string, binary, fixed, uuid                   L * length + sum over its 8-byte words w[j] of mix(w[j], j)
@@ -137,7 +137,14 @@ def _digester(kind: iceberg.IcebergType, arrow_type: pa.DataType, constants: Con
         return lambda array: mixing.bytes_digester(array, "<i8")
     if pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type):
         return lambda array: mixing.bytes_digester(array, "<i4")
+    if isinstance(kind, iceberg.FloatType) and pa.types.is_float32(arrow_type):
+        return _float_digester
     return _number_digester(arrow_type)
+
+
+def _float_digester(array: pa.Array) -> Chunk:
+    values = mixing.fixed(array, "<f4")
+    return lambda start, stop: mixing.widened(values[start:stop])
 
 
 def _number_digester(arrow_type: pa.DataType) -> Hasher:
@@ -164,7 +171,7 @@ def _number_reader(stored: str, wide: str, factor: int) -> Hasher:
             return lambda start, stop: words[start:stop]
 
         def digest(start: int, stop: int) -> Hashes:
-            with np.errstate(invalid="ignore"):  # a signalling NaN is a value like any other
+            with np.errstate(invalid="ignore"):  # a column that became wider has no signalling NaNs any more
                 x = values[start:stop].astype(wide, copy=False)
             return (x if factor == 1 else x * factor).view(np.uint64)
 

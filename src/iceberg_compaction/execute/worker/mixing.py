@@ -29,7 +29,10 @@ _MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], dtype=np.uint64)
 _KEPT_ROOM = 1 << 16
 _kept = threading.local()
 _S29 = np.uint64(29)
-_WORD, _HALF, _SIGNED = np.dtype("<u8"), np.dtype("<u4"), np.dtype("<i8")
+_WORD, _HALF, _SIGNED, _DOUBLE = np.dtype("<u8"), np.dtype("<u4"), np.dtype("<i8"), np.dtype("<f8")
+# Of a float: all but its sign, infinity (NaNs are above), the bit of a quiet NaN; and that of a double.
+_UNSIGNED, _INFINITE, _QUIET = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000), np.uint32(0x00400000)
+_WIDE_QUIET = np.uint64(1 << 51)
 _BYTES = {width: np.dtype(f"V{width}") for width in range(8, _BLOCK + 1, 8)}
 
 
@@ -109,6 +112,17 @@ def offsets(array: pa.Array, dtype: str) -> npt.NDArray[Any]:
     if buffer is None or not len(array):
         return np.zeros(len(array) + 1, dtype=dtype)
     return np.frombuffer(buffer, dtype=dtype, count=len(array) + 1, offset=array.offset * int(dtype[2]))
+
+
+def widened(values: npt.NDArray[np.float32]) -> Hashes:
+    """Floats as the bits of doubles. The processor makes every NaN a quiet one, so signalling ones are restored."""
+    with np.errstate(invalid="ignore"):
+        wide = values.astype(_DOUBLE).view(np.uint64)
+    bits = values.view(_HALF)
+    unsigned = np.bitwise_and(bits, _UNSIGNED)
+    if np.maximum.reduce(unsigned, initial=0) > _INFINITE:
+        wide[(unsigned > _INFINITE) & (bits & _QUIET == 0)] &= ~_WIDE_QUIET
+    return wide
 
 
 def words_digest(words: list[Hashes], count: int, length: int) -> Hashes:

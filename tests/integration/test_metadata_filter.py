@@ -374,6 +374,10 @@ def days(table: Table, where: str) -> list[int]:
         ("not (price <> 1.5)", [1, 2, 3]),
         ("id <> 5", [1, 2, 3]),
         ("at <> '2026-01-01T00:00:00+00:00'", []),
+        ("day < '10000-01-01'", [1, 2, 3]),  # as Iceberg has it, and Python has not
+        ("day > '5881580-07-11' or day < '-5877641-06-23'", []),
+        ("day >= '0000-01-01' and at < '-100-01-01 00:00:00+00:00'", []),
+        ("day < 3000000", [1, 2, 3]),
         ("true", [1, 2, 3]),
         ("false", []),
     ],
@@ -398,6 +402,9 @@ def test_files_are_left_out_by_partition_and_bounds(events: Table, where: str, k
         ("price = 1.555", "1.555 is not exact in it"),
         ("price = 'NaN'", "does not fit column price"),
         ("day = '2026-13-01'", "does not fit column Day of type date"),
+        ("day = '12026-13-01'", "does not fit column Day of type date"),
+        ("day = '5881580-07-12'", "'5881580-07-12' is out of its range"),
+        ("at > '12026-01-01'", "'12026-01-01T00:00:00' has no zone"),
         ("at > '2026-01-01'", r"write it as '2026-01-31T00:00:00\+00:00'"),
         ("place = 'a'", "does not fit column place"),
     ],
@@ -483,3 +490,23 @@ def test_a_time_before_1970_may_be_one_unit_late(lake: lakes.Lake) -> None:
         "1.parquet",
         "0.parquet",
     ]
+
+
+@pytest.mark.parametrize(
+    "transform", [transforms.YearTransform(), transforms.MonthTransform(), transforms.DayTransform()]
+)
+@pytest.mark.parametrize(
+    ("where", "kept"), [("day > '9999-12-31'", 0), ("day < '10000-01-01'", 1), ("day >= 3000000", 0)]
+)
+def test_the_end_of_pythons_calendar_is_none_for_filters(
+    lake: lakes.Lake, transform: transforms.Transform[Any, Any], where: str, kept: int
+) -> None:
+    schema = Schema(types.NestedField(1, "day", types.DateType(), required=False))
+    name = lake.name(f"far_{transform}")
+    if not lake.catalog.table_exists(name):
+        table = lakes.make_table(
+            lake.catalog, name, schema, spec=PartitionSpec(PartitionField(1, 1000, transform, "part"))
+        )
+        table.append(pa.table({"day": [datetime.date(2026, 1, 1)]}))
+    found = inventory.take_inventory(lake.catalog.load_table(name), name=name, where=where)
+    assert found.files.filter(found.selected).num_rows == kept

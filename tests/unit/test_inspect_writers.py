@@ -159,6 +159,11 @@ def test_only_the_latest_days_are_kept() -> None:
     assert (len(days), days[-1].day) == (90, "2026-04-10")
 
 
+def test_a_clock_far_off_is_told_as_it_is() -> None:
+    past = histories.commits(1, start_ms=histories.NOON * 1000, **SPARK)  # microseconds, taken for milliseconds
+    assert [day.day for day in growth.growth(writers.group(past), past)] == ["57972-07-09"]
+
+
 @pytest.mark.parametrize(
     ("properties", "metadata_files", "fixed"),
     [

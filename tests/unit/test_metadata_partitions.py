@@ -179,7 +179,7 @@ def test_path_is_what_directories_are_named() -> None:
     assert partitions.path(text, spec, schema) == "day=2026-01-31/region=eu%2Fwest/bucket=3"
     assert partitions.path(text, spec, schema) == spec.partition_to_path(partitions.decode(text, spec, schema), schema)
     assert partitions.path('{"day":10000000,"region":null,"bucket":0}', spec, schema) == (
-        "day=10000000/region=null/bucket=0"
+        "day=29349-01-26/region=null/bucket=0"
     )
 
 

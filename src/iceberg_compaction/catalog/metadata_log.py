@@ -6,6 +6,7 @@ catalog has."""
 from __future__ import annotations
 
 import logging
+from concurrent import futures
 from typing import TYPE_CHECKING
 
 from pyiceberg.table import locations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 ENABLED = "write.metadata.delete-after-commit.enabled"
 GC = "gc.enabled"  # Iceberg's own word for a table that shares files with another one
+_THREADS = 8
 _log = logging.getLogger(__name__)
 
 
@@ -23,8 +25,9 @@ def remove_expired(table: Table, base: Table | None, published: StagedTable) -> 
     """Remove what left the log with a commit that has landed: `base` is what it was built on. Failures are warnings."""
     try:
         expired = _expired(base, published)
-        for path in sorted(expired - _in_use(table.catalog, expired)):
-            _remove(table, path)
+        if doomed := sorted(expired - _in_use(table.catalog, expired)):
+            with futures.ThreadPoolExecutor(min(_THREADS, len(doomed))) as pool:  # many, once fewer are to be kept
+                list(pool.map(lambda path: _remove(table, path), doomed))
     except Exception as error:  # noqa: BLE001 - the commit has landed, whatever this is
         _log.warning("Metadata files that left the log were not removed: %s", type(error).__name__)
 

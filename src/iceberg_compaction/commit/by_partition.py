@@ -30,7 +30,7 @@ def changes(metadata: TableMetadata, request: ReplaceRequest, dangling: pa.Table
     for (spec_id, text), change in (*_data(request), *_deletes(dangling)):
         spec, schema = metadata.specs()[spec_id], metadata.schema()
         if spec.fields:
-            found[spec.partition_to_path(partitions.decode(text, spec, schema), schema)] += change
+            found[partitions.path(text, spec, schema)] += change
     return dict(found)
 
 

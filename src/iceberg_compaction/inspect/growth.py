@@ -3,11 +3,11 @@ oldest first."""
 
 from __future__ import annotations
 
-from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iceberg_compaction.model import times
 from iceberg_compaction.model.health import GrowthDay
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def _day(commits: Commits, totals: dict[str, pa.ChunkedArray], day: int, rows: n
     added = np.bincount(commits.writer[rows], weights=commits.columns["added_files"][rows]).astype(np.int64)
     last = int(rows[-1])  # snapshots are in the order of the branch's line, whatever their clocks say
     return GrowthDay(
-        day=(date(1970, 1, 1) + timedelta(days=day)).isoformat(),
+        day=times.day(day),
         commits=len(rows),
         **{name: int(commits.columns[name][rows].sum()) for name in _SUMS},
         **{name: column[last].as_py() for name, column in totals.items()},

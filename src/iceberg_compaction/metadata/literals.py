@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import decimal
 import math
+import re
 from typing import Any
 
 from pyiceberg import types
 from pyiceberg.expressions import literals
 
+from iceberg_compaction.model import times
+
 _NUMBERS = (types.IntegerType, types.LongType, types.DecimalType, types.FloatType, types.DoubleType)
 _EXACT = decimal.Context(prec=100)
+_FAR = re.compile(r"-|\d{5,}-|0000-", re.ASCII)  # how a date begins that is not within the years 1 to 9999
 _DIGITS = 38  # that a decimal may have, in Iceberg and in Arrow
 
 
@@ -21,13 +25,31 @@ def fit(literal: Any, kind: types.IcebergType) -> Any:
     if isinstance(literal, literals.StringLiteral):
         if isinstance(kind, types.TimestampType | types.TimestamptzType):
             moment = literal.value.strip().replace(" ", "T", 1)
-            return literals.StringLiteral(moment if "T" in moment else f"{moment}T00:00:00")
+            moment = moment if "T" in moment else f"{moment}T00:00:00"
+            return _far_moment(moment, kind) if _FAR.match(moment) else literals.StringLiteral(moment)
+        if isinstance(kind, types.DateType) and _FAR.match(literal.value):
+            return literals.DateLiteral(_within(times.to_days(literal.value), types.IntegerType, literal.value))
         if not isinstance(kind, _NUMBERS):
             return literal
         literal = literals.DecimalLiteral(_number(literal.value))
     if isinstance(literal, literals.DecimalLiteral | literals.LongLiteral):
         return _fit_number(literal, kind)
     return literal
+
+
+def _far_moment(text: str, kind: types.TimestampType | types.TimestamptzType) -> Any:
+    """A moment in a year that Python's own dates do not have."""
+    zoned = isinstance(kind, types.TimestamptzType)
+    if text.endswith(("Z", "+00:00")) is not zoned:
+        raise ValueError(f"{text!r} has {'no' if zoned else 'a'} zone")
+    micros = _within(times.to_micros(text), types.LongType, text)
+    return literals.TimestampLiteral(micros) if not zoned else literals.LongLiteral(micros).to(kind)
+
+
+def _within(number: int, kind: type[types.IntegerType | types.LongType], text: str) -> int:
+    if not kind.min <= number <= kind.max:
+        raise ValueError(f"{text!r} is out of its range")
+    return number
 
 
 def _fit_number(literal: literals.DecimalLiteral | literals.LongLiteral, kind: types.IcebergType) -> Any:

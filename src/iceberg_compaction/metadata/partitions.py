@@ -19,6 +19,7 @@ from pyiceberg import transforms, typedef, types
 from pyiceberg.utils import datetime as iceberg_datetime
 
 from iceberg_compaction import errors
+from iceberg_compaction.model import times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -50,13 +51,15 @@ def _write_float(value: float) -> Any:
 
 
 def _time_form(to_text: Callable[[int], str], to_number: Callable[[str], int]) -> _Form:
-    def write(value: int) -> Any:
-        try:
-            return to_text(value)
-        except (OverflowError, ValueError):
-            return value  # beyond the years 1 to 9999 there is no text form; the number itself is exact
+    # Plans once had numbers for what lies beyond the years 1 to 9999.
+    return _Form(write=to_text, read=lambda value: value if isinstance(value, int) else to_number(value))
 
-    return _Form(write=write, read=lambda value: value if isinstance(value, int) else to_number(value))
+
+def _time_of_day(micros: int) -> Any:
+    try:
+        return iceberg_datetime.to_human_time(micros)
+    except ValueError:
+        return micros  # no time of any day; the number itself is exact
 
 
 _PLAIN = _Form(write=_same, read=_same)
@@ -66,10 +69,10 @@ _FORMS: dict[type[types.IcebergType], _Form] = {
     types.FloatType: _FLOAT,
     types.DoubleType: _FLOAT,
     types.DecimalType: _Form(write=lambda value: format(value, "f"), read=Decimal),
-    types.DateType: _time_form(iceberg_datetime.to_human_day, iceberg_datetime.date_str_to_days),
-    types.TimeType: _time_form(iceberg_datetime.to_human_time, iceberg_datetime.time_str_to_micros),
-    types.TimestampType: _time_form(iceberg_datetime.to_human_timestamp, iceberg_datetime.timestamp_to_micros),
-    types.TimestamptzType: _time_form(iceberg_datetime.to_human_timestamptz, iceberg_datetime.timestamptz_to_micros),
+    types.DateType: _time_form(times.day, times.to_days),
+    types.TimeType: _time_form(_time_of_day, iceberg_datetime.time_str_to_micros),
+    types.TimestampType: _time_form(times.timestamp, times.to_micros),
+    types.TimestamptzType: _time_form(times.timestamptz, times.to_micros),
     types.UUIDType: _Form(write=str, read=uuid.UUID),
     types.FixedType: _BINARY,
     types.BinaryType: _BINARY,
@@ -130,12 +133,20 @@ def path(text: str, spec: PartitionSpec, schema: Schema) -> str:
     values, kinds = decode(text, spec, schema), spec.partition_type(schema).fields
     parts = []
     for i, field in enumerate(spec.fields):
-        try:
-            value = field.transform.to_human_string(kinds[i].field_type, values[i])
-        except (OverflowError, ValueError):
-            value = str(values[i])  # a time beyond the years that have a text form
+        value = _human(field.transform, kinds[i].field_type, values[i])
         parts.append(f"{parse.quote_plus(field.name, safe='')}={parse.quote_plus(value, safe='')}")
     return "/".join(parts)
+
+
+def _human(transform: transforms.Transform[Any, Any], kind: types.IcebergType, value: Any) -> str:
+    """As PyIceberg says it, except that times have no end."""
+    if value is None or isinstance(transform, transforms.VoidTransform):
+        return "null"
+    if isinstance(transform, transforms.HourTransform):
+        return times.hour(value)
+    if isinstance(kind, types.DateType | types.TimeType | types.TimestampType | types.TimestamptzType):
+        return str(form_of(kind).write(value))
+    return transform.to_human_string(kind, value)
 
 
 def form_of(kind: types.IcebergType) -> _Form:

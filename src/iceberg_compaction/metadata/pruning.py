@@ -67,7 +67,10 @@ def _trusted(expression: expressions.BooleanExpression, schema: Schema) -> expre
 def _tuple_test(
     expression: expressions.BooleanExpression, spec: PartitionSpec, schema: Schema
 ) -> Callable[[str], bool]:
-    projected = visitors.inclusive_projection(schema, spec)(expression)
+    try:
+        projected = visitors.inclusive_projection(schema, spec)(expression)
+    except OverflowError:  # PyIceberg counts months and years with Python's dates, which end with the year 9999
+        return lambda _: True
     evaluate = visitors.expression_evaluator(
         Schema(*spec.partition_type(schema).fields), projected, case_sensitive=True
     )

@@ -12,7 +12,7 @@ from pyiceberg.types import DoubleType, FloatType, ListType, LongType, NestedFie
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import output_file, rewrite, transfer, write
+from iceberg_compaction.execute.worker import output_file, rewrite, schemas, transfer, write
 from iceberg_compaction.model.policy import ProofLevel
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ SCHEMA = Schema(
     NestedField(11, "ratio", FloatType(), required=False),
 )
 
+QUIET, SIGNALLING = 0x7FC00001, 0x7F800001  # of the same payload
 Batches = "Iterator[pa.RecordBatch]"
 
 
@@ -65,8 +66,8 @@ def _swap_columns(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     return [_with(_with(batch, 1, batch.column(2)), 2, batch.column(1))]
 
 
-def _signalling(rows: int) -> pa.Array:
-    return pa.array([0x7F800001, *[0x7FC00000] * (rows - 1)], pa.uint32()).view(pa.float32())
+def _nans(*bits: int) -> pa.Array:
+    return pa.array(bits, pa.uint32()).view(pa.float32())
 
 
 COUNTED = {
@@ -84,7 +85,7 @@ CHECKSUMMED = {
     "sign of zero changed": _edited(4, lambda values: values.__setitem__(1, {"x": -0.0, "inner": {"y": None}})),
     "nested value nulled": _edited(4, _set(5, {"x": None, "inner": {"y": None}})),
     "struct of nulls nulled": _edited(4, _set(5, {"x": 4.0, "inner": None})),
-    "quiet NaN made a signalling one": lambda batch: [_with(batch, 6, _signalling(batch.num_rows))],
+    "quiet NaN made a signalling one": lambda batch: [_with(batch, 6, _nans(SIGNALLING, *[QUIET] * 19))],
     "list shortened": _edited(5, _set(6, ["t6"])),
     "list reordered": _edited(5, _set(6, ["u", "t6"])),
     "values swapped between rows": _edited(1, _swap),
@@ -102,11 +103,12 @@ def _inputs(root: Path) -> list[Path]:
             "name": f"name-{index}",
             "place": {"x": float(index % 20 - 1), "inner": {"y": None}},
             "tags": [f"t{index % 20}", "u"],
-            "ratio": float("nan"),
         }
         for index in range(100)
     ]
-    return [tasks.write_input(root / f"in-{n}.parquet", rows[n * 20 : n * 20 + 20], SCHEMA) for n in range(5)]
+    table = pa.Table.from_pylist(rows, schemas.file_schema(SCHEMA))
+    table = table.set_column(6, table.schema.field(6), _nans(*[QUIET] * 100))
+    return [tasks.write_input(root / f"in-{n}.parquet", table.slice(n * 20, 20), SCHEMA) for n in range(5)]
 
 
 def _break_third_batch(

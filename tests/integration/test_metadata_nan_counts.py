@@ -13,14 +13,23 @@ from hypothesis import strategies as st
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import DoubleType, FloatType, ListType, LongType, NestedField, StructType
+from pyiceberg.types import (
+    BinaryType,
+    DoubleType,
+    FloatType,
+    ListType,
+    LongType,
+    NestedField,
+    StringType,
+    StructType,
+)
 from tests.factories import lake as lakes
 from tests.factories import manifests
 
 from iceberg_compaction.commit import prune
 from iceberg_compaction.execute import tasks as rewrite_tasks
 from iceberg_compaction.interfaces.library import Compactor
-from iceberg_compaction.metadata import fetch, inventory, nan_counts
+from iceberg_compaction.metadata import fetch, inventory, metrics, nan_counts
 from iceberg_compaction.model.policy import Policy
 from iceberg_compaction.plan import build
 
@@ -178,10 +187,42 @@ def test_counts_outlive_a_copy(lake: lakes.Lake) -> None:
         assert list(as_pyiceberg_reads(lake.catalog.load_table(name)).values()) == [{2: 6, 4: 3, 6: 2}]
 
 
+def test_bounds_that_footers_lack_outlive_a_copy(lake: lakes.Lake) -> None:
+    """Of long texts, and of floats without statistics: what an encoding run measured is still told afterwards."""
+    name = lake.name(f"t{uuid.uuid4().hex}")
+    schema = Schema(
+        NestedField(1, "x", DoubleType(), required=False),
+        NestedField(2, "text", StringType(), required=False),
+        NestedField(3, "place", StructType(NestedField(4, "data", BinaryType(), required=False)), required=False),
+        NestedField(5, "y", FloatType(), required=False),
+    )
+    properties = {f"write.parquet.stats-enabled.column.{column}": "false" for column in ("x", "y")}
+    table = lakes.make_table(lake.catalog, name, schema, properties=properties)
+    for at in range(3):
+        texts = ["b" * 5000 + str(at), None, "\u00e9" * 5000]
+        places = [{"data": b"\xff" * 4 + b"\x07" * 5000}, None, {"data": b"\x01" * 5000}]
+        rows = {"x": [float("nan"), -0.0 - at, None], "text": texts, "place": places, "y": [at, at + 0.5, None]}
+        table.append(pa.table(rows, schema=table.schema().as_arrow()))
+    found = []
+    for mode in ("never", "always", "always"):
+        options = {"rewrite-all": True, "copy-row-groups": mode}
+        outcome = Compactor(lake.catalog, engine="inline", options=options).compact_table(name)
+        assert bool(outcome.effort.copied_groups) == (mode == "always"), outcome.sentence
+        (entry,) = [
+            entry.data_file
+            for manifest in lake.catalog.load_table(name).current_snapshot().manifests(table.io)
+            for entry in manifest.fetch_manifest_entry(table.io)
+        ]
+        found.append([getattr(entry, metric) for metric in metrics.METRICS])
+    assert {len(one) for one in found[0]} == {4, 2}
+    assert found[0] == found[1] == found[2]
+
+
 def test_entries_of_deleted_files_tell_nothing() -> None:
     """A file that left and came back is listed twice, and once as DELETED: it is found once."""
     wanted = nan_counts._Wanted(pa.chunked_array([["a", "b"]]), np.array([True, True]))
     listed = pa.table({"status": pa.array([2, 1], pa.int32()), "file_path": ["a", "a"]})
-    places, counts = nan_counts._find(listed, wanted, [7])
+    places, counts, told = nan_counts._find(listed, wanted, nan_counts._Fields(floats=(7,), bounded=(7, 8)))
+    assert told.num_rows == 1
     assert (places.tolist(), counts.tolist()) == ([0], [[-1]])
     assert not wanted.are_found(places)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     DoubleType,
+    FloatType,
     IntegerType,
     ListType,
     LongType,
@@ -393,6 +396,51 @@ def test_nans_of_a_file_that_is_parted_are_unknown_unless_it_has_none(tmp_path: 
     assert known.nan_value_counts == {3: 0}
     unknown = run(tmp_path / "b", paths, deletes=[delete], nan_counts=({3: 4}, {3: 0})).staged[0]
     assert unknown.nan_value_counts == {}
+
+
+def test_bounds_that_footers_lack_are_those_of_manifests_if_all_rows_and_all_inputs_have_them(tmp_path: Path) -> None:
+    """R24, R40, R41: of texts that are cut they stay bounds; NaN is none; and a part of a file is not the file."""
+    table = Schema(
+        NestedField(1, "id", LongType(), required=False),
+        NestedField(2, "x", DoubleType(), required=False),
+        NestedField(3, "t", StringType(), required=False),
+    )
+    rows = [{"id": at, "x": None if at == 4 else at / 2, "t": None if at == 5 else f"{at:020}"} for at in range(8)]
+    options = {"row_group_size": 4, "compression": "zstd", "write_statistics": ["id"]}
+    paths = [tasks.write_input(tmp_path / f"{name}.parquet", rows, table, **options) for name in "ab"]
+    one = {2: (1, struct.pack("<f", -1.0), struct.pack("<d", 3.5)), 3: (1, b"0" * 16, b"0" * 15 + b"1")}
+    two = {2: (1, struct.pack("<d", 0.0), struct.pack("<d", 7.0)), 3: (1, b"00", "0\u00e9".encode())}
+
+    def metrics(*told: Any, **more: Any) -> tuple[dict[int, int], dict[int, bytes], dict[int, bytes]]:
+        (file,) = run(tmp_path / uuid.uuid4().hex, paths[: len(told)], schema=table, told=told, **more).staged
+        return file.null_value_counts, file.lower_bounds, file.upper_bounds
+
+    ids = struct.pack("<q", 0), struct.pack("<q", 7)
+    nulls, lower, upper = metrics(one, two)
+    assert nulls == {1: 0, 2: 2, 3: 2}
+    assert lower == {1: ids[0], 2: struct.pack("<d", -1.0), 3: b"00"}
+    assert upper == {1: ids[1], 2: struct.pack("<d", 7.0), 3: "0\u00e9".encode()}
+    assert metrics(one, {}) == ({1: 0}, {1: ids[0]}, {1: ids[1]})
+    assert metrics(one, {2: (1, None, None), 3: (None, b"a", b"b")}) == ({1: 0, 2: 2}, {1: ids[0]}, {1: ids[1]})
+    nan = {2: (1, struct.pack("<d", float("nan")), struct.pack("<d", 7.0))}
+    assert metrics(nan) == ({1: 0, 2: 1}, {1: ids[0]}, {1: ids[1]})
+    delete = delete_files.position_delete(tmp_path / "d", [(paths[0], 5)], sequence_number=1)
+    nulls, lower, upper = metrics(one, deletes=[delete])  # half of the file is encoded, and so has bounds of its own
+    assert (2 in nulls, 3 in nulls, lower.keys(), upper.keys()) == (False, False, {1}, {1})
+
+
+def test_what_is_encoded_has_its_own_bounds_whatever_the_manifest_said(tmp_path: Path) -> None:
+    old = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "x", FloatType(), required=False))
+    new = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "x", DoubleType(), required=False))
+    rows = [{"id": at, "x": at / 2} for at in range(1000)]
+    path = tasks.write_input(tmp_path / "in.parquet", rows, old, compression="zstd", write_statistics=["id"])
+    told = ({2: (5, struct.pack("<f", 100.0), struct.pack("<f", 101.0))},)
+    properties = {"write.parquet.stats-enabled.column.x": "false"}
+    result = run(tmp_path, [path], schema=new, told=told, nan_counts=({2: 3},), properties=properties)
+    assert result.effort.copied_groups == 1
+    (file,) = result.staged
+    assert (file.null_value_counts[2], file.nan_value_counts[2]) == (0, 0)
+    assert (file.lower_bounds[2], file.upper_bounds[2]) == (struct.pack("<d", 0.0), struct.pack("<d", 499.5))
 
 
 def test_a_byte_that_changes_on_the_way_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

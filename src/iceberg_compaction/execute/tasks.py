@@ -61,7 +61,7 @@ def build_tasks(
         return tasks
     # Many files share their counts, and would each get their own if they were validated.
     return [
-        task.model_copy(update={"nan_counts": nans.of(start, stop)})
+        task.model_copy(update={"nan_counts": nans.of(start, stop), "told": nans.told_of(start, stop)})
         for task, (_, start, stop) in zip(tasks, slices, strict=True)
     ]
 

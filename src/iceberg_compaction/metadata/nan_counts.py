@@ -1,6 +1,7 @@
-"""How many NaNs the files of a plan have, as their manifests tell: what is copied as bytes is not looked at by anyone
-else, and footers do not tell. A plan comes in; for slices of its files counts by field id go out. Manifests are read a
-few at a time, and files with the same counts share them, so that a million files take little memory."""
+"""What manifests tell of the files of a plan and their footers do not: how many NaNs they have, and bounds of floats
+and texts, which footers lack where there are NaNs or long values. What is copied as bytes is not looked at by anyone
+else. A plan comes in; for slices of its files figures by field id go out. Manifests are read a few at a time, and files
+with the same counts share them, so that a million files take little memory."""
 
 from __future__ import annotations
 
@@ -28,11 +29,24 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.plan import Plan
 
+    _Found = tuple[NDArray[np.int64], NDArray[np.int64], pa.Table]
     Counts = dict[int, int]  # by field id; a field that the manifest does not tell about is not in it
+    Told = dict[int, tuple[int | None, bytes | None, bytes | None]]  # nulls, lower and upper bound by field id
 
 _COLUMNS: dict[str, Sequence[str | int]] = {"status": ("status",), "file_path": ("data_file", "file_path")}
 _NANS = "nan_value_counts"
+_NULLS = "null_value_counts"
+_TOLD = (_NULLS, *metrics.BOUNDS)
 _UNTOLD = -1
+_FLOATS, _TEXTS = (types.FloatType, types.DoubleType), (types.StringType, types.BinaryType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fields:
+    """The columns that are asked for, by id."""
+
+    floats: tuple[int, ...]
+    bounded: tuple[int, ...]  # floats too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,40 +55,63 @@ class NanCounts:
 
     codes: NDArray[np.int32]  # of each file, its place in `distinct`
     distinct: Sequence[Counts]
+    rows: NDArray[np.int64]  # of each file, its row in `told`; -1: it is not there
+    told: pa.Table  # null counts and bounds, as `metrics.column` names them
+    fields: Sequence[int]
 
     def of(self, start: int, stop: int) -> tuple[Counts, ...]:
         """Those of some files, one after the other; shared, so nobody may change them."""
         return tuple(self.distinct[code] for code in self.codes[start:stop].tolist())
 
+    def told_of(self, start: int, stop: int) -> tuple[Told, ...]:
+        """Null counts and bounds of some files, one after the other."""
+        rows = self.rows[start:stop]
+        found: list[Told] = [{} for _ in rows]
+        places = np.flatnonzero(rows >= 0)
+        chosen = self.told.take(pa.array(rows[places]))
+        for field_id in self.fields:
+            columns = [chosen[metrics.column(metric, field_id)].to_pylist() for metric in _TOLD]
+            for place, told in zip(places.tolist(), zip(*columns, strict=True), strict=True):
+                if any(value is not None for value in told):
+                    found[place][field_id] = told
+        return tuple(found)
+
 
 def of_plan(table: Table, plan: Plan, may_hold: Callable[[ManifestFile], bool]) -> NanCounts | None:
-    """The counts of all files that may be copied; {} for others, and where manifests tell nothing. None: the table has
-    no floating-point columns, or nothing is copied. `may_hold` rules out manifests that have no files of the plan."""
+    """What is told of all files that may be copied; {} for others, and where manifests tell nothing. None: the table
+    has no floats and no texts, or nothing is copied. `may_hold` rules out manifests that have no files of the plan."""
     asked = _asked(plan)
-    field_ids = [] if plan.pin is None else list(float_fields(table.schemas()[plan.pin.schema_id]))
-    if not field_ids or not asked.any():
+    if plan.pin is None or not asked.any():
+        return None
+    schema = table.schemas()[plan.pin.schema_id]
+    fields = _Fields(floats=tuple(_fields(schema, _FLOATS)), bounded=tuple(_fields(schema, _FLOATS + _TEXTS)))
+    if not fields.bounded:
         return None
     listed = fetch.list_manifests(table.io, applied.planned(table, plan))
     chosen = [row for row in listed if _has_data(row) and may_hold(row)]
     wanted = _Wanted(plan.files["file_path"], asked)
-    known: dict[bytes, int] = {_key([_UNTOLD] * len(field_ids)): 0}
+    known: dict[bytes, int] = {_key([_UNTOLD] * len(fields.floats)): 0}
     codes = np.zeros(plan.files.num_rows, np.int32)
-    read = ahead.in_order(lambda rows: _read(table.io, rows, wanted, field_ids), alike.batches(chosen))
-    for places, counts in (found for batch in read for found in batch):
+    lines, told = np.full(plan.files.num_rows, -1, np.int64), [_no_rows(fields)]
+    read = ahead.in_order(lambda rows: _read(table.io, rows, wanted, fields), alike.batches(chosen))
+    for places, counts, more in (found for batch in read for found in batch):
         different, which = np.unique(counts, axis=0, return_inverse=True)
         numbers = np.array([known.setdefault(_key(row), len(known)) for row in different], np.int32)
         codes[places] = numbers[which.ravel()]
+        lines[places] = np.arange(len(places)) + sum(len(piece) for piece in told)
+        told.append(more)
         if wanted.are_found(places):
             break
-    return NanCounts(codes=codes, distinct=[_counts(key, field_ids) for key in known])
+    distinct = [_counts(key, fields.floats) for key in known]
+    return NanCounts(codes=codes, distinct=distinct, rows=lines, told=pa.concat_tables(told), fields=fields.bounded)
 
 
-def float_fields(schema: Schema) -> Iterator[int]:
-    """The ids of floating-point columns, also those in structs. Those in lists and maps have no metrics."""
+def _fields(schema: Schema, kinds: tuple[type[types.IcebergType], ...]) -> Iterator[int]:
+    """The ids of columns of these types, also those in structs. Those in lists and maps have no metrics."""
 
     def within(fields: Iterable[types.NestedField]) -> Iterator[int]:
         for field in fields:
-            if isinstance(field.field_type, types.FloatType | types.DoubleType):
+            if isinstance(field.field_type, kinds):
                 yield field.field_id
             elif isinstance(field.field_type, types.StructType):
                 yield from within(field.field_type.fields)
@@ -122,27 +159,40 @@ def _has_data(row: ManifestFile) -> bool:
     return row.content == ManifestContent.DATA and manifests.has_live_files(row)
 
 
-def _read(
-    io: FileIO, rows: Sequence[ManifestFile], wanted: _Wanted, field_ids: Sequence[int]
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Rows of the plan that the manifests list, and a line of counts for each, one for each field."""
+def _read(io: FileIO, rows: Sequence[ManifestFile], wanted: _Wanted, fields: _Fields) -> list[_Found]:
+    """What some manifests list."""
     kinds = alike.read_all(io, rows)
-    select = _COLUMNS | metrics.paths([_NANS], field_ids)
+    select = _COLUMNS | metrics.paths([_NANS], fields.floats) | metrics.paths(_TOLD, fields.bounded)
     found = []
     for members in kinds:
         parsed, where = container.join([parsed for _, parsed in members]), f"Manifest {members[0][0].manifest_path}"
-        found.append(_find(decode.read(parsed, select, where=where), wanted, field_ids))
+        found.append(_find(decode.read(parsed, select, where=where), wanted, fields))
     return found
 
 
-def _find(table: pa.Table, wanted: _Wanted, field_ids: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _find(table: pa.Table, wanted: _Wanted, fields: _Fields) -> _Found:
+    """Rows of the plan that are listed, and for each a line of NaN counts, one for each float, and one of the rest."""
     table = table.filter(pc.not_equal(table["status"], entries.DELETED))
     hits, places = wanted.among(table["file_path"].cast(pa.string()))
-    counts = np.full((len(hits), len(field_ids)), _UNTOLD, np.int64)
-    for place, name in enumerate(metrics.column(_NANS, field_id) for field_id in field_ids):
+    counts = np.full((len(hits), len(fields.floats)), _UNTOLD, np.int64)
+    for place, name in enumerate(metrics.column(_NANS, field_id) for field_id in fields.floats):
         if name in table.column_names:
             counts[:, place] = pc.fill_null(table[name].take(pa.array(hits)), _UNTOLD).to_numpy()
-    return places, counts
+    there = table.take(pa.array(hits))
+    told = {
+        field.name: there[field.name].cast(field.type)
+        if field.name in there.column_names
+        else pa.nulls(len(hits), field.type)
+        for field in _no_rows(fields).schema
+    }
+    return places, counts, pa.table(told)
+
+
+def _no_rows(fields: _Fields) -> pa.Table:
+    kinds = {metric: pa.int64() if metric == _NULLS else pa.binary() for metric in _TOLD}
+    return pa.schema(
+        [(metrics.column(metric, field_id), kinds[metric]) for field_id in fields.bounded for metric in _TOLD]
+    ).empty_table()
 
 
 def _key(row: Any) -> bytes:

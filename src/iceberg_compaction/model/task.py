@@ -13,6 +13,8 @@ from iceberg_compaction.model.section import Section
 from iceberg_compaction.model.size import format_size
 from iceberg_compaction.model.value import Value
 
+Told = tuple[int | None, bytes | None, bytes | None]  # nulls, lower and upper bound of a column
+
 
 class DeleteFile(Value):
     """A live delete file that applies to input files. Which of their rows it deletes follows from its content and from
@@ -46,6 +48,8 @@ class RewriteTask(Value):
     record_counts: tuple[int, ...]
     sequence_numbers: tuple[int, ...] = ()  # data sequence numbers; may be left out where nothing is deleted
     nan_counts: tuple[dict[int, int], ...] = ()  # NaNs of float columns by field id, as manifests tell; {}: not told
+    # Nulls, lower and upper bound of floats and texts by field id, as manifests tell; {} and None: not told.
+    told: tuple[dict[int, Told], ...] = ()
     deletes: tuple[DeleteFile, ...] = ()  # every delete file that applies to one of the files, or to several
     sections: tuple[TaskSection, ...] = ()  # where the files lie, if in several partitions; they have the deletes then
 

@@ -58,6 +58,12 @@ class Copy:
     def part(self) -> read.Part:
         return read.Part(self.footer, (self.group,))
 
+    def chunk(self, field_id: int) -> raw_footer.Chunk | None:
+        """A column that is copied; None: it is not."""
+        found = (place for place in self.places if place is not None and self.raw.leaves[place].field_id == field_id)
+        place = next(found, None)
+        return None if place is None else self.raw.groups[self.group].chunks[place]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encode:

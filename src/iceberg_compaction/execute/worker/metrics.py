@@ -4,6 +4,7 @@ their way into the writer what a footer does not know or keep: floats in full, b
 from __future__ import annotations
 
 import math
+import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,33 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
 _FLOATS = (iceberg.FloatType, iceberg.DoubleType)
+_TEXTS = (iceberg.StringType, iceberg.BinaryType)
 _KEPT = 4096  # bytes; a footer holds no longer bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What the manifest of an input says of a column, where it says anything; bounds are in Iceberg's binary form."""
+
+    nulls: int | None = None
+    low: bytes | None = None
+    high: bytes | None = None
+
+    @property
+    def floats(self) -> tuple[float | None, float | None]:
+        """The bounds of a float column, of which an older file has narrower ones; none if one of them is NaN."""
+        widths = {4: "<f", 8: "<d"}
+        if self.low is None or self.high is None or not {len(self.low), len(self.high)} <= widths.keys():
+            return None, None
+        low, high = (struct.unpack(widths[len(raw)], raw)[0] for raw in (self.low, self.high))
+        return (None, None) if _has_nan(low, high) else (low, high)
+
+
+def _has_nan(*values: float) -> bool:
+    return any(math.isnan(value) for value in values)
+
+
+_UNTOLD = Told()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,14 +75,19 @@ class Floats:
         return cls(nulls=column.null_count, nans=nans, smallest=low, largest=high)
 
     @classmethod
-    def told(cls, chunk: Any, nans: int | None) -> Floats | None:
-        """What the footer says of a column chunk whose NaNs were counted before, or were not. None: next to nothing."""
-        known = chunk.statistics
-        if known is None or not known.has_null_count:
+    def known(cls, chunk: Any, nans: int | None, told: Told) -> Floats | None:
+        """What the footer says of a column chunk, or else the manifest, whose NaNs were counted before, or were not.
+        None: next to nothing."""
+        stored = chunk.statistics
+        nulls = stored.null_count if stored is not None and stored.has_null_count else told.nulls
+        if nulls is None:
             return None
-        if known.has_min_max and not (math.isnan(known.min_raw) or math.isnan(known.max_raw)):
-            return cls(nulls=known.null_count, nans=nans, smallest=known.min_raw, largest=known.max_raw)
-        return cls(nulls=known.null_count, nans=nans, bounded=known.null_count + (nans or 0) == chunk.num_values)
+        low, high = told.floats
+        if stored is not None and stored.has_min_max and not _has_nan(stored.min_raw, stored.max_raw):
+            low, high = stored.min_raw, stored.max_raw
+        if low is not None and high is not None:
+            return cls(nulls=nulls, nans=nans, smallest=low, largest=high)
+        return cls(nulls=nulls, nans=nans, bounded=nulls + (nans or 0) == chunk.num_values)
 
     def __add__(self, other: Floats) -> Floats:
         lows = [low for low in (self.smallest, other.smallest) if low is not None]
@@ -76,6 +108,7 @@ class RowMetrics:
     columns: pa.Schema
     floats: dict[tuple[int, int], Floats] = field(default_factory=dict)
     nans: dict[tuple[int, int], int] = field(default_factory=dict)  # of row groups that came as bytes, as far as known
+    told: dict[tuple[int, int], Told] = field(default_factory=dict)  # likewise
     long: dict[tuple[int, int], tuple[bytes, bytes]] = field(default_factory=dict)
     groups: int = 0
 
@@ -107,11 +140,19 @@ class RowMetrics:
         """A float column of the whole file, given its chunks; None: next to nothing is known."""
         total = Floats()
         for group, chunk in enumerate(chunks):
-            found = self.floats.get((group, number)) or Floats.told(chunk, self.nans.get((group, number)))
+            found = self.floats.get((group, number)) or Floats.known(
+                chunk, self.nans.get((group, number)), self.told.get((group, number), _UNTOLD)
+            )
             if found is None:
                 return None
             total += found
         return total
+
+    def nulls_of(self, group: int, number: int, chunk: Any) -> int | None:
+        """The nulls of a column of a row group, by its footer or else by the input's manifest."""
+        stored = chunk.statistics
+        told = self.told.get((group, number), _UNTOLD).nulls
+        return int(stored.null_count) if stored is not None and stored.has_null_count else told
 
 
 def _column(table: pa.Table, leaf: schemas.Leaf) -> pa.ChunkedArray:
@@ -182,10 +223,10 @@ def file_metrics(
                 if floats.bounded:
                     _add_bounds(found, number, kind, (floats.smallest, floats.largest), mode)
             continue
-        statistics = [chunk.statistics for chunk in chunks]
-        if all(known is not None and known.has_null_count for known in statistics):
-            _add(found, number, values, sum(known.null_count for known in statistics))
-            _add_bounds(found, number, kind, _range(number, kind, statistics, rows), mode)
+        nulls = [rows.nulls_of(group, number, chunk) for group, chunk in enumerate(chunks)]
+        if all(count is not None for count in nulls):
+            _add(found, number, values, sum(count or 0 for count in nulls))
+            _add_bounds(found, number, kind, _range(number, kind, chunks, rows), mode)
     return found
 
 
@@ -194,18 +235,21 @@ def _add(found: Metrics, number: int, values: int, nulls: int) -> None:
     found.null_value_counts[number] = nulls
 
 
-def _range(number: int, kind: Any, statistics: list[Any], rows: RowMetrics) -> tuple[Any, Any]:
+def _range(number: int, kind: Any, chunks: list[Any], rows: RowMetrics) -> tuple[Any, Any]:
     """The smallest and largest value of all row groups, in physical form; None if unknown or if there are none."""
     lows, highs = [], []
-    for group, chunk in enumerate(statistics):
-        if chunk.has_min_max:
-            low, high = chunk.min_raw, chunk.max_raw
+    for group, chunk in enumerate(chunks):
+        stored, told = chunk.statistics, rows.told.get((group, number), _UNTOLD)
+        if stored is not None and stored.has_min_max:
+            low, high = stored.min_raw, stored.max_raw
         elif (group, number) in rows.long:
             low, high = rows.long[group, number]
-        elif chunk.num_values:
-            return None, None  # a row group with values and without bounds: nothing is known about the file
-        else:
+        elif rows.nulls_of(group, number, chunk) == chunk.num_values:
             continue
+        elif isinstance(kind, _TEXTS) and told.low is not None and told.high is not None:
+            low, high = told.low, told.high
+        else:
+            return None, None  # a row group with values and without bounds: nothing is known about the file
         lows.append(low)
         highs.append(high)
     return (min(lows, key=_key(kind)), max(highs, key=_key(kind))) if lows else (None, None)

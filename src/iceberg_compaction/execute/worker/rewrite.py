@@ -20,6 +20,7 @@ from iceberg_compaction.execute.worker import (
     verify,
     write,
 )
+from iceberg_compaction.execute.worker.parquet import fields
 from iceberg_compaction.metadata import partitions
 from iceberg_compaction.model import policy, proof
 from iceberg_compaction.model import task as task_model
@@ -110,6 +111,7 @@ def _staged(
 ) -> task_model.StagedFile:
     modes = bounds.modes(known.schema, context.properties, context.sort_order)
     file.rows.nans.update(_nans(task, file))
+    file.rows.told.update(_told(task, file))
     found = metrics.file_metrics(file.metadata, known.schema, known.columns, file.rows, modes)
     return task_model.StagedFile(
         file_path=file.path,
@@ -145,6 +147,28 @@ def _nans(task: task_model.RewriteTask, file: output_file.WrittenFile) -> dict[t
             if not count or len(places) == filled:
                 found.update({(place, field_id): 0 for place in places})
                 found[places[0], field_id] = count
+    return found
+
+
+def _told(task: task_model.RewriteTask, file: output_file.WrittenFile) -> dict[tuple[int, int], metrics.Told]:
+    """What manifests tell about nulls and bounds of columns that came as bytes, by row group and field id. It is about
+    a whole input, so it is exact only if all of its rows are here; and nulls count once, if no footer tells some."""
+    found: dict[tuple[int, int], metrics.Told] = {}
+    by_input: dict[int, list[output_file.CopiedGroup]] = {}
+    for group in file.copied if task.told else ():
+        by_input.setdefault(group.step.number, []).append(group)
+    for number, groups in by_input.items():
+        if len(groups) != sum(1 for rows in groups[0].step.footer.group_rows if rows):
+            continue
+        for field_id, (nulls, low, high) in task.told[number].items():
+            chunks = [group.step.chunk(field_id) for group in groups]
+            if any(chunk is None for chunk in chunks):
+                continue  # encoded, and looked at by then
+            if any(chunk is not None and fields.Statistics.NULLS in chunk.statistics for chunk in chunks):
+                nulls = None
+            for group in groups:
+                found[group.place, field_id] = metrics.Told(nulls=nulls, low=low, high=high)
+                nulls = None if nulls is None else 0
     return found
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.fsspec import FsspecFileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
@@ -17,10 +20,12 @@ from tests.factories import manifests, storage
 from iceberg_compaction import Compactor, Kind, errors
 from iceberg_compaction.catalog import exact, tables
 from iceberg_compaction.commit import sweep
+from iceberg_compaction.settings import CatalogSettings
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
+    from tests.factories import servers
 
 ODD = ["a#b", "a?b", "#", "a%23b", "a%2Fb", "a+b", "a b ", "a;b", "a\nb", "a\\b", "ü", "u\u0308", "a:b@c", "[a]", "~"]
 
@@ -94,6 +99,51 @@ def test_files_with_odd_paths_in_s3_are_compacted_as_they_stand(s3_lake: lakes.L
     assert kind is Kind.COMPACTED, sentence
     table.refresh()
     assert storage.row_multiset(table.scan().to_arrow()) == before + storage.row_multiset(adopted)
+
+
+@pytest.mark.parametrize("form", ["{}/t", "file:{}/t", "FILE://{}//t", "file://{}/x/../t"])
+def test_every_way_to_write_a_local_location(local_lake: lakes.Lake, tmp_path: Path, form: str) -> None:
+    (tmp_path / "x").mkdir()
+    table = local_lake.catalog.create_table("db.t", lakes.NUMBERS, location=form.format(tmp_path))
+    before = storage.row_multiset(lakes.append_small_files(table, 2).scan().to_arrow())
+
+    assert compact(local_lake)[0] is Kind.COMPACTED
+
+    table.refresh()
+    assert storage.row_multiset(table.scan().to_arrow()) == before
+    assert all(path.startswith(form.format(tmp_path)) for path in table.inspect.files()["file_path"].to_pylist())
+
+
+@pytest.mark.server
+def test_a_table_that_has_a_bucket_for_itself_under_several_schemes(
+    s3_server: servers.S3Server, tmp_path: Path
+) -> None:
+    bucket = f"b{uuid.uuid4().hex[:12]}"
+    store = pafs.S3FileSystem(
+        access_key=s3_server.access_key,
+        secret_key=s3_server.secret_key,
+        region="us-east-1",
+        endpoint_override=s3_server.s3_endpoint,
+        allow_bucket_creation=True,
+    )
+    store.create_dir(bucket)
+    uri = f"sqlite:///{tmp_path}/catalog.db"
+    settings = CatalogSettings(uri=uri, warehouse=f"s3://{bucket}", properties=s3_server.s3_properties)
+    with SqlCatalog("default", uri=uri, warehouse=f"s3://{bucket}", **s3_server.s3_properties) as catalog:
+        lake = lakes.Lake(settings=settings, catalog=catalog, namespace="db")
+        catalog.create_namespace("db")
+        table = catalog.create_table("db.t", lakes.NUMBERS, location=f"s3://{bucket}/")
+        lakes.append_small_files(table, 2)
+        with table.transaction() as change:
+            change.set_properties({"write.data.path": f"s3a://{bucket}/data"})
+        before = storage.row_multiset(lakes.append_small_files(table, 2).scan().to_arrow())
+
+        assert compact(lake)[0] is Kind.COMPACTED
+
+        table.refresh()
+        assert storage.row_multiset(table.scan().to_arrow()) == before
+        (path,) = table.inspect.files()["file_path"].to_pylist()
+        assert path.startswith(f"s3a://{bucket}/data/")
 
 
 @pytest.mark.parametrize("key", ["write.data.path", "write.metadata.path"])

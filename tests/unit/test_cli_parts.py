@@ -199,8 +199,10 @@ def test_progress_on_a_terminal_is_bars(monkeypatch: pytest.MonkeyPatch) -> None
         shown.on_event(event(Stage.REWRITING, 2))
         shown.on_event(event(Stage.REWRITING, 4))
         shown.on_outcome(outcome(Kind.COMPACTED))
+        shown.on_event(event(Stage.PLANNING).model_copy(update={"table": "db.[/odd]"}))
     drawn = terminal.getvalue()
     assert "4/4 files" in drawn
+    assert "db.[/odd]" in drawn
     assert "400 B of 400 B" in drawn
     assert "compacted" in drawn
 

@@ -3,6 +3,7 @@ a property or a number; none for a healthy one."""
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.inspect import checkup as checkup_module
@@ -27,10 +28,10 @@ def advice(inventory: Inventory, checkup: Checkup, found: TableHealth, figures: 
     told = [f"Not supported yet: {reason.rstrip('.')}." for reason in inventory.unsupported]
     if checkup.sick:
         strategy = checkup.policy.strategy.value
-        told.append(f"Run: iceberg-compact run --table {inventory.table} --strategy {strategy}")
+        told.append(f"Run: iceberg-compact run --table {shlex.quote(inventory.table)} --strategy {strategy}")
     if checkup.worn:
         told.append(
-            f"Run: iceberg-compact run --table {inventory.table} --strategy delete-files "
+            f"Run: iceberg-compact run --table {shlex.quote(inventory.table)} --strategy delete-files "
             f"--delete-file-threshold {checkup_module.MANY_DELETES}"
         )
     if (figures.small_files - figures.lone_small_files) * 2 > figures.data_files:

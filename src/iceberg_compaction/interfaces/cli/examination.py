@@ -72,12 +72,13 @@ def _progress(console: ConsoleOptions, total: int) -> Iterator[Callable[[Diagnos
 @contextmanager
 def _bar(total: int) -> Iterator[Callable[[Diagnosis], None]]:
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("looking at tables"), BarColumn(bar_width=40), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=total)
-        yield lambda one: bar.update(task, advance=1, description=one.table)
+        yield lambda one: bar.update(task, advance=1, description=escape(one.table))
 
 
 def _lines(total: int) -> Callable[[Diagnosis], None]:

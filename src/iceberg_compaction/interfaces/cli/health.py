@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -68,7 +69,8 @@ def details(health: TableHealth) -> Iterator[RenderableType]:
         old = "not set" if fix.old is None else fix.old
         yield f"- Set {escape(fix.name)}={escape(fix.new)} (now {escape(old)}): {escape(fix.why)}"
     if health.fixes:
-        yield f"  iceberg-compact doctor --table {escape(health.table)} --fix-properties sets what it says."
+        table = escape(shlex.quote(health.table))
+        yield f"  iceberg-compact doctor --table {table} --fix-properties sets what it says."
 
 
 def _score(health: TableHealth) -> Iterator[RenderableType]:

@@ -121,9 +121,11 @@ class Bars:
         self._bars.stop()
 
     def on_event(self, event: Event) -> None:
+        from rich.markup import escape
+
         if event.table not in self._tasks:
             self._tasks[event.table] = self._bars.add_task(
-                event.table, total=None, stage="", files="", bytes="", speed=""
+                escape(event.table), total=None, stage="", files="", bytes="", speed=""
             )
         task = self._tasks[event.table]
         if event.bytes_total == 0:

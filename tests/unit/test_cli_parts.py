@@ -6,7 +6,7 @@ import io
 import logging
 import signal
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Annotated
 
 import pytest
@@ -199,7 +199,7 @@ def test_progress_on_a_terminal_is_bars(monkeypatch: pytest.MonkeyPatch) -> None
         shown.on_event(event(Stage.REWRITING, 2))
         shown.on_event(event(Stage.REWRITING, 4))
         shown.on_outcome(outcome(Kind.COMPACTED))
-        shown.on_event(event(Stage.PLANNING).model_copy(update={"table": "db.[/odd]"}))
+        shown.on_event(replace(event(Stage.PLANNING), table="db.[/odd]"))
     drawn = terminal.getvalue()
     assert "4/4 files" in drawn
     assert "db.[/odd]" in drawn

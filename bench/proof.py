@@ -143,8 +143,7 @@ def run(task: RewriteTask, root: Path, level: ProofLevel | None, clock: Clock) -
         known = setting.prepare(task, context)
         request = rewrite.write_request(task, context, "0", known)
         writer = write.RollingWriter(known.io, request, measure.Meter(SCHEMA, None))
-        transfer.Transfer(known, None).run(writer)
-        paths = [file.path for file in transfer.finish(writer)[0]]
+        paths = [file.path for file in transfer.Transfer(known, None).run(writer)]
     else:
         paths = [file.file_path for file in rewrite.rewrite(task, context, "0").staged]
     seconds = time.process_time() - started

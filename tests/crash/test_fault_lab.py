@@ -16,7 +16,7 @@ from tests.factories import lake as lakes
 from tests.factories import reader
 
 from iceberg_compaction import CompactionError, Compactor, Kind
-from iceberg_compaction.catalog import run_names
+from iceberg_compaction.catalog import patience, run_names
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import GroupEnd
 
@@ -106,6 +106,8 @@ def ground(fault_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Grou
     shutil.rmtree(lake)
     shutil.copytree(fault_folder / "copy", lake)
     monkeypatch.setenv("ICEBERG_COMPACTION_CACHE", str(lake / "cache"))
+    # So little patience that some faults do not pass.
+    monkeypatch.setattr(patience, "USUAL", patience.Patience(retries=1, first=0.001))
     where = {"uri": f"sqlite:///{lake / 'catalog.db'}", "warehouse": (lake / "warehouse").as_uri()}
     made = Ground(
         faulty=faults.FaultyCatalog("default", **where, **{"py-io-impl": faults.FILE_IO}),

@@ -24,8 +24,10 @@ _EXTRAS = {"hive": "hive", "glue": "glue", "sql": "postgres"}
 
 def connect(settings: CatalogSettings, environ: Mapping[str, str] | None = None) -> Catalog:
     """The catalog, ready to use."""
+    from iceberg_compaction.catalog import s3_client
+
     name, properties = resolve(settings, os.environ if environ is None else environ)
-    return _open(name, properties)
+    return _open(name, s3_client.DEFAULTS | properties)
 
 
 def resolve(settings: CatalogSettings, environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:

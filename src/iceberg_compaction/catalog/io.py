@@ -34,4 +34,6 @@ def open_io(properties: Mapping[str, str], location: str) -> FileIO:
     """A FileIO for files at a location; the scheme says which, unless `py-io-impl` does."""
     from pyiceberg.io import load_file_io
 
-    return exact.exact(load_file_io(dict(properties), location))
+    from iceberg_compaction.catalog import s3_client
+
+    return exact.exact(load_file_io({**s3_client.DEFAULTS, **properties}, location))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import exact, redact, run_names, translate
+from iceberg_compaction.catalog import exact, patience, redact, run_names, translate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ def list_files(io: FileIO, folder: str, run_ids: Sequence[str]) -> list[str]:
     empty; UnsupportedError: the table's FileIO cannot list, or not exactly there."""
     folder = folder.rstrip("/")
     try:
-        found = _find(io, folder)
+        found = patience.patiently(lambda: _find(io, folder))
     except FileNotFoundError:
         return []
     except OSError as error:

@@ -5,10 +5,10 @@ whatever is not known to have failed counts as unknown."""
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import metadata_log, names, redact, run_names, tables, translate, watch
+from iceberg_compaction.catalog import metadata_log, redact, run_names, tables, translate, watch
 
 if TYPE_CHECKING:
     from pyiceberg.table import StagedTable, Table
@@ -35,7 +35,7 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
     except errors.CompactionError:
         raise
     except Exception as error:  # noqa: BLE001 - nothing was sent yet, whatever it is
-        raise translate.defect(error, names.text(table.name()), secrets) from translate.safe_cause(error, secrets)
+        raise translate.defect(error, ".".join(table.name()), secrets) from translate.safe_cause(error, secrets)
     try:
         catalog.commit_table(table, requirements, updates)
     except Exception as error:  # noqa: BLE001 - an error of any kind leaves the state unknown
@@ -54,7 +54,7 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
 
 def reload(table: Table) -> Table:
     """The table as the catalog has it now."""
-    return tables.load_table(table.catalog, names.text(table.name()))
+    return tables.load_table(table.catalog, ".".join(table.name()))
 
 
 def _remove(table: Table, written: list[str]) -> None:
@@ -81,7 +81,9 @@ def _verdict(error: Exception, table: Table, said: str, *, begun: bool) -> error
     """`begun`: the client may have come as far as to make the new metadata."""
     from pyiceberg import exceptions
 
-    name = names.text(table.name())
+    from iceberg_compaction.catalog import rest
+
+    name = ".".join(table.name())
     if isinstance(error, errors.UnsupportedError):  # our own word, said before anything was written
         return errors.CommitError(f"The commit to {name} could not be made: {error}")
     if isinstance(error, exceptions.CommitFailedException):
@@ -94,7 +96,7 @@ def _verdict(error: Exception, table: Table, said: str, *, begun: bool) -> error
         return errors.ConflictError(f"The commit to {name} could not be made: {said}.")
     if _refused(translate.http_status(error)):
         return errors.CommitError(f"The catalog refused the commit to {name}: {said}; the table is unchanged.")
-    if _never_connected(error):
+    if rest.never_connected(error):
         return errors.CommitError(f"The catalog could not be reached for the commit to {name}: {said}.")
     return _sql_verdict(error, table, name, said) or errors.StateUnknownError(
         f"The catalog did not say whether the commit to {name} landed ({said}); nothing was deleted, look at the table."
@@ -104,17 +106,6 @@ def _verdict(error: Exception, table: Table, said: str, *, begun: bool) -> error
 def _refused(status: int | None) -> bool:
     """Whether the server looked at the request and said no. 408 is a timeout, 429 comes before."""
     return status is not None and 400 <= status < 500 and status != 408
-
-
-def _never_connected(error: Exception) -> bool:
-    """Whether requests failed before anything was sent."""
-    import requests
-    import urllib3
-
-    if not isinstance(error, requests.ConnectionError):
-        return False
-    reason: Any = getattr(error.args[0], "reason", None) if error.args else None
-    return isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError)
 
 
 def _sql_verdict(error: Exception, table: Table, name: str, said: str) -> errors.CommitError | None:

@@ -1,31 +1,91 @@
-"""PyIceberg's REST catalog with an end to its patience: a server that takes a request and never answers would hold a
-run for ever, since PyIceberg sets no timeouts. Uses `_config_headers`, the one private hook that sees each new session
-before its first request."""
+"""PyIceberg's REST catalog with manners of its own. It has an end to its patience: a server that takes a request and
+never answers would hold a run for ever, since PyIceberg sets no timeouts. And it asks again, after a moment, what can
+be asked twice: a commit cannot. Uses `_config_headers`, the one private hook that sees each new session before its
+first request."""
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+import requests
+import urllib3
 from pyiceberg.catalog.rest import RestCatalog
 
 from iceberg_compaction import errors
+from iceberg_compaction.catalog import patience
 
 if TYPE_CHECKING:
-    from requests import Session
+    from collections.abc import Callable
+
+    from requests import Response, Session
+
+_log = logging.getLogger(__name__)
 
 # Names and units are those of Iceberg Java. A commit to a large table may take a server a while.
 CONNECT_TIMEOUT_MS = ("rest.client.connection-timeout-ms", 10_000)
 SOCKET_TIMEOUT_MS = ("rest.client.socket-timeout-ms", 120_000)
 
+_PASSING = frozenset({408, 429, 500, 502, 503, 504})
+_LOOKS = frozenset({"GET", "HEAD", "OPTIONS"})
+_NEW_TOKEN = "/oauth/tokens"
+
 
 class TimedRestCatalog(RestCatalog):
-    """A REST catalog whose every request has a time limit."""
+    """A REST catalog whose every request has a time limit, and whose questions are asked again."""
 
     def _config_headers(self, session: Session) -> None:
         super()._config_headers(session)
         limits = (_seconds(self.properties, *CONNECT_TIMEOUT_MS), _seconds(self.properties, *SOCKET_TIMEOUT_MS))
-        session.request = functools.partial(session.request, timeout=limits)  # type: ignore[method-assign]
+        known: set[str] = vars(self).setdefault("_answered", set())
+        vars(session)["request"] = _Asking(session.request, limits, known)
+
+
+class _Asking:
+    """A session's way to send requests. `answered`: the servers that did so once; nobody waits for others."""
+
+    def __init__(self, send: Callable[..., Response], limits: tuple[float, float], answered: set[str]) -> None:
+        self._send, self._limits, self._answered = send, limits, answered
+
+    def __call__(self, method: str, url: str, **more: Any) -> Response:
+        waits = patience.USUAL.waits() if method.upper() in _LOOKS or url.endswith(_NEW_TOKEN) else iter(())
+        while True:
+            try:
+                response = self._send(method, url, **{"timeout": self._limits, **more})
+            except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
+                absent = is_silent(error) and urlsplit(url).netloc not in self._answered
+                if absent or (wait := next(waits, None)) is None:
+                    raise
+                told = type(error).__name__
+            else:
+                self._answered.add(urlsplit(url).netloc)
+                if response.status_code not in _PASSING or (wait := next(waits, None)) is None:
+                    return response
+                told = f"status {response.status_code}"
+                wait = max(wait, _asked_to_wait(response))
+                response.close()
+            _log.info("The catalog is asked again in %.1f s: %s", wait, told)
+            patience.USUAL.sleep(wait)
+
+
+def is_silent(error: requests.RequestException) -> bool:
+    """Whether nothing at all came back: nobody listens there, or nobody answers."""
+    return isinstance(error, requests.Timeout) or never_connected(error)
+
+
+def never_connected(error: Exception) -> bool:
+    """Whether a request failed before anything was sent."""
+    if not isinstance(error, requests.ConnectionError):
+        return False
+    reason: Any = getattr(error.args[0], "reason", None) if error.args else None
+    return isinstance(reason, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError)
+
+
+def _asked_to_wait(response: Response) -> float:
+    """Seconds that the server wants to be left alone, within reason."""
+    told = response.headers.get("Retry-After", "")
+    return min(float(told), patience.USUAL.longest) if told.isascii() and told.isdigit() else 0.0
 
 
 def _seconds(properties: dict[str, str], key: str, default: int) -> float:

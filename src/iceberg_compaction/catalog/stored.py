@@ -1,12 +1,15 @@
 """Writes whose bytes are counted: a metadata file that storage holds only a part of would make the whole table
 unreadable, and a store that lost some need not say so. So nothing is published before storage was asked how large it
-is."""
+is. Files are written in one go, and again as a whole after a fault that passes."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from pyiceberg.io import FileIO, OutputFile
+
+from iceberg_compaction.catalog import patience
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -52,7 +55,19 @@ class _CountedFile(OutputFile):
         return self._real.to_input_file()
 
     def create(self, overwrite: bool = False) -> Any:
-        return _CountedStream(self._real.create(overwrite=overwrite), self)
+        return _CountedStream(self, overwrite=overwrite)
+
+    def write(self, parts: list[bytes], *, overwrite: bool) -> None:
+        """All of the file, in one try."""
+        stream = self._real.create(overwrite=overwrite)
+        try:
+            for part in parts:
+                stream.write(part)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                stream.close()
+            raise
+        stream.close()
 
     def check(self, written: int) -> None:
         stored = len(self._io.new_input(self.location))
@@ -61,21 +76,25 @@ class _CountedFile(OutputFile):
 
 
 class _CountedStream:
-    def __init__(self, real: Any, file: _CountedFile) -> None:
-        self._real, self._file = real, file
-        self._written = 0
+    def __init__(self, file: _CountedFile, *, overwrite: bool) -> None:
+        self._file, self._overwrite = file, overwrite
+        self._parts: list[bytes] = []
         self._open = True
 
     def write(self, data: bytes) -> int:
-        self._real.write(data)
-        self._written += len(data)
+        self._parts.append(bytes(data))
         return len(data)
 
     def close(self) -> None:
-        if self._open:
-            self._open = False
-            self._real.close()
-            self._file.check(self._written)
+        if not self._open:
+            return
+        self._open = False
+        patience.patiently(self._write)
+        patience.patiently(lambda: self._file.check(sum(map(len, self._parts))))
+
+    def _write(self) -> None:
+        overwrite, self._overwrite = self._overwrite, True  # what a try that failed has left is ours
+        self._file.write(self._parts, overwrite=overwrite)
 
     def __enter__(self) -> _CountedStream:
         return self
@@ -85,6 +104,4 @@ class _CountedStream:
     ) -> None:
         if error is None:
             self.close()
-        elif self._open:
-            self._open = False
-            self._real.close()  # why it was not written in full is on its way up
+        self._open = False

@@ -6,10 +6,11 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import exact, names, redact, translate
+from iceberg_compaction.catalog import exact, patience, redact, translate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,11 +26,11 @@ def load_table(catalog: Catalog, name: str) -> Table:
     """The table `namespace.table`; namespaces may be nested, and the catalog's own name may stand in front."""
     from pyiceberg import exceptions
 
-    identifier = names.parse(name)
+    identifier = parse_name(name)
     with translate.border(translate.catalog_place(catalog), redact.secrets_of(catalog.properties)):
         for candidate in _readings(catalog, identifier):
             try:
-                return _exact(catalog.load_table(candidate))
+                return _exact(patience.patiently(partial(catalog.load_table, candidate)))
             except exceptions.NoSuchIcebergTableError as error:
                 raise errors.NoSuchTableError(f'"{name}" is not an Iceberg table.') from error
             except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError):
@@ -53,12 +54,22 @@ def list_tables(catalog: Catalog, pattern: str = "*") -> list[str]:
     """All tables of all namespaces, nested ones included, whose `namespace.table` matches the pattern, sorted. `*`
     stands for any text, dots too; case matters."""
     with translate.border(translate.catalog_place(catalog), redact.secrets_of(catalog.properties)):
-        found = {
-            names.text(identifier)
+        names = {
+            ".".join(identifier)
             for namespace in _namespaces(catalog, pattern)
             for identifier in _tables_of(catalog, namespace)
         }
-    return sorted(name for name in found if fnmatch.fnmatchcase(name, pattern))
+    return sorted(name for name in names if fnmatch.fnmatchcase(name, pattern))
+
+
+def parse_name(name: str) -> tuple[str, ...]:
+    """The parts of a table's name."""
+    parts = tuple(part.strip() for part in name.strip().split("."))
+    if not all(parts):
+        raise errors.ConfigError(f"{name!r} is not a table name; write it like namespace.table.")
+    if len(parts) < 2:
+        raise errors.ConfigError(f"The table name {name!r} has no namespace; write it like namespace.{name.strip()}.")
+    return parts
 
 
 def nearest(wanted: str, known: Iterable[str]) -> list[str]:
@@ -74,12 +85,12 @@ def _readings(catalog: Catalog, identifier: tuple[str, ...]) -> Iterator[tuple[s
 
 
 def _no_such_table(catalog: Catalog, identifier: tuple[str, ...]) -> str:
-    namespace, name = names.text(identifier[:-1]), names.text(identifier)
+    namespace, name = ".".join(identifier[:-1]), ".".join(identifier)
     try:
         with translate.border("the catalog"):
-            spaces = {names.text(space): space for space in _namespaces(catalog, "*")}
+            spaces = {".".join(space) for space in _namespaces(catalog, "*")}
             here = [namespace] if namespace in spaces else nearest(namespace, spaces)
-            known = [names.text(table) for space in here for table in _tables_of(catalog, spaces[space])]
+            known = [".".join(table) for space in here for table in _tables_of(catalog, tuple(space.split(".")))]
     except errors.CompactionError:
         return f'There is no table "{name}" in the catalog "{catalog.name}".'  # it may be read, but not listed
     if namespace in spaces:
@@ -93,8 +104,8 @@ def _no_such_table(catalog: Catalog, identifier: tuple[str, ...]) -> str:
     return f"{missing}; the namespace has {_some(known)}." if known else f"{missing}."
 
 
-def _some(known: Iterable[str], limit: int = 5) -> str:
-    ordered = sorted(known)
+def _some(names: Iterable[str], limit: int = 5) -> str:
+    ordered = sorted(names)
     more = f" and {len(ordered) - limit} more" if len(ordered) > limit else ""
     return ", ".join(ordered[:limit]) + more
 
@@ -108,7 +119,7 @@ def _namespaces(catalog: Catalog, pattern: str) -> list[tuple[str, ...]]:
     waiting = list(catalog.list_namespaces())
     while waiting:
         namespace = tuple(waiting.pop())
-        prefix = names.text(namespace) + "."
+        prefix = ".".join(namespace) + "."
         # A server without nested namespaces may answer with the outer ones again.
         if namespace in found or not (prefix.startswith(literal) or literal.startswith(prefix)):
             continue

@@ -35,6 +35,7 @@ _UNREACHABLE = {
     "thrift.TTransportException",
     "builtins.ConnectionError",
     "builtins.TimeoutError",
+    "iceberg_compaction.LastingFault",
 }
 # Libraries whose errors are about the catalog or the store, whatever their class; pydantic: a malformed answer.
 _LIBRARIES = {"pyiceberg", "requests", "urllib3", "sqlalchemy", "botocore", "boto3", "thrift", "pydantic", "sqlite3"}

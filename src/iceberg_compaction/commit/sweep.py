@@ -7,7 +7,7 @@ import concurrent.futures
 import logging
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.catalog import watch
+from iceberg_compaction.catalog import patience, watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +30,7 @@ def sweep(io: FileIO, paths: Iterable[str]) -> tuple[str, ...]:
 
 def _remove(io: FileIO, path: str) -> bool:
     try:
-        io.delete(path)
+        patience.patiently(lambda: io.delete(path))
     except FileNotFoundError:
         return True
     except Exception as error:  # noqa: BLE001 - whatever a file store raises must not hide why we are cleaning up

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction import errors
+from iceberg_compaction.catalog import patience
 from iceberg_compaction.metadata import fetch
 from iceberg_compaction.metadata.avro import decode
 
@@ -73,7 +74,7 @@ def _columns(io: FileIO, file: dict[str, Any], where: str) -> Iterator[pa.Chunke
             raise errors.MetadataError(f"{where} has no column {_COLUMN}.")
         yield rows[_COLUMN]
         return
-    with fetch.storage_errors(where), io.new_input(file["file_path"]).open() as stream:
+    with fetch.storage_errors(where), patience.patiently(io.new_input(file["file_path"]).open) as stream:
         try:
             yield from (_orc if file["file_format"] == "ORC" else _parquet)(stream)
         except (pa.ArrowException, KeyError) as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyiceberg import manifest as iceberg_manifest
 
 from iceberg_compaction import errors
+from iceberg_compaction.catalog import patience, translate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,8 @@ def list_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
         raise errors.MetadataError(f"Snapshot {snapshot.snapshot_id} has no manifest list.")
     try:
         with storage_errors(where):
-            return list(iceberg_manifest.read_manifest_list(io.new_input(snapshot.manifest_list)))
+            location = snapshot.manifest_list
+            return patience.patiently(lambda: list(iceberg_manifest.read_manifest_list(io.new_input(location))))
     except errors.CompactionError:
         raise
     except Exception as error:
@@ -35,7 +37,12 @@ def list_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
 
 def read_bytes(io: FileIO, location: str, *, where: str) -> bytes:
     """A whole metadata file. `where` names it in errors."""
-    with storage_errors(where), io.new_input(location).open() as stream:
+    with storage_errors(where):
+        return patience.patiently(lambda: _read(io, location))
+
+
+def _read(io: FileIO, location: str) -> bytes:
+    with io.new_input(location).open() as stream:
         return bytes(stream.read())
 
 
@@ -49,4 +56,5 @@ def storage_errors(where: str) -> Iterator[None]:
     except PermissionError as error:
         raise errors.UnauthorizedError(f"{where} may not be read with the credentials given.") from error
     except OSError as error:
-        raise errors.UnreachableError(f"{where} could not be read from storage: {type(error).__name__}.") from error
+        told = translate.sentence_of(error) if isinstance(error, patience.LastingFault) else type(error).__name__
+        raise errors.UnreachableError(f"{where} could not be read from storage: {told}.") from error

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from iceberg_compaction.catalog import patience
 from iceberg_compaction.model import history as history_model
 
 if TYPE_CHECKING:
@@ -102,6 +103,6 @@ def _number(text: str | None) -> int | None:
 
 def _file_size(table: Table) -> int | None:
     try:
-        return len(table.io.new_input(table.metadata_location))
+        return patience.patiently(lambda: len(table.io.new_input(table.metadata_location)))
     except (OSError, ValueError):  # a REST catalog need not let its clients read the file
         return None

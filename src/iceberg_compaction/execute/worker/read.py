@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_compaction import errors
+from iceberg_compaction.catalog import patience
 from iceberg_compaction.execute.worker import schemas
 from iceberg_compaction.execute.worker.parquet import ahead
 from iceberg_compaction.execute.worker.parquet import footer as raw_footer
@@ -237,11 +238,18 @@ def _open_ahead(io: FileIO, parts: Sequence[Part]) -> Iterator[tuple[Part, Any]]
 
 def _open(io: FileIO, footer: Footer) -> Any:
     with translated(footer.path):
-        stream: Any = io.new_input(footer.path).open()
-        if footer.size > WHOLE_FILE:
-            return stream
-        with stream:
-            return pa.BufferReader(stream.read())
+        return patience.patiently(lambda: _fetch(io, footer))
+
+
+def _fetch(io: FileIO, footer: Footer) -> Any:
+    stream: Any = io.new_input(footer.path).open()
+    if footer.size > WHOLE_FILE:
+        return stream
+    with stream:
+        found = stream.read()
+    if len(found) != footer.size:
+        raise patience.EndedEarly(f"reading ended after {len(found)} of {footer.size} bytes")
+    return pa.BufferReader(found)
 
 
 def _read_part(

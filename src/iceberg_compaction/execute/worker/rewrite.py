@@ -1,19 +1,21 @@
 """One task from its inputs to staged files with a proof: look at all footers and deletes, stream the rows that live
 from source to writer with a meter at each end, re-read what storage holds. On any failure the attempt's own files are
-removed."""
+removed; after a fault that passes there is another attempt, which writes files of its own."""
 
 from __future__ import annotations
 
+import itertools
+import logging
 import time
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
+from iceberg_compaction.catalog import patience
 from iceberg_compaction.execute.worker import (
     bounds,
     locations,
     measure,
     metrics,
-    parts,
     setting,
     sink,
     transfer,
@@ -29,18 +31,46 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.worker import output_file
 
 
+_log = logging.getLogger(__name__)
+ATTEMPTS = patience.Patience(retries=3, first=1.0, longest=20.0, total=900.0)  # of a task, beside those of each request
+
+
 def rewrite(task: task_model.RewriteTask, context: task_model.RewriteContext, attempt: str) -> task_model.TaskResult:
-    """Write the task's rows anew. Nothing stays behind if this raises."""
+    """Write the task's rows anew. Nothing stays behind if this raises, but for what the error names."""
+    waits = None
+    for number in itertools.count():
+        try:
+            return _attempt(task, context, f"{attempt}-{number}" if number else attempt)
+        except Exception as error:
+            if not patience.is_passing(error) or (isinstance(error, errors.ExecuteError) and error.left):
+                raise
+            waits = waits or ATTEMPTS.waits()
+            if (wait := next(waits, None)) is None:
+                raise _tried(error, number + 1) from error
+            _log.info("Task %d is tried again in %.1f s: %s", task.id, wait, type(error).__name__)
+            ATTEMPTS.sleep(wait)
+    raise AssertionError("unreachable")
+
+
+def _tried(error: Exception, times: int) -> Exception:
+    if not isinstance(error, errors.CompactionError) or times == 1:
+        return error
+    made = type(error)(f"{error} The task was tried {times} times.")
+    made.path = error.path
+    return made
+
+
+def _attempt(task: task_model.RewriteTask, context: task_model.RewriteContext, attempt: str) -> task_model.TaskResult:
     started = time.monotonic()
-    known = setting.prepare(task.parts[0], context)
+    known = setting.prepare(task, context)
+    way = transfer.Transfer(known, context.verify)
     written = measure.Meter(known.schema, context.verify)
     request = write_request(task, context, attempt, known)
     writer = sink.open_sink(known.io, known.layout, request, known.schema, written)
     try:
-        moved = parts.move(task, context, known, writer)
-        shown = _prove(task, context.verify, known, moved, written.side)
-        sums = sink.row_checksums(writer)
-        staged = tuple(_staged(task, context, known, file, sums.get(file.path)) for file in moved.files)
+        files = way.run(writer)
+        shown = _prove(task, context.verify, known, files, way, written.side)
+        staged = tuple(_staged(task, context, known, file) for file in files)
     except BaseException as error:
         left = writer.abort()
         if isinstance(error, Exception) and (left or not isinstance(error, errors.CompactionError)):
@@ -52,9 +82,9 @@ def rewrite(task: task_model.RewriteTask, context: task_model.RewriteContext, at
         staged=staged,
         proof=shown,
         bytes_read=task.bytes,
-        bytes_written=sum(file.size for file in moved.files),
+        bytes_written=sum(file.size for file in files),
         seconds=time.monotonic() - started,
-        effort=moved.effort,
+        effort=way.effort,
     )
 
 
@@ -62,8 +92,7 @@ def write_request(
     task: task_model.RewriteTask, context: task_model.RewriteContext, attempt: str, known: setting.Setting
 ) -> write.WriteRequest:
     """What the writer is asked for."""
-    # Where rows leave their partitions, those that they go to have paths of their own.
-    partition_path = "" if task.sections else partitions.path(task.partition, known.spec, known.schema)
+    partition_path = partitions.path(task.partition, known.spec, known.schema)
     return write.WriteRequest(
         columns=known.columns,
         options=known.options,
@@ -81,20 +110,21 @@ def _prove(
     task: task_model.RewriteTask,
     level: policy.ProofLevel,
     known: setting.Setting,
-    moved: parts.Moved,
+    files: list[output_file.WrittenFile],
+    way: transfer.Transfer,
     written: proof.Side,
 ) -> proof.Proof:
-    deep, files = level is policy.ProofLevel.DEEP, moved.files
+    deep = level is policy.ProofLevel.DEEP
     shown = proof.Proof(
         level=level,
         expected_rows=sum(task.record_counts),
-        deleted_rows=moved.deleted,
-        source=moved.source,
-        sink=written + moved.patched,
+        deleted_rows=known.deletes.dropped if known.deletes else 0,
+        source=way.source,
+        sink=written + way.patched,
         copied=transfer.copied(files, known.tops),
         landed=verify.landed(known.io, files, known.tops),
         footers=verify.read_footers(known.io, files),
-        decoded=moved.decoded,
+        decoded=way.decoded,
         stored=verify.read_back(known.io, files, known.schema) if deep else None,
     )
     if shown.failures:
@@ -107,7 +137,6 @@ def _staged(
     context: task_model.RewriteContext,
     known: setting.Setting,
     file: output_file.WrittenFile,
-    row_checksum: int | None,
 ) -> task_model.StagedFile:
     modes = bounds.modes(known.schema, context.properties, context.sort_order)
     file.rows.nans.update(_nans(task, file))
@@ -127,7 +156,6 @@ def _staged(
         upper_bounds=found.upper_bounds,
         split_offsets=metrics.split_offsets(file.metadata),
         sort_order_id=known.layout.order_id,
-        row_checksum=row_checksum,
     )
 
 

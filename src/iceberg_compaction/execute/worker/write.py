@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from iceberg_compaction.catalog import patience
 from iceberg_compaction.execute.worker import buffer, forecast, output_file
 from iceberg_compaction.model import sizing
 
@@ -42,17 +44,11 @@ class WriteRequest:
     least_group: int = 0  # bytes of a row group; nothing smaller is cut off where row groups are mixed
 
 
-class Measures(Protocol):
-    """What rows pass by on their way into the Parquet encoder."""
-
-    def add(self, batch: pa.RecordBatch) -> None: ...
-
-
 class RollingWriter:
     """Writes one attempt's files. The meter stands where rows enter the Parquet encoder, so whatever happens before,
     in here too, is seen by it."""
 
-    def __init__(self, io: FileIO, request: WriteRequest, meter: Measures) -> None:
+    def __init__(self, io: FileIO, request: WriteRequest, meter: measure.Meter) -> None:
         self._io = io
         self._request = request
         self._meter = meter
@@ -136,7 +132,7 @@ class RollingWriter:
         left = []
         for path in self.paths:
             try:
-                self._io.delete(path)
+                patience.patiently(partial(self._io.delete, path))
             except FileNotFoundError:
                 continue
             except Exception:  # noqa: BLE001 - the error that led here matters more, and is on its way up
@@ -267,7 +263,7 @@ class RollingWriter:
         if self._request.mixed:
             return self._open_mixed()
         path = self._request.locations.path(len(self.paths))
-        stream = self._io.new_output(path).create()
+        stream = patience.patiently(self._io.new_output(path).create)
         self.paths.append(path)  # not earlier: a file that was there before is not ours to delete
         arguments = self._request.options.arguments(first)
         return output_file.EncodedFile(path, stream, self._request.columns, arguments)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from iceberg_compaction import errors
+from iceberg_compaction.catalog import patience
 from iceberg_compaction.execute.worker import read, schemas
 from iceberg_compaction.execute.worker.deletes import cache
 from iceberg_compaction.metadata.avro import container, decode
@@ -66,12 +67,15 @@ class Source:
         if (content := self.contents.get(file.file_path)) is not None:
             yield python_io.BytesIO(content)
             return
-        stream: Any
+        if file.file_size_in_bytes <= read.WHOLE_FILE:
+            yield python_io.BytesIO(patience.patiently(lambda: self._read(file)))
+            return
+        with patience.patiently(self.io.new_input(file.file_path).open) as stream:
+            yield stream
+
+    def _read(self, file: task_model.DeleteFile) -> bytes:
         with self.io.new_input(file.file_path).open() as stream:
-            if file.file_size_in_bytes > read.WHOLE_FILE:
-                yield stream
-            else:
-                yield python_io.BytesIO(stream.read())
+            return bytes(stream.read())
 
 
 def leaf(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:

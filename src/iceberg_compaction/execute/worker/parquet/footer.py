@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from iceberg_compaction.catalog import patience
 from iceberg_compaction.execute.worker.parquet import fields, layout, thrift
 
 if TYPE_CHECKING:
@@ -86,6 +87,10 @@ def read(io: FileIO, path: str, size: int | None = None) -> RawFooter:
 
 def read_tail(io: FileIO, path: str, size: int | None = None) -> tuple[bytes, int]:
     """The last bytes of a file, its footer among them, and its size; in one read, unless the footer is very large."""
+    return patience.patiently(lambda: _read_tail(io, path, size))
+
+
+def _read_tail(io: FileIO, path: str, size: int | None) -> tuple[bytes, int]:
     with io.new_input(path).open() as stream:
         if size is None:
             stream.seek(0, 2)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import xxhash
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
+from iceberg_compaction.catalog import patience
 from iceberg_compaction.execute.worker.parquet import ahead, kernel
 
 if TYPE_CHECKING:
@@ -41,21 +42,28 @@ class Input:
         self.location = location
         path = local_path(io, location)
         self.descriptor = None if path is None else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self._stream: Any = io.new_input(location).open() if path is None else None
+        self._stream: Any = patience.patiently(io.new_input(location).open) if path is None else None
         self._lock = threading.Lock()
 
     def read(self, start: int, length: int) -> bytes:
         """Some bytes; all of them, or an error."""
         if self.descriptor is not None:
             found = os.pread(self.descriptor, length, start)
-        elif hasattr(self._stream, "read_at"):
-            found = self._stream.read_at(length, start)
+        else:
+            found = patience.patiently(lambda: self._fetch(start, length))
+        if len(found) != length:
+            raise self.too_short()
+        return found
+
+    def _fetch(self, start: int, length: int) -> bytes:
+        if hasattr(self._stream, "read_at"):
+            found = bytes(self._stream.read_at(length, start))
         else:
             with self._lock:
                 self._stream.seek(start)
                 found = bytes(self._stream.read(length))
         if len(found) != length:
-            raise self.too_short()
+            raise patience.EndedEarly(str(self.too_short()))
         return found
 
     def too_short(self) -> OSError:
@@ -83,7 +91,7 @@ class Output:
         self.descriptor: int | None = None
         self._stream: Any = None
         if (path := local_path(io, location)) is None:
-            self._stream = io.new_output(location).create()
+            self._stream = patience.patiently(io.new_output(location).create)
         else:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             self.descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)

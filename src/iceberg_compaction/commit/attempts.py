@@ -22,7 +22,7 @@ from pyiceberg.table.update import (
 )
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import names, publish, redact, translate
+from iceberg_compaction.catalog import publish, redact, translate
 from iceberg_compaction.commit import retry, sweep, validate
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def naming_defects(table: Table, in_doubt: Callable[[], bool] = lambda: False) -
         if in_doubt():
             raise
         secrets = redact.secrets_of(table.catalog.properties)
-        raise translate.unpublished(error, names.text(table.name()), secrets) from translate.safe_cause(error, secrets)
+        raise translate.unpublished(error, ".".join(table.name()), secrets) from translate.safe_cause(error, secrets)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -179,7 +179,7 @@ class _Attempts(Generic[S]):
         try:
             publish.publish(self.table, requirements, updates)
         except errors.StateUnknownError as error:
-            self._settle(snapshot, error)
+            self._settle(snapshot, error, again=lambda table: publish.publish(table, requirements, updates))
         except errors.ConflictError:
             raise  # the next look at the table tells whether it landed all the same
         except errors.CommitError:
@@ -191,27 +191,52 @@ class _Attempts(Generic[S]):
             except errors.ConflictError:
                 raise stopped from None  # nothing landed, and nobody wants it to
 
-    def _settle(self, snapshot: Snapshot, error: BaseException) -> None:
+    def _settle(self, snapshot: Snapshot, error: BaseException, again: Callable[[Table], None] | None = None) -> None:
         """Find out whether the snapshot landed after all. That it is absent proves nothing, for a slow server may yet
-        add it (R14), and it may have landed and expired since."""
+        add it (R14), and it may have landed and expired since. `again` sends the very same commit once more: since it
+        holds on to the parent, at most one of them lands, and whichever does is ours. What the catalog says to it
+        settles nothing; only the table does."""
         waits = retry.status_check(self.table.metadata.properties).waits(self.around.random, self.around.clock)
-        for wait in itertools.chain((None,), waits):
-            if wait is not None:
-                self.around.sleep(wait)
-            try:
-                metadata = publish.reload(self.table).metadata
-            except errors.CompactionError as failure:
-                _log.warning("The state of the commit could not be looked up: %s", failure)
-                continue
-            if _has_landed(metadata, snapshot.snapshot_id):
+        for look in itertools.count():
+            table = self._look()
+            if table is not None and self._is_settled(table.metadata, snapshot, error):
                 return
-            if _is_beaten(metadata, self.operation.branch, snapshot):
-                self.in_doubt = False
-                raise errors.ConflictError("Another commit landed instead of ours.") from error
+            if (wait := next(waits, None)) is None:
+                break
+            if look and table is not None and again is not None and _took(again, table):
+                return
+            self.around.sleep(wait)
         raise errors.StateUnknownError(
             f"The catalog did not say whether snapshot {snapshot.snapshot_id} landed, and it has not appeared; nothing "
             "was deleted. Look for it in the table's history: if it stays absent, its files are orphans."
         ) from error
+
+    def _look(self) -> Table | None:
+        """The table as it is now; None: nobody knows."""
+        try:
+            return publish.reload(self.table)
+        except errors.CompactionError as failure:
+            _log.warning("The state of the commit could not be looked up: %s", failure)
+            return None
+
+    def _is_settled(self, metadata: TableMetadata, snapshot: Snapshot, error: BaseException) -> bool:
+        """Whether the snapshot is in the table. Raises ConflictError if it surely never will be."""
+        if _has_landed(metadata, snapshot.snapshot_id):
+            return True
+        if _is_beaten(metadata, self.operation.branch, snapshot):
+            self.in_doubt = False
+            raise errors.ConflictError("Another commit landed instead of ours.") from error
+        return False
+
+
+def _took(again: Callable[[Table], None], table: Table) -> bool:
+    """Whether the catalog says that it has the commit now."""
+    try:
+        again(table)
+    except errors.CompactionError as failure:
+        _log.info("The commit was sent once more, and not taken: %s", failure)
+        return False
+    return True
 
 
 def _has_landed(metadata: TableMetadata, snapshot_id: int) -> bool:

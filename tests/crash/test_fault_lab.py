@@ -17,6 +17,7 @@ from tests.factories import reader
 
 from iceberg_compaction import CompactionError, Compactor, Kind
 from iceberg_compaction.catalog import patience, run_names
+from iceberg_compaction.execute.worker import rewrite
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import GroupEnd
 
@@ -108,6 +109,7 @@ def ground(fault_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Grou
     monkeypatch.setenv("ICEBERG_COMPACTION_CACHE", str(lake / "cache"))
     # So little patience that some faults do not pass.
     monkeypatch.setattr(patience, "USUAL", patience.Patience(retries=1, first=0.001))
+    monkeypatch.setattr(rewrite, "ATTEMPTS", patience.Patience(retries=1, first=0.001))
     where = {"uri": f"sqlite:///{lake / 'catalog.db'}", "warehouse": (lake / "warehouse").as_uri()}
     made = Ground(
         faulty=faults.FaultyCatalog("default", **where, **{"py-io-impl": faults.FILE_IO}),

@@ -143,7 +143,8 @@ def run(task: RewriteTask, root: Path, level: ProofLevel | None, clock: Clock) -
         known = setting.prepare(task, context)
         request = rewrite.write_request(task, context, "0", known)
         writer = write.RollingWriter(known.io, request, measure.Meter(SCHEMA, None))
-        paths = [file.path for file in transfer.Transfer(known, None).run(writer)]
+        transfer.Transfer(known, None).run(writer)
+        paths = [file.path for file in transfer.finish(writer)[0]]
     else:
         paths = [file.file_path for file in rewrite.rewrite(task, context, "0").staged]
     seconds = time.process_time() - started

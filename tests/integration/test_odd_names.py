@@ -66,3 +66,21 @@ def test_tables_with_odd_names(local_lake: lakes.Lake, name: str) -> None:
     assert everything.rewrite_manifests("db.t").kind in (Kind.COMPACTED, Kind.HEALTHY)
     table.refresh()
     assert storage.row_multiset(table.scan().to_arrow()) == storage.row_multiset(pa.Table.from_pylist(expected))
+
+
+@pytest.mark.parametrize("name", ["x.y", 'say "hi"', "a/b", "..", "a+b%2Fc ü"])
+def test_tables_whose_own_name_is_odd(local_lake: lakes.Lake, name: str) -> None:
+    table = local_lake.catalog.create_table(("db", name), lakes.NUMBERS)
+    lakes.append_small_files(table, 2)
+    if name == "x.y":  # what it would be taken for
+        local_lake.catalog.create_namespace(("db", "x"))
+        other = lakes.append_small_files(local_lake.catalog.create_table(("db", "x", "y"), lakes.NUMBERS), 2)
+    compactor = Compactor(local_lake.settings, "full", engine="inline", options={"min-input-files": 2})
+    (listed,) = [one for one in compactor.list_tables() if one != "db.x.y"]
+
+    outcome = compactor.compact_table(listed)
+
+    assert outcome.kind is Kind.COMPACTED, outcome.sentence
+    assert len(local_lake.catalog.load_table(("db", name)).inspect.files()) == 1
+    if name == "x.y":
+        assert len(other.refresh().inspect.files()) == 2

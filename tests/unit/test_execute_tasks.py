@@ -66,9 +66,9 @@ def test_what_lies_next_to_a_very_large_file_joins_it() -> None:
 
 
 def test_tasks_carry_what_the_worker_needs() -> None:
-    tasks = tasks_of([100, 200, 300], partitions=['{"p": 1}', '{"p": 2}', '{"p": 2}'], specs=3)
+    tasks = tasks_of([100, 200, 300], partitions=['{"p": 1}', '{"p": 2}', '{"p": 2}'])
     assert [(task.id, task.group_id, task.spec_id, task.partition) for task in tasks] == [
-        (0, 0, 3, '{"p": 1}'),
-        (1, 1, 3, '{"p": 2}'),
+        (0, 0, 0, '{"p": 1}'),
+        (1, 1, 0, '{"p": 2}'),
     ]
     assert (tasks[1].file_sizes, tasks[1].record_counts) == ((200, 300), (2, 3))

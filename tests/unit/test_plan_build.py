@@ -99,6 +99,19 @@ def test_specs_are_never_mixed_even_with_equal_partition_texts() -> None:
     assert [(group.spec_id, group.files) for group in found.groups] == [(0, 5), (1, 5)]
 
 
+def test_r32_files_of_older_specs_are_one_group_with_those_of_a_partition_side_by_side() -> None:
+    """Old partitions may feed the same new ones, so that files are gathered across them; the lowest values first."""
+    bounds = [(50, 60), (1, 9), (70, 80), (20, 30), (40, 45), (10, 19)]
+    rows = inventories.files([MIB] * 6, partitions=[DAY_1, DAY_2, DAY_1, DAY_2, "{}", DAY_1], specs=1, bounds=bounds)
+    (group,) = planned(rows).groups
+    assert (group.spec_id, group.partition) == (1, "{}")
+    assert [(one.partition, one.files) for one in group.sections] == [(DAY_2, 2), (DAY_1, 3), ("{}", 1)]
+    assert planned(rows).partitions == ((1, DAY_2), (1, DAY_1), (1, "{}"))
+    paths = rows["file_path"].to_pylist()
+    assert planned(rows).files["file_path"].to_pylist() == [paths[place] for place in (1, 3, 5, 0, 2, 4)]
+    assert planned(rows, Policy(keep_spec=True)).empty  # too few of each partition
+
+
 def test_files_are_read_by_sequence_number_then_as_listed() -> None:
     found = planned(inventories.files([MIB] * 5, sequence=[3, 1, 2, 1, 3]))
     assert found.files["file_path"].to_pylist() == [f"f-{number}.parquet" for number in (1, 3, 2, 0, 4)]
@@ -246,7 +259,7 @@ def test_groups_are_a_sequence() -> None:
 
 def test_partition_numbers_may_be_sparse() -> None:
     rows = inventories.files([MIB] * 10, partitions=[DAY_1, DAY_2] * 5, specs=[7, 10**9] * 5)
-    found = planned(rows)
+    found = planned(rows, Policy(keep_spec=True))
     assert [(group.spec_id, group.partition) for group in found.groups] == [(7, DAY_1), (10**9, DAY_2)]
 
 

@@ -106,7 +106,7 @@ def test_the_fast_sort_sorts_as_the_slow_one(rows: list[tuple[int, int | None, i
     every = np.arange(len(rows))
     columns = (
         ordering.from_zero(np.array(first, np.int64)),
-        ordering.nulls_last(pa.chunked_array([pa.array(second, pa.int64())]), every),
+        *ordering.nulls_last(pa.chunked_array([pa.array(second, pa.int64())]), every),
         ordering.from_zero(np.array(third, np.int64)),
     )
     # Only a null beside both ends of the number range ties with the upper end; the third column then decides.

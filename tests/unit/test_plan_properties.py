@@ -12,6 +12,7 @@ from tests.factories import inventories
 
 from iceberg_compaction.execute import tasks as rewrite_tasks
 from iceberg_compaction.model import plan
+from iceberg_compaction.model.group import sections_of
 from iceberg_compaction.model.policy import JobOrder, Policy, Strategy
 from iceberg_compaction.plan import build, quick
 
@@ -87,8 +88,17 @@ def test_every_plan_keeps_the_rules(stock: Inventory, policy: Policy) -> None:
 
     for group in found.groups:
         rows = rows_of(found, group, files)
-        assert {(row["spec_id"], row["partition"]) for row in rows} == {(group.spec_id, group.partition)}
-        assert rows == sorted(rows, key=reading_order)
+        # Files of one partition are side by side and in order; only those whose rows move may lie in several.
+        sections = [((one.spec_id, one.partition), one.files) for one in group.sections]
+        sections = sections or [((group.spec_id, group.partition), group.files)]
+        assert [(row["spec_id"], row["partition"]) for row in rows] == [
+            place for place, count in sections for _ in range(count)
+        ]
+        assert len(dict(sections)) == len(sections)
+        assert len(sections) == 1 or not any(spec_id == inventories.PIN.spec_id for (spec_id, _), _ in sections)
+        for place in dict(sections):
+            mine = [row for row in rows if (row["spec_id"], row["partition"]) == place]
+            assert mine == sorted(mine, key=reading_order)
         assert group.bytes == sum(row["file_size_in_bytes"] for row in rows)
         assert group.bytes <= policy.max_file_group_size_bytes or group.files == 1
         assert group.files <= (policy.max_file_group_input_files or group.files)
@@ -121,5 +131,13 @@ def test_tasks_hold_the_files_of_the_plan_in_its_order(stock: Inventory, policy:
     for group in found.groups:
         own = [task for task in tasks if task.group_id == group.id]
         assert sum(task.bytes for task in own) == group.bytes
-        assert {(task.spec_id, task.partition) for task in own} == {(group.spec_id, group.partition)}
+        lies = [[part.spec_id, part.partition, path] for task in own for part in task.parts for path in part.file_paths]
+        assert lies == [
+            [section["spec_id"], section["partition"], path]
+            for section, path in zip(
+                (one for one in sections_of(group.model_dump()) for _ in range(one["files"])),
+                found.files_of(group)["file_path"].to_pylist(),
+                strict=True,
+            )
+        ]
         assert all(task.bytes >= 7 * TARGET for task in own) or len(own) == 1

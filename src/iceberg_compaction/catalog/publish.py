@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import metadata_log, redact, run_names, tables, translate, watch
+from iceberg_compaction.catalog import metadata_log, names, redact, run_names, tables, translate, watch
 
 if TYPE_CHECKING:
     from pyiceberg.table import StagedTable, Table
@@ -35,7 +35,7 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
     except errors.CompactionError:
         raise
     except Exception as error:  # noqa: BLE001 - nothing was sent yet, whatever it is
-        raise translate.defect(error, ".".join(table.name()), secrets) from translate.safe_cause(error, secrets)
+        raise translate.defect(error, names.text(table.name()), secrets) from translate.safe_cause(error, secrets)
     try:
         catalog.commit_table(table, requirements, updates)
     except Exception as error:  # noqa: BLE001 - an error of any kind leaves the state unknown
@@ -54,7 +54,7 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
 
 def reload(table: Table) -> Table:
     """The table as the catalog has it now."""
-    return tables.load_table(table.catalog, ".".join(table.name()))
+    return tables.load_table(table.catalog, names.text(table.name()))
 
 
 def _remove(table: Table, written: list[str]) -> None:
@@ -83,7 +83,7 @@ def _verdict(error: Exception, table: Table, said: str, *, begun: bool) -> error
 
     from iceberg_compaction.catalog import rest
 
-    name = ".".join(table.name())
+    name = names.text(table.name())
     if isinstance(error, errors.UnsupportedError):  # our own word, said before anything was written
         return errors.CommitError(f"The commit to {name} could not be made: {error}")
     if isinstance(error, exceptions.CommitFailedException):

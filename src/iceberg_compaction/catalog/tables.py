@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import exact, patience, redact, translate
+from iceberg_compaction.catalog import exact, names, patience, redact, translate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ def load_table(catalog: Catalog, name: str) -> Table:
     """The table `namespace.table`; namespaces may be nested, and the catalog's own name may stand in front."""
     from pyiceberg import exceptions
 
-    identifier = parse_name(name)
+    identifier = names.parse(name)
     with translate.border(translate.catalog_place(catalog), redact.secrets_of(catalog.properties)):
         for candidate in _readings(catalog, identifier):
             try:
@@ -54,22 +54,12 @@ def list_tables(catalog: Catalog, pattern: str = "*") -> list[str]:
     """All tables of all namespaces, nested ones included, whose `namespace.table` matches the pattern, sorted. `*`
     stands for any text, dots too; case matters."""
     with translate.border(translate.catalog_place(catalog), redact.secrets_of(catalog.properties)):
-        names = {
-            ".".join(identifier)
+        found = {
+            names.text(identifier)
             for namespace in _namespaces(catalog, pattern)
             for identifier in _tables_of(catalog, namespace)
         }
-    return sorted(name for name in names if fnmatch.fnmatchcase(name, pattern))
-
-
-def parse_name(name: str) -> tuple[str, ...]:
-    """The parts of a table's name."""
-    parts = tuple(part.strip() for part in name.strip().split("."))
-    if not all(parts):
-        raise errors.ConfigError(f"{name!r} is not a table name; write it like namespace.table.")
-    if len(parts) < 2:
-        raise errors.ConfigError(f"The table name {name!r} has no namespace; write it like namespace.{name.strip()}.")
-    return parts
+    return sorted(name for name in found if fnmatch.fnmatchcase(name, pattern))
 
 
 def nearest(wanted: str, known: Iterable[str]) -> list[str]:
@@ -85,12 +75,12 @@ def _readings(catalog: Catalog, identifier: tuple[str, ...]) -> Iterator[tuple[s
 
 
 def _no_such_table(catalog: Catalog, identifier: tuple[str, ...]) -> str:
-    namespace, name = ".".join(identifier[:-1]), ".".join(identifier)
+    namespace, name = names.text(identifier[:-1]), names.text(identifier)
     try:
         with translate.border("the catalog"):
-            spaces = {".".join(space) for space in _namespaces(catalog, "*")}
+            spaces = {names.text(space): space for space in _namespaces(catalog, "*")}
             here = [namespace] if namespace in spaces else nearest(namespace, spaces)
-            known = [".".join(table) for space in here for table in _tables_of(catalog, tuple(space.split(".")))]
+            known = [names.text(table) for space in here for table in _tables_of(catalog, spaces[space])]
     except errors.CompactionError:
         return f'There is no table "{name}" in the catalog "{catalog.name}".'  # it may be read, but not listed
     if namespace in spaces:
@@ -104,8 +94,8 @@ def _no_such_table(catalog: Catalog, identifier: tuple[str, ...]) -> str:
     return f"{missing}; the namespace has {_some(known)}." if known else f"{missing}."
 
 
-def _some(names: Iterable[str], limit: int = 5) -> str:
-    ordered = sorted(names)
+def _some(known: Iterable[str], limit: int = 5) -> str:
+    ordered = sorted(known)
     more = f" and {len(ordered) - limit} more" if len(ordered) > limit else ""
     return ", ".join(ordered[:limit]) + more
 
@@ -119,7 +109,7 @@ def _namespaces(catalog: Catalog, pattern: str) -> list[tuple[str, ...]]:
     waiting = list(catalog.list_namespaces())
     while waiting:
         namespace = tuple(waiting.pop())
-        prefix = ".".join(namespace) + "."
+        prefix = names.text(namespace) + "."
         # A server without nested namespaces may answer with the outer ones again.
         if namespace in found or not (prefix.startswith(literal) or literal.startswith(prefix)):
             continue

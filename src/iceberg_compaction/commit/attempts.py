@@ -22,7 +22,7 @@ from pyiceberg.table.update import (
 )
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import publish, redact, translate
+from iceberg_compaction.catalog import names, publish, redact, translate
 from iceberg_compaction.commit import retry, sweep, validate
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def naming_defects(table: Table, in_doubt: Callable[[], bool] = lambda: False) -
         if in_doubt():
             raise
         secrets = redact.secrets_of(table.catalog.properties)
-        raise translate.unpublished(error, ".".join(table.name()), secrets) from translate.safe_cause(error, secrets)
+        raise translate.unpublished(error, names.text(table.name()), secrets) from translate.safe_cause(error, secrets)
 
 
 @dataclass(slots=True, kw_only=True)

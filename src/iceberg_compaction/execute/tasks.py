@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iceberg_compaction.model.task import RewriteTask
+from iceberg_compaction.model import group as group_model
+from iceberg_compaction.model.task import RewriteTask, TaskSection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,18 +42,18 @@ def build_tasks(
         cuts = [first + cut for cut in _cuts(sizes[first:end], plan.sizes.target, of_group, cores)]
         slices += [(group, start, stop) for start, stop in zip(cuts, [*cuts[1:], end], strict=True)]
     sequence = [] if applied is None else applied.sequence_numbers()
-    deletes = [()] * len(slices) if applied is None else applied.of_slices([start for _, start, _ in slices])
+    lies = [_sections(group, start, stop) for group, start, stop in slices]
+    starts = [begin for sections in lies for begin, _ in sections]
+    deletes = iter([()] * len(starts) if applied is None else applied.of_slices(starts))
     tasks = [
         RewriteTask(
             id=number,
             group_id=group["id"],
-            spec_id=group["spec_id"],
-            partition=group["partition"],
             file_paths=tuple(paths[start:stop]),
             file_sizes=tuple(sizes[start:stop]),
             record_counts=tuple(records[start:stop]),
             sequence_numbers=tuple(sequence[start:stop]),
-            deletes=deletes[number],
+            **_lies([TaskSection(**section, deletes=next(deletes)) for _, section in lies[number]]),
         )
         for number, (group, start, stop) in enumerate(slices)
     ]
@@ -67,7 +68,26 @@ def build_tasks(
 
 def all_deletes(tasks: Sequence[RewriteTask]) -> list[DeleteFile]:
     """Every delete file that the tasks apply, once."""
-    return list({delete.file_path: delete for task in tasks for delete in task.deletes}.values())
+    return list({delete.file_path: delete for task in tasks for part in task.parts for delete in part.deletes}.values())
+
+
+def _sections(group: dict[str, Any], start: int, stop: int) -> list[tuple[int, dict[str, Any]]]:
+    """What of a group's sections lies between two places in the plan's files, each with where it begins."""
+    found, first = [], group["first"]
+    for section in group_model.sections_of(group):
+        begin, end = max(first, start), min(first + section["files"], stop)
+        if begin < end:
+            found.append((begin, section | {"files": end - begin}))
+        first += section["files"]
+    return found
+
+
+def _lies(sections: list[TaskSection]) -> dict[str, Any]:
+    """The fields of a task that say where its files lie."""
+    if len(sections) == 1:
+        (one,) = sections
+        return {"spec_id": one.spec_id, "partition": one.partition, "deletes": one.deletes}
+    return {"spec_id": sections[0].spec_id, "partition": "{}", "sections": tuple(sections)}
 
 
 def _task_targets(plan: Plan, cores: int) -> int:

@@ -14,10 +14,11 @@ from typing_extensions import assert_never
 
 from iceberg_compaction.model import partition, size
 from iceberg_compaction.model.copying import Way
+from iceberg_compaction.model.section import SECTIONS, Section
 from iceberg_compaction.model.value import Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from iceberg_compaction.model.copying import Copying
     from iceberg_compaction.model.policy import Sizes
@@ -34,11 +35,12 @@ class Reason(str, Enum):
 
 
 class FileGroup(Value):
-    """Files of one partition and spec that are rewritten together."""
+    """Files that are rewritten together: of one partition and spec, or of several if their rows move to another."""
 
     id: int
-    spec_id: int
-    partition: str  # canonical JSON of the partition tuple, see model.table.FILES
+    spec_id: int  # of the first files, where there are sections
+    partition: str  # canonical JSON of the partition tuple, see model.table.FILES; {} where there are sections
+    sections: tuple[Section, ...] = ()  # where the files lie, if they lie in several partitions
     first: int  # the group's files are rows first … first+files of Plan.files
     files: int
     bytes: int
@@ -58,15 +60,27 @@ class FileGroup(Value):
     copy_sentence: str  # the above in words
 
 
-_TEXTS, _SENTENCES = ("partition", "reason", "copying"), ("sentence", "copy_sentence")
+_TYPES = dict.fromkeys(("partition", "reason", "copying"), pa.string()) | {"sections": SECTIONS}
+_SENTENCES = ("sentence", "copy_sentence")
 # One row per group: the fields of FileGroup but for the sentences, which follow from the others.
 PLAN_GROUPS = pa.schema(
     [
-        pa.field(name, pa.string() if name in _TEXTS else pa.int64(), nullable=False)
+        pa.field(name, _TYPES.get(name, pa.int64()), nullable=False)
         for name in FileGroup.model_fields
         if name not in _SENTENCES
     ]
 )
+
+
+def sections_of(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Where the files of a group lie, given as a row of PLAN_GROUPS: as many sections as partitions."""
+    own = {"spec_id": row["spec_id"], "partition": row["partition"], "files": row["files"]}
+    return row["sections"] or [own]
+
+
+def places(row: Mapping[str, Any]) -> tuple[tuple[int, str], ...]:
+    """Spec id and canonical JSON of the partitions that a group's files lie in, each once."""
+    return tuple(dict.fromkeys((section["spec_id"], section["partition"]) for section in sections_of(row)))
 
 
 class Groups(Sequence[FileGroup]):
@@ -82,6 +96,7 @@ class Groups(Sequence[FileGroup]):
         """From FileGroups or what they are made of; sentences are made anew."""
         checked = TypeAdapter(list[FileGroup]).validate_python(list(groups))
         columns = {name: [getattr(group, name) for group in checked] for name in PLAN_GROUPS.names}
+        columns["sections"] = [[section.model_dump() for section in of_group] for of_group in columns["sections"]]
         return cls(pa.table(columns, schema=PLAN_GROUPS), sizes, copying)
 
     def total(self, name: str) -> int:
@@ -91,6 +106,15 @@ class Groups(Sequence[FileGroup]):
     def dump(self) -> list[dict[str, Any]]:
         """As plain values, with sentences."""
         return [row | self._sentences(row) for row in self.columns.to_pylist()]
+
+    def sections(self) -> pa.Table:
+        """Where the files of all groups lie, one after the other: columns spec_id, partition, files."""
+        names = SECTIONS.value_type.names
+        if not pc.any(pc.greater(pc.list_value_length(self.columns["sections"]), 0)).as_py():
+            return self.columns.select(names)
+        rows = self.columns.select([*names, "sections"]).to_pylist()
+        found = [section for row in rows for section in sections_of(row)]
+        return pa.Table.from_pylist(found, schema=pa.schema(list(SECTIONS.value_type)))
 
     def __len__(self) -> int:
         return int(self.columns.num_rows)

@@ -133,8 +133,8 @@ class Plan(Value):
     @property
     def partitions(self) -> tuple[tuple[int, str], ...]:
         """Spec id and canonical JSON of every partition that the plan touches, each once."""
-        columns = (self.groups.columns[name].to_pylist() for name in ("spec_id", "partition"))
-        return tuple(dict.fromkeys(zip(*columns, strict=True)))
+        lies = self.groups.sections()
+        return tuple(dict.fromkeys(zip(lies["spec_id"].to_pylist(), lies["partition"].to_pylist(), strict=True)))
 
     @property
     def sentence(self) -> str:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from iceberg_compaction.model.policy import DEFAULT_MIN_ROW_GROUP, CopyMode, ProofLevel, Sizes
 from iceberg_compaction.model.proof import Proof
+from iceberg_compaction.model.section import Section
 from iceberg_compaction.model.size import format_size
 from iceberg_compaction.model.value import Value
 
@@ -28,8 +29,15 @@ class DeleteFile(Value):
     equality_ids: tuple[int, ...] = ()
 
 
+class TaskSection(Section):
+    """Files of a task that lie in one partition, and the delete files that apply to them."""
+
+    deletes: tuple[DeleteFile, ...] = ()
+
+
 class RewriteTask(Value):
-    """Input files of one partition and spec to be written anew. The file columns run in parallel."""
+    """Input files to be written anew: of one partition and spec, or of several if their rows move to another. The file
+    columns run in parallel."""
 
     id: int
     group_id: int
@@ -43,10 +51,28 @@ class RewriteTask(Value):
     # Nulls, lower and upper bound of floats and texts by field id, as manifests tell; {} and None: not told.
     told: tuple[dict[int, Told], ...] = ()
     deletes: tuple[DeleteFile, ...] = ()  # every delete file that applies to one of the files, or to several
+    sections: tuple[TaskSection, ...] = ()  # where the files lie, if in several partitions; they have the deletes then
 
     @property
     def bytes(self) -> int:
         return sum(self.file_sizes)
+
+    @property
+    def parts(self) -> tuple[RewriteTask, ...]:
+        """The task as one for each partition that its files lie in."""
+        if not self.sections:
+            return (self,)
+        found, start = [], 0
+        for section in self.sections:
+            mine = slice(start, start + section.files)
+            here = {name: getattr(self, name)[mine] for name in _FILE_COLUMNS}
+            here |= {"spec_id": section.spec_id, "partition": section.partition, "deletes": section.deletes}
+            found.append(self.model_copy(update=here | {"sections": ()}))
+            start += section.files
+        return tuple(found)
+
+
+_FILE_COLUMNS = ("file_paths", "file_sizes", "record_counts", "sequence_numbers", "nan_counts")
 
 
 class RewriteContext(Value):
@@ -86,6 +112,7 @@ class StagedFile(Value):
     upper_bounds: dict[int, bytes] = {}
     split_offsets: tuple[int, ...] = ()
     sort_order_id: int | None = None
+    row_checksum: int | None = None  # model.proof.Side's, of a file whose rows came from several partitions
 
 
 def _row_groups(count: int) -> str:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from iceberg_compaction import errors
 from iceberg_compaction.model.copying import Rates
 from iceberg_compaction.model.plan import PLAN_FILES, PLAN_GROUPS, Groups, LeftOut, LeftOutReason, Plan
-from iceberg_compaction.plan import copying, decide, explain, selection
+from iceberg_compaction.plan import copying, decide, explain, respec, selection
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,13 +102,16 @@ def _plan_groups(
     inventory: Inventory, decided: decide.Decision, chosen: selection.Selection, files: pa.Table
 ) -> dict[str, Any]:
     """The columns of PLAN_GROUPS but for those about copying."""
-    keys, partitions = decided.bins.keys[chosen.bins], decided.files.partitions
+    files_of, homes = decided.files, decided.files.homes[chosen.positions[chosen.first]]
+    sections = respec.sections(files_of, chosen.positions, chosen.first)
+    several = pc.greater(sections.value_lengths(), 0)
     reasons = list(decided.verdict.rewritten)
     reason_of = np.argmax([decided.verdict.rewritten[reason][chosen.bins] for reason in reasons], axis=0)
     return {
-        "id": np.arange(len(keys)),
-        "spec_id": partitions.spec_ids[keys],
-        "partition": partitions.texts_of(keys),
+        "id": np.arange(len(homes)),
+        "spec_id": files_of.partitions.spec_ids[homes],
+        "partition": pc.if_else(several, "{}", files_of.partitions.texts_of(homes)),
+        "sections": sections,
         "first": chosen.first,
         "files": chosen.count,
         "bytes": chosen.bytes,

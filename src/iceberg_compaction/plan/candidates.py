@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from iceberg_compaction.model import table as table_model
 from iceberg_compaction.model.plan import LeftOutReason
-from iceberg_compaction.plan import delete_files, ordering
+from iceberg_compaction.plan import delete_files, ordering, respec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # Numbers for all pairs of spec and partition text may outnumber the files by this factor before they are made dense.
 _SPARSE = 4
+_LAST = np.uint64(2**64 - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,14 @@ class Partitions:
 
     def texts_of(self, keys: NDArray[np.int64]) -> pa.StringArray:
         return self.texts.take(pa.array(self.codes[keys]))
+
+    def with_pool(self) -> Partitions:
+        """The same and one more, which stands for no partition and comes after all others."""
+        return Partitions(
+            spec_ids=np.append(self.spec_ids, self.spec_ids.max() + 1),
+            codes=np.append(self.codes, len(self.texts)),
+            texts=pa.concat_arrays([self.texts, pa.array(["{}"])]),
+        )
 
     def sort(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
         """Positions that sort partition numbers by spec id, then by text; equal ones stay in their order."""
@@ -55,7 +64,8 @@ class DataFiles:
     bytes: NDArray[np.int64]
     live: NDArray[np.int64]  # bytes of the rows that deletes leave, an estimate; the same array where there are none
     worn: NDArray[np.bool_]  # has so many deletes that this alone is a reason to rewrite it
-    keys: NDArray[np.int64]  # partition numbers
+    homes: NDArray[np.int64]  # numbers of the partitions that files lie in
+    keys: NDArray[np.int64]  # the same, but that of the pool for files whose rows move to another partition spec
     partitions: Partitions
 
     def outside(self, sizes: Sizes) -> NDArray[np.bool_]:
@@ -66,20 +76,22 @@ class DataFiles:
         """The files of a mask."""
         if chosen.all():
             return self
-        size = self.bytes[chosen]
+        size, homes = self.bytes[chosen], self.homes[chosen]
         return DataFiles(
             rows=self.rows[chosen],
             bytes=size,
             live=size if self.live is self.bytes else self.live[chosen],
             worn=self.worn[chosen],
-            keys=self.keys[chosen],
+            homes=homes,
+            keys=homes if self.keys is self.homes else self.keys[chosen],
             partitions=self.partitions,
         )
 
 
 class ReadingOrder:
     """Neighbours side by side: the files of a partition by lower bound of the clustering column, then by sequence
-    number, then as the manifests list them. A rewrite keeps this order, so its outputs overlap as little as can be."""
+    number, then as the manifests list them. A rewrite keeps this order, so its outputs overlap as little as can be.
+    Of pooled files those of one partition are side by side."""
 
     def __init__(self, inventory: Inventory, files: DataFiles) -> None:
         self._inventory = inventory
@@ -88,9 +100,12 @@ class ReadingOrder:
     def sort(self, positions: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:
         """`positions` of the files, sorted by their group numbers and each group in reading order."""
         rows, columns = self._files.rows[positions], self._inventory.files
+        unknown, clusters = ordering.nulls_last(columns["cluster_lower"], rows)
         by = (
             ordering.from_zero(groups),
-            ordering.nulls_last(columns["cluster_lower"], rows),
+            respec.section_ranks(self._files, positions, np.where(unknown, _LAST, clusters)),
+            unknown,
+            clusters,
             ordering.from_zero(_numbers(columns, "sequence_number")[rows]),
         )
         return positions[ordering.positions_by(by)]
@@ -106,10 +121,13 @@ def data_files(inventory: Inventory, policy: Policy) -> tuple[DataFiles, dict[Le
     if inventory.claimed is not None:
         free = selected & ~inventory.claimed.to_numpy(zero_copy_only=False)
     size = _numbers(files, "file_size_in_bytes")
-    keys, partitions = _partitions(files)
+    homes, partitions = _partitions(files)
+    keys, moving = homes, respec.moving(inventory, policy)
+    if moving is not None:
+        keys, partitions = np.where(moving, len(partitions), homes), partitions.with_pool()
     live, worn = _wear(inventory, policy, size)
     everything = DataFiles(
-        rows=np.arange(len(size)), bytes=size, live=live, worn=worn, keys=keys, partitions=partitions
+        rows=np.arange(len(size)), bytes=size, live=live, worn=worn, homes=homes, keys=keys, partitions=partitions
     )
     ruled_out = {LeftOutReason.NOT_SELECTED: size[is_data & ~selected], LeftOutReason.CLAIMED: size[selected & ~free]}
     return everything.take(free), ruled_out

@@ -40,18 +40,19 @@ def from_zero(values: NDArray[np.int64]) -> NDArray[np.uint64]:
     return distance.view(np.uint64)  # it may have wrapped around, and is right again without the sign
 
 
-def nulls_last(values: pa.ChunkedArray, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """`from_zero` of some rows of a column, nulls after everything else."""
+def nulls_last(values: pa.ChunkedArray, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """`from_zero` of some rows of a column as two columns, so that nulls come after everything else, even after the
+    greatest number that there is: whether a value is null, and the value."""
+    missing = np.zeros(len(rows), np.uint64)
     if values.null_count == len(values):
-        return np.zeros(len(rows), np.uint64)
+        return missing, missing
     numbers = pc.fill_null(values, 0).to_numpy()[rows].astype(np.int64, copy=False)
     if not values.null_count:
-        return from_zero(numbers)
+        return missing, from_zero(numbers)
     null = values.is_null().to_numpy()[rows]
     found = np.zeros(len(rows), np.uint64)
     found[~null] = from_zero(numbers[~null])
-    found[null] = min(int(found.max(initial=0)) + 1, 2**_WORD - 1)
-    return found
+    return null.astype(np.uint64), found
 
 
 def _digits(columns: Sequence[NDArray[np.uint64]], width: int) -> Iterator[NDArray[np.uint64]]:

@@ -15,9 +15,10 @@ from iceberg_compaction.execute import failure
 from iceberg_compaction.execute import tasks as rewrite_tasks
 from iceberg_compaction.execute.worker import context as contexts
 from iceberg_compaction.metadata import applied, nan_counts
+from iceberg_compaction.model import group as group_model
 from iceberg_compaction.model import outcome
 from iceberg_compaction.model.policy import batch_size
-from iceberg_compaction.workflow import failures, patience, proving
+from iceberg_compaction.workflow import failures, gather, patience, proving
 from iceberg_compaction.workflow import ledger as ledgers
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def apply(table: Table, plan: Plan, engine: Engine, run: Run, ledger: Ledger) ->
     progress.tell(outcome.Stage.REWRITING, plan.sentence, ledger)
     try:
         batches.perform(engine, tasks, context)
+        if gathering := batches.second_round():
+            batches.perform(engine, gathering, context)
         batches.finish()
     except errors.ConflictError as conflict:
         # Not of one batch, but of all that the plan still holds.
@@ -79,6 +82,7 @@ class _Batches:
         self._rows = {row["id"]: row for row in plan.groups.columns.to_pylist()}
         self._size = batch_size(plan.policy, len(plan.groups))
         self._results: dict[int, list[TaskResult]] = defaultdict(list)  # of groups that are not complete
+        self._gathering: dict[int, list[RewriteTask]] = {}  # of groups that have a second round, see `gather`
         self._ready: list[proving.ProvedGroup] = []  # for the next commit
         self._done: set[int] = set()  # groups that were rewritten
         self._failed: set[int] = set()
@@ -110,6 +114,10 @@ class _Batches:
         except BaseException:
             self._stopped = True
             raise
+
+    def second_round(self) -> list[RewriteTask]:
+        """What is left to do when all tasks of the plan are done; nothing if the run was given up."""
+        return [] if self._given_up else [task for tasks in self._gathering.values() for task in tasks]
 
     def finish(self) -> None:
         """The engine has done what it could: commit the rest."""
@@ -158,18 +166,32 @@ class _Batches:
         if group_id in self._failed:
             self._discard(group_id)
             return
-        if len(self._results[group_id]) < self._progress.tasks_of(group_id):
+        if len(self._results[group_id]) < self._progress.tasks_of(group_id) or self._must_gather(group_id):
             return
+        results, gathered = self._results[group_id], self._gathering.get(group_id, [])
         try:
-            proved = proving.prove(self._plan, self._rows[group_id], self._results[group_id])
+            proved = proving.prove(self._plan, self._rows[group_id], results, gathered)
         except errors.ProofError as error:
             self._ledger.fail(group_id, str(error))
             raise
         self._ready.append(proved)
         self._done.add(group_id)
         del self._results[group_id]
+        pieces = gather.pieces(gathered)
+        self._remove(file for result in results for file in result.staged if file.file_path in pieces)
         if len(self._ready) >= self._size:
             self._commit()
+
+    def _must_gather(self, group_id: int) -> bool:
+        """Whether the group, all of whose tasks are done, has further ones; till then `sweep` reaches its results."""
+        if group_id in self._gathering:
+            return False
+        row, first_id = self._rows[group_id], self._progress.tasks_total
+        found = gather.second_round(self._plan, row, self._results[group_id], first_id=first_id)
+        if found:
+            self._gathering[group_id] = found
+            self._progress.add(found)
+        return bool(found)
 
     def _commit(self) -> None:
         """Publish the groups that are ready. Once a commit begins they are out of reach of `sweep`, so that whatever
@@ -202,7 +224,7 @@ class _Batches:
             replace.ReplaceGroup(
                 id=group.id,
                 removed=self._plan.files.slice(group.row["first"], group.row["files"]),
-                partitions=((group.row["spec_id"], group.row["partition"]),),
+                partitions=group_model.places(group.row),
                 added=group.staged,
                 deleted_records=group.proof.deleted_rows,
             )
@@ -263,11 +285,16 @@ class _Progress:
     def tasks_of(self, group_id: int) -> int:
         return self._tasks_of[group_id]
 
+    def add(self, tasks: Sequence[RewriteTask]) -> None:
+        """Further tasks, on files of which those who watch have heard already."""
+        self.tasks_total += len(tasks)
+        self._tasks_of.update(task.group_id for task in tasks)
+
     def on_end(self, end: TaskEnd, ledger: Ledger) -> None:
-        task = self._tasks[end.task_id]
         self.tasks_done += 1
-        self._files += len(task.file_paths)
-        self._bytes += task.bytes
+        if (task := self._tasks.get(end.task_id)) is not None:
+            self._files += len(task.file_paths)
+            self._bytes += task.bytes
         self.tell(outcome.Stage.REWRITING, f"group {end.group_id}", ledger)
 
     def tell(self, stage: outcome.Stage, message: str, ledger: Ledger) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import run_names, watch
+from iceberg_compaction.catalog import names, run_names, watch
 from iceberg_compaction.execute import failure
 from iceberg_compaction.metadata import folders
 from iceberg_compaction.model import record
@@ -125,7 +126,7 @@ def _begin(table: Table, run: Run, branch: str, claims: tuple[tuple[int, str], .
     data_path, metadata_path = folders.folders(table)
     start = record.RunStart(
         run_id=run.run_id,
-        table=".".join(table.name()),
+        table=names.text(table.name()),
         table_uuid=str(table.metadata.table_uuid),
         table_location=table.location(),
         data_path=data_path,
@@ -151,7 +152,7 @@ def is_tried_again(path: str, run_id: str) -> bool:
 def command(verb: str, table: str, branch: str) -> str:
     """The command line that does the work of a verb on a table's branch."""
     which = "" if branch == MAIN_BRANCH else f" --branch {branch}"
-    return f"`iceberg-compact {verb} --table {table}{which}`"
+    return f"`iceberg-compact {verb} --table {shlex.quote(table)}{which}`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors, version
 from iceberg_compaction.model.task import Effort
+from iceberg_compaction.workflow import gather
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.plan import Plan
     from iceberg_compaction.model.proof import Proof
-    from iceberg_compaction.model.task import StagedFile, TaskResult
+    from iceberg_compaction.model.task import RewriteTask, StagedFile, TaskResult
     from iceberg_compaction.workflow.run import Run
 
 _PLAN_ID = "compaction.plan-id"  # the snapshot property
@@ -38,14 +39,20 @@ class ProvedGroup:
         return int(self.row["id"])
 
 
-def prove(plan: Plan, row: Mapping[str, Any], results: Sequence[TaskResult]) -> ProvedGroup:
-    """The group with its proof. Each task's must hold alone, and together they must cover what the plan names."""
+def prove(
+    plan: Plan, row: Mapping[str, Any], results: Sequence[TaskResult], gathered: Sequence[RewriteTask] = ()
+) -> ProvedGroup:
+    """The group with its proof. Each task's must hold alone, and together they must cover what the plan names. What
+    the second round gathered (`gathered` are its tasks) is proved to be what the first had written."""
     results = sorted(results, key=lambda result: result.task_id)
     for result in results:
         if result.proof.failures:
             raise errors.ProofError(f"Task {result.task_id} on {plan.table}: {result.proof.sentence}")
-    proof = together(result.proof for result in results)
-    files = tuple(file for result in results for file in result.staged)
+    later, pieces = {task.id for task in gathered}, gather.pieces(gathered)
+    first = [result for result in results if result.task_id not in later]
+    gather.check(gathered, first, {result.task_id: result for result in results})
+    proof = together(result.proof for result in first)
+    files = tuple(file for result in results for file in result.staged if file.file_path not in pieces)
     staged, planned = sum(file.record_count for file in files), row["records"]
     if planned != proof.rows + proof.deleted_rows or staged != proof.rows:
         raise errors.ProofError(

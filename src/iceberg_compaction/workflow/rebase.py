@@ -54,13 +54,13 @@ def _wrong(plan: Plan, inventory: Inventory) -> tuple[NDArray[np.bool_], NDArray
     now = live.take(pc.fill_null(found, 0)) if live.num_rows else live.slice(0, 0)
     if not live.num_rows:
         return gone, gone
-    groups = plan.groups.columns
-    counts = groups["files"].to_numpy()
     same = np.ones(len(gone), bool)
     for name in PLAN_FILES.names[1:]:
         same &= now[name].to_numpy() == plan.files[name].to_numpy()
-    same &= now["spec_id"].to_numpy() == np.repeat(groups["spec_id"].to_numpy(), counts)
-    planned = groups["partition"].combine_chunks().take(pa.array(np.repeat(np.arange(len(counts)), counts)))
+    lies = plan.groups.sections()
+    owner = pa.array(np.repeat(np.arange(lies.num_rows), lies["files"].to_numpy()))
+    same &= now["spec_id"].to_numpy() == lies["spec_id"].take(owner).to_numpy()
+    planned = lies["partition"].take(owner)
     same &= pc.equal(now["partition"].cast(pa.string()), planned).to_numpy(zero_copy_only=False)
     return gone | ~same, gone
 

@@ -14,7 +14,7 @@ from iceberg_compaction.catalog import tables
 from iceberg_compaction.inspect import checkup, deletes, health
 from iceberg_compaction.metadata import history
 from iceberg_compaction.metadata import inventory as inventories
-from iceberg_compaction.model import outcome
+from iceberg_compaction.model import group, outcome
 from iceberg_compaction.model.plan import LeftOutReason
 from iceberg_compaction.model.policy import Policy, Strategy
 from iceberg_compaction.model.table import DATA
@@ -162,7 +162,7 @@ def _plan_again(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger, number: 
     try:
         table = tables.load_table(catalog, plan.table)
         inventory = inventories.take_inventory(table, name=plan.table, branch=run.branch, where=plan.policy.where)
-        places = {(row["spec_id"], row["partition"]) for row in ledger.conflicting()}
+        places = {place for row in ledger.conflicting() for place in group.places(row)}
         concerned = rebase.only(inventory, places, run_id=run.run_id, without=ledger.failed_files())
         concerned = claims.leave_to_others(concerned, run)
         again, rates = f"{plan.id}-again-{number}", plan.copying.rates

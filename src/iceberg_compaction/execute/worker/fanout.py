@@ -26,6 +26,23 @@ OPEN_PARTITIONS = 16
 BUFFER_BYTES = 128 * 2**20  # Arrow bytes held back by all open writers together
 _CHUNK_BYTES = 16 * 2**20  # rows are parted in chunks of this size, as small batches would become tiny ones
 _CHUNK_ROWS = 1 << 18
+_MASK = 2**64 - 1
+
+
+class _Share:
+    """The meter as one writer sees it: what passes by is summed up for each of its files, too."""
+
+    def __init__(self, meter: measure.Meter) -> None:
+        self._meter = meter
+        self.finished: list[output_file.WrittenFile] = []  # the writer's; rows that come next go to the one after
+        self.sums: dict[int, int] = {}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        before = self._meter.row_sum
+        self._meter.add(batch)
+        if before is not None and (after := self._meter.row_sum) is not None:
+            place = len(self.finished)
+            self.sums[place] = self.sums.get(place, 0) + after - before
 
 
 class Outputs:
@@ -36,6 +53,7 @@ class Outputs:
     ) -> None:
         self._io, self._request, self._meter, self._tuples = io, request, meter, found
         self._writers: list[rolling.RollingWriter] = []
+        self._shares: list[_Share] = []
 
     def open(self, number: int, rows: int | None, columns: pa.Schema) -> rolling.RollingWriter:
         """A writer for one partition; without partition tuples there is only that of the request."""
@@ -46,8 +64,19 @@ class Outputs:
                 partition=self._tuples.texts[number],
                 locations=request.locations.of_partition(number, self._tuples.path(number)),
             )
-        self._writers.append(rolling.RollingWriter(self._io, request, self._meter))
+        self._shares.append(_Share(self._meter))
+        self._writers.append(rolling.RollingWriter(self._io, request, self._shares[-1]))
+        self._shares[-1].finished = self._writers[-1].finished
         return self._writers[-1]
+
+    def row_checksums(self) -> dict[str, int]:
+        """Of the rows of each finished file, by its path; nothing where they are not measured."""
+        return {
+            file.path: share.sums[place] & _MASK
+            for share in self._shares
+            for place, file in enumerate(share.finished)
+            if place in share.sums
+        }
 
     def write_all(self, sorter: sort.Sorter) -> Iterator[output_file.WrittenFile]:
         """Everything that was sorted, partition by partition."""
@@ -76,7 +105,7 @@ class SortedSink:
         columns: pa.Schema,
         found: tuples.PartitionTuples | None,
     ) -> None:
-        self._outputs = outputs
+        self.outputs = outputs
         self._tuples = found
         self._sorter = sort.Sorter(fields, columns)
 
@@ -88,20 +117,20 @@ class SortedSink:
 
     def close(self) -> list[output_file.WrittenFile]:
         try:
-            return list(self._outputs.write_all(self._sorter))
+            return list(self.outputs.write_all(self._sorter))
         finally:
             self._sorter.close()
 
     def abort(self) -> tuple[str, ...]:
         self._sorter.close()
-        return self._outputs.abort()
+        return self.outputs.abort()
 
 
 class FanOut:
     """Rows in the order in which they come, each to its partition."""
 
     def __init__(self, outputs: Outputs, columns: pa.Schema, found: tuples.PartitionTuples) -> None:
-        self._outputs = outputs
+        self.outputs = outputs
         self._columns = columns
         self._tuples = found
         self._open: dict[int, rolling.RollingWriter] = {}
@@ -123,13 +152,13 @@ class FanOut:
         try:
             self._part()
             files = [file for number in sorted(self._open) for file in self._open[number].close()]
-            return [*files, *self._outputs.write_all(self._later)]
+            return [*files, *self.outputs.write_all(self._later)]
         finally:
             self._later.close()
 
     def abort(self) -> tuple[str, ...]:
         self._later.close()
-        return self._outputs.abort()
+        return self.outputs.abort()
 
     def _part(self) -> None:
         """The chunk's rows to their writers."""
@@ -142,7 +171,7 @@ class FanOut:
             if number >= OPEN_PARTITIONS:
                 break
             if number not in self._open:
-                self._open[number] = self._outputs.open(number, None, self._columns)
+                self._open[number] = self.outputs.open(number, None, self._columns)
             self._open[number].write(_rows(chunk, numbers == number))
         if (later := numbers >= OPEN_PARTITIONS).any():
             self._later.add(_rows(chunk, later), numbers[later])

@@ -96,6 +96,11 @@ class Meter:
             self._row_sum += int(np.add.reduce(checksum.row_hashes(row)))
 
     @property
+    def row_sum(self) -> int | None:
+        """The sum of the hashes of all rows so far; None: it is not measured."""
+        return self._row_sum if self._hashing else None
+
+    @property
     def side(self) -> proof.Side:
         """What has passed so far."""
         return proof.Side(

@@ -16,6 +16,7 @@ from iceberg_compaction.execute.worker import (
     locations,
     measure,
     metrics,
+    parts,
     setting,
     sink,
     transfer,
@@ -62,15 +63,15 @@ def _tried(error: Exception, times: int) -> Exception:
 
 def _attempt(task: task_model.RewriteTask, context: task_model.RewriteContext, attempt: str) -> task_model.TaskResult:
     started = time.monotonic()
-    known = setting.prepare(task, context)
-    way = transfer.Transfer(known, context.verify)
+    known = setting.prepare(task.parts[0], context)
     written = measure.Meter(known.schema, context.verify)
     request = write_request(task, context, attempt, known)
     writer = sink.open_sink(known.io, known.layout, request, known.schema, written)
     try:
-        files = way.run(writer)
-        shown = _prove(task, context.verify, known, files, way, written.side)
-        staged = tuple(_staged(task, context, known, file) for file in files)
+        moved = parts.move(task, context, known, writer)
+        shown = _prove(task, context.verify, known, moved, written.side)
+        sums = sink.row_checksums(writer)
+        staged = tuple(_staged(task, context, known, file, sums.get(file.path)) for file in moved.files)
     except BaseException as error:
         left = writer.abort()
         if isinstance(error, Exception) and (left or not isinstance(error, errors.CompactionError)):
@@ -82,9 +83,9 @@ def _attempt(task: task_model.RewriteTask, context: task_model.RewriteContext, a
         staged=staged,
         proof=shown,
         bytes_read=task.bytes,
-        bytes_written=sum(file.size for file in files),
+        bytes_written=sum(file.size for file in moved.files),
         seconds=time.monotonic() - started,
-        effort=way.effort,
+        effort=moved.effort,
     )
 
 
@@ -92,7 +93,8 @@ def write_request(
     task: task_model.RewriteTask, context: task_model.RewriteContext, attempt: str, known: setting.Setting
 ) -> write.WriteRequest:
     """What the writer is asked for."""
-    partition_path = partitions.path(task.partition, known.spec, known.schema)
+    # Where rows leave their partitions, those that they go to have paths of their own.
+    partition_path = "" if task.sections else partitions.path(task.partition, known.spec, known.schema)
     return write.WriteRequest(
         columns=known.columns,
         options=known.options,
@@ -110,21 +112,20 @@ def _prove(
     task: task_model.RewriteTask,
     level: policy.ProofLevel,
     known: setting.Setting,
-    files: list[output_file.WrittenFile],
-    way: transfer.Transfer,
+    moved: parts.Moved,
     written: proof.Side,
 ) -> proof.Proof:
-    deep = level is policy.ProofLevel.DEEP
+    deep, files = level is policy.ProofLevel.DEEP, moved.files
     shown = proof.Proof(
         level=level,
         expected_rows=sum(task.record_counts),
-        deleted_rows=known.deletes.dropped if known.deletes else 0,
-        source=way.source,
-        sink=written + way.patched,
+        deleted_rows=moved.deleted,
+        source=moved.source,
+        sink=written + moved.patched,
         copied=transfer.copied(files, known.tops),
         landed=verify.landed(known.io, files, known.tops),
         footers=verify.read_footers(known.io, files),
-        decoded=way.decoded,
+        decoded=moved.decoded,
         stored=verify.read_back(known.io, files, known.schema) if deep else None,
     )
     if shown.failures:
@@ -137,6 +138,7 @@ def _staged(
     context: task_model.RewriteContext,
     known: setting.Setting,
     file: output_file.WrittenFile,
+    row_checksum: int | None,
 ) -> task_model.StagedFile:
     modes = bounds.modes(known.schema, context.properties, context.sort_order)
     file.rows.nans.update(_nans(task, file))
@@ -156,6 +158,7 @@ def _staged(
         upper_bounds=found.upper_bounds,
         split_offsets=metrics.split_offsets(file.metadata),
         sort_order_id=known.layout.order_id,
+        row_checksum=row_checksum,
     )
 
 

@@ -76,3 +76,8 @@ def open_sink(io: FileIO, layout: Layout, request: rolling.WriteRequest, schema:
     if layout.order or found is None:
         return fanout.SortedSink(outputs, layout.order, request.columns, found)
     return fanout.FanOut(outputs, request.columns, found)
+
+
+def row_checksums(writer: Sink) -> dict[str, int]:
+    """Of the rows of each finished file that were parted on their way, by its path."""
+    return writer.outputs.row_checksums() if isinstance(writer, fanout.FanOut | fanout.SortedSink) else {}

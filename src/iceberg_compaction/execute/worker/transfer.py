@@ -36,8 +36,8 @@ class Transfer:
         self._alive = 0
         self.effort = task_model.Effort()
 
-    def run(self, writer: sink.Sink) -> list[output_file.WrittenFile]:
-        """Every step in order; returns the finished files."""
+    def run(self, writer: sink.Sink) -> None:
+        """Every step in order."""
         for step in self._setting.steps.order:
             started = time.monotonic()
             if isinstance(step, copying.Encode):
@@ -47,12 +47,8 @@ class Transfer:
                 self._copy(step, writer, started)
         if self._setting.deletes:
             self._setting.deletes.check()
-        started = time.monotonic()
-        files = writer.close()
-        self._add_effort(0, 0, started)
         reasons = task_model.Effort(kept_from_copying=self._setting.steps.kept)
         self.effort = self.effort + reasons
-        return files
 
     @property
     def source(self) -> proof.Side:
@@ -143,6 +139,13 @@ class Transfer:
     def _add_effort(self, groups: int, size: int, started: float) -> None:
         seconds = time.monotonic() - started
         self.effort += task_model.Effort(encoded_groups=groups, encoded_bytes=size, encode_seconds=seconds)
+
+
+def finish(writer: sink.Sink) -> tuple[list[output_file.WrittenFile], task_model.Effort]:
+    """The finished files, and what the last of their rows took."""
+    started = time.monotonic()
+    files = writer.close()
+    return files, task_model.Effort(encode_seconds=time.monotonic() - started)
 
 
 _DIGESTED = (policy.ProofLevel.CHECKSUM, policy.ProofLevel.DEEP)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -44,11 +44,17 @@ class WriteRequest:
     least_group: int = 0  # bytes of a row group; nothing smaller is cut off where row groups are mixed
 
 
+class Measures(Protocol):
+    """What rows pass by on their way into the Parquet encoder."""
+
+    def add(self, batch: pa.RecordBatch) -> None: ...
+
+
 class RollingWriter:
     """Writes one attempt's files. The meter stands where rows enter the Parquet encoder, so whatever happens before,
     in here too, is seen by it."""
 
-    def __init__(self, io: FileIO, request: WriteRequest, meter: measure.Meter) -> None:
+    def __init__(self, io: FileIO, request: WriteRequest, meter: Measures) -> None:
         self._io = io
         self._request = request
         self._meter = meter

@@ -1,0 +1,136 @@
+"""After the partition spec of a table changed: rows are gathered per new partition, however many files, old partitions,
+tasks and cores there are, so that each new partition gets the files that its bytes need and no more (R31, R32)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
+from tests.factories import storage
+from tests.factories.lake import local_catalog, make_table
+
+from iceberg_compaction import Kind, Policy
+from iceberg_compaction.execute.inline import InlineEngine
+from iceberg_compaction.interfaces import wiring
+from iceberg_compaction.workflow import tables
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyiceberg.table import Table
+
+    from iceberg_compaction import Outcome
+    from iceberg_compaction.model.plan import Plan
+
+SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "k", LongType()), NestedField(3, "word", StringType()))
+BY_WORD = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "word"), spec_id=0)
+
+
+class Cores(InlineEngine):
+    """So many cores, as far as the cutting of tasks goes."""
+
+    def __init__(self, cores: int) -> None:
+        super().__init__()
+        self._cores = cores
+        self.tasks: list[int] = []
+
+    def __enter__(self) -> Cores:
+        return self
+
+    def __exit__(self, *stop: object) -> None:
+        """Nothing to close."""
+
+    def cores(self) -> int:
+        return self._cores
+
+    def run(self, tasks: Any, *others: Any) -> Any:
+        self.tasks.append(len(tasks))
+        return super().run(tasks, *others)
+
+
+def current(table: Table) -> Table:
+    return table.catalog.load_table(table.name())
+
+
+def rows(table: Table) -> Counter[str]:
+    return storage.row_multiset(current(table).scan().to_arrow())
+
+
+def fill(table: Table, files: int, each: int, words: int = 1) -> None:
+    """So many commits, each of the values 0 … `each` - 1 of `k`."""
+    for number in range(files):
+        ids = range(number * each, (number + 1) * each)
+        columns = {"id": pa.array(ids, pa.int64()), "k": pa.array([i % each for i in ids], pa.int64())}
+        table.append(pa.table(columns | {"word": [f"w{i % words}" for i in ids]}))
+
+
+def move(table: Table, *added: tuple[str, Any], dropped: tuple[str, ...] = ()) -> None:
+    """Another spec."""
+    with current(table).update_spec() as update:
+        for name in dropped:
+            update.remove_field(name)
+        for source, transform in added:
+            update.add_field(source, transform)
+
+
+def plan_of(table: Table, policy: Policy) -> Plan:
+    return tables.plan_table(table.catalog, "db.t", policy, wiring.new_run())
+
+
+def compact(table: Table, policy: Policy, engine: Cores) -> Outcome:
+    return tables.compact_table(table.catalog, "db.t", policy, lambda: engine, wiring.new_run())
+
+
+def files_by_partition(table: Table) -> dict[str, list[int]]:
+    """The sizes of the live files of each partition of the current spec; old specs under their number."""
+    found = defaultdict(list)
+    now = current(table)
+    for file in now.inspect.files().to_pylist():
+        place = str(file["partition"]) if file["spec_id"] == now.spec().spec_id else f"spec {file['spec_id']}"
+        found[place].append(file["file_size_in_bytes"])
+    return dict(found)
+
+
+def check(table: Table, policy: Policy, cores: int, expected: int) -> list[int]:
+    """One run makes one file for each of so many partitions, the next does nothing; how many tasks each round had."""
+    before = rows(table)
+    engine = Cores(cores)
+    outcome = compact(table, policy, engine)
+    assert outcome.kind is Kind.COMPACTED, outcome.sentence
+    assert rows(table) == before
+    found = files_by_partition(table)
+    assert {len(sizes) for sizes in found.values()} == {1}, found
+    assert len(found) == expected
+    assert storage.referenced_data_files(current(table)) >= {
+        path for path in storage.files_under(table) if path.endswith(".parquet")
+    }
+    assert plan_of(table, policy).empty
+    return engine.tasks
+
+
+@pytest.mark.parametrize(("files", "partitions", "target"), [(20, 20, 3000), (24, 200, 6000)])
+def test_each_new_partition_gets_one_file_however_many_tasks_feed_it(
+    tmp_path: Path, files: int, partitions: int, target: int
+) -> None:
+    table = make_table(local_catalog(tmp_path), "db.t", SCHEMA)
+    fill(table, files, partitions)
+    move(table, ("k", IdentityTransform()))
+    first, second = check(table, Policy(target_file_size_bytes=target, min_input_files=2), 4, partitions)
+    assert first > 1
+    assert second == partitions
+
+
+def test_old_partitions_that_feed_the_same_new_ones_are_rewritten_together(tmp_path: Path) -> None:
+    table = make_table(local_catalog(tmp_path), "db.t", SCHEMA, spec=BY_WORD)
+    fill(table, 9, 40, words=5)
+    move(table, ("k", IdentityTransform()), dropped=("word",))
+    policy = Policy(target_file_size_bytes=2**20)
+    (group,) = plan_of(table, policy).groups
+    assert (group.files, len(group.sections)) == (45, 5)
+    assert check(table, policy, 8, 40) == [1]

@@ -195,7 +195,15 @@ def test_paths_that_no_new_file_gets(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["S3://Bucket/a b+c%23;d", "s3a://b/ü~.../x", "file:/a//b/../c", "hdfs://nn//a", "viewfs:///a", "gs://b/[a]"],
+    [
+        "S3://Bucket/a b+c%23;d",
+        "s3a://b/ü~.../x",
+        "file:/a//b/../c",
+        "hdfs://nn//a",
+        "viewfs:///a",
+        "gs://b/[a]",
+        "dbfs:/a",
+    ],
 )
 def test_paths_that_are_the_same_for_all_readers(path: str) -> None:
     assert exact.check_new(path, "s3://bucket/t") == path

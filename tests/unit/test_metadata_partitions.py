@@ -9,6 +9,7 @@ import uuid
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -199,3 +200,14 @@ def test_a_tuple_of_another_spec_is_refused() -> None:
         partitions.decode('{"p text":"a","p int":1}', spec, schema)
     with pytest.raises(errors.MetadataError, match="has 0 partition fields, but partition spec 0 has 2"):
         partitions.encode(None, spec, schema, 1)
+
+
+@pytest.mark.parametrize(("kind", "zone"), [(types.TimestampNanoType(), ""), (types.TimestamptzNanoType(), "+00:00")])
+def test_nanoseconds_are_told_to_the_last(kind: types.IcebergType, zone: str) -> None:
+    schema = Schema(types.NestedField(1, "at", kind, required=False))
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "at"))
+    values = pa.StructArray.from_arrays([pa.array([-1, 10**9, -(2**63), None], pa.timestamp("ns"))], ["at"])
+    texts = partitions.encode(pa.chunked_array([values]), spec, schema, 4).to_pylist()
+    assert texts[:2] == [f'{{"at":"1969-12-31T23:59:59.999999999{zone}"}}', f'{{"at":"1970-01-01T00:00:01{zone}"}}']
+    assert [partitions.decode(text, spec, schema)[0] for text in texts] == [-1, 10**9, -(2**63), None]
+    assert partitions.path(texts[2], spec, schema).startswith("at=1677-09-21T00%3A12%3A43.145224192")

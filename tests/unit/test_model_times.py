@@ -43,6 +43,7 @@ def test_every_moment_comes_back() -> None:
     dice = random.Random(8)
     for micros in [-(2**63), 2**63 - 1, *(dice.randrange(-(2**63), 2**63) for _ in range(300))]:
         assert times.to_micros(times.timestamp(micros)) == times.to_micros(times.timestamptz(micros)) == micros
+        assert times.to_nanos(times.timestamp_ns(micros)) == times.to_nanos(times.timestamptz_ns(micros)) == micros
         if micros > 253_402_300_800_000_000:  # numpy writes these years alike
             assert times.timestamp(micros).split("T")[0] == str(np.datetime64(micros, "us").astype("datetime64[D]"))
 

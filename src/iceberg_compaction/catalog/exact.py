@@ -18,6 +18,7 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
 _CUT = re.compile(r"[#?\x00-\x1f\x7f]")  # where URI parsers end a path, or what they leave out
 _OPENS = ("new_input", "new_output", "delete")
 _HADOOP = ("hdfs", "viewfs")
+_OBJECT_STORES = ("s3", "s3a", "s3n", "oss", "gs", "gcs", "abfs", "abfss", "wasb", "wasbs", "hf")
 
 
 def split(location: str) -> tuple[str, str, str]:
@@ -73,14 +74,14 @@ def _changed(location: str) -> str | None:
         return "names a host where a file on this machine is meant; write it like file:///folder"
     if path.endswith("/"):
         return "ends in a slash, which file stores leave out"
-    if scheme in ("", "file"):
-        return None  # the rest is the kernel's business
-    if scheme not in _HADOOP and not authority:
+    if scheme not in _OBJECT_STORES:
+        return None  # kernels and name nodes know folders
+    if not authority:
         return f"names no bucket; write it like {scheme}://bucket/folder"
     parts = path.split("/")[1:]
     if "." in parts or ".." in parts:
         return "has a '.' or '..' in it, which HTTP clients resolve to another path"
-    if "" in parts and scheme not in _HADOOP:
+    if "" in parts:
         return "has two slashes in a row, which file stores take for one or refuse"
     return None
 

@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
 UNPARTITIONED = "{}"
+_TIMES = (
+    types.DateType,
+    types.TimeType,
+    types.TimestampType,
+    types.TimestamptzType,
+    types.TimestampNanoType,
+    types.TimestamptzNanoType,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +81,8 @@ _FORMS: dict[type[types.IcebergType], _Form] = {
     types.TimeType: _time_form(_time_of_day, iceberg_datetime.time_str_to_micros),
     types.TimestampType: _time_form(times.timestamp, times.to_micros),
     types.TimestamptzType: _time_form(times.timestamptz, times.to_micros),
+    types.TimestampNanoType: _time_form(times.timestamp_ns, times.to_nanos),
+    types.TimestamptzNanoType: _time_form(times.timestamptz_ns, times.to_nanos),
     types.UUIDType: _Form(write=str, read=uuid.UUID),
     types.FixedType: _BINARY,
     types.BinaryType: _BINARY,
@@ -144,7 +154,7 @@ def _human(transform: transforms.Transform[Any, Any], kind: types.IcebergType, v
         return "null"
     if isinstance(transform, transforms.HourTransform):
         return times.hour(value)
-    if isinstance(kind, types.DateType | types.TimeType | types.TimestampType | types.TimestamptzType):
+    if isinstance(kind, _TIMES):
         return str(form_of(kind).write(value))
     return transform.to_human_string(kind, value)
 

@@ -10,6 +10,7 @@ _EPOCH = date(1970, 1, 1)
 _CYCLE_YEARS, _CYCLE_DAYS = 400, 146_097  # after which the calendar repeats itself
 _DAY = 86_400_000_000  # microseconds
 _DAYS = re.compile(r"(-?\d{3,})-(\d\d)-(\d\d)", re.ASCII)
+_NANOS = re.compile(r"\d{9}", re.ASCII)
 _UTC = "+00:00"
 
 
@@ -37,6 +38,17 @@ def timestamptz(micros: int) -> str:
     return timestamp(micros) + _UTC
 
 
+def timestamp_ns(nanos: int) -> str:
+    """2026-01-31T23:59:59, with nanoseconds where there are any."""
+    seconds, rest = divmod(nanos, 1_000_000_000)
+    return timestamp(seconds * 1_000_000) + (f".{rest:09d}" if rest else "")
+
+
+def timestamptz_ns(nanos: int) -> str:
+    """2026-01-31T23:59:59+00:00"""
+    return timestamp_ns(nanos) + _UTC
+
+
 def to_days(text: str) -> int:
     """The number of a day; ValueError: it is none."""
     if not (found := _DAYS.fullmatch(text)):
@@ -47,9 +59,21 @@ def to_days(text: str) -> int:
 
 def to_micros(text: str) -> int:
     """The number of a moment, whose offset, if it is given, must be zero."""
-    days, _, rest = text.removesuffix("Z").removesuffix(_UTC).partition("T")
+    days, _, rest = _in_utc(text).partition("T")
     at = time.fromisoformat(rest)
     if at.tzinfo is not None:
         raise ValueError(f"{text!r} is not in UTC")
     within = ((at.hour * 60 + at.minute) * 60 + at.second) * 1_000_000 + at.microsecond
     return to_days(days) * _DAY + within
+
+
+def to_nanos(text: str) -> int:
+    """The same in nanoseconds, of which there are none or nine digits."""
+    whole, _, fraction = _in_utc(text).partition(".")
+    if fraction and not _NANOS.fullmatch(fraction):
+        raise ValueError(f"{text!r} is not a moment with nanoseconds")
+    return to_micros(whole) * 1000 + int(fraction or 0)
+
+
+def _in_utc(text: str) -> str:
+    return text.removesuffix("Z").removesuffix(_UTC)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from iceberg_compaction.plan import build
 from iceberg_compaction.workflow import plan_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from iceberg_compaction.model.plan import Plan
@@ -111,8 +112,11 @@ def signed(**change: Any) -> bytes:
         (edited(lambda told: told["groups"].pop()), "checksum differs"),
         (edited(lambda told: told.update(surprise=1)), "checksum differs"),
         (edited(lambda told: told.update(checksum=None)), "checksum differs"),
-        (signed(surprise=1), "makes no sense: Extra inputs are not permitted"),
-        (signed(groups=[]), "makes no sense: .* the groups hold"),
+        (signed(surprise=1), "makes no sense: surprise: Extra inputs are not permitted; make a new plan"),
+        (signed(groups=[]), "makes no sense: the groups hold"),
+        (signed(files={"file_path": ["a"], "file_size_in_bytes": [1, 2], "record_count": [1]}), "and of one length"),
+        (signed(pin=None), "makes no sense: it has groups, but no snapshot that they are of"),
+        (signed(table="\ud800"), "there is half a character in it"),
     ],
 )
 def test_whatever_else_a_file_is_it_is_told_in_a_sentence(data: bytes, told: str) -> None:
@@ -120,6 +124,82 @@ def test_whatever_else_a_file_is_it_is_told_in_a_sentence(data: bytes, told: str
         plan_file.load(data, name="that.json")
     assert "that.json" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+WRONG: list[Any] = [
+    *(None, True, -1, 0, 1, 2**63 - 1, 2**63, 2**70, 1e308, float("nan"), 1.5, "", "x", "\x00", "\U0001f600", "\ud800"),
+    *("9" * 400, [], {}, [1], {"a": 1}, ["x"] * 3, [[]], "gone", "twice"),
+]
+
+
+def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every field of a plan, and of lists the first two items."""
+    yield place
+    inside = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for key, one in inside:
+        yield from places(one, (*place, key))
+
+
+def changed(told: dict[str, Any], place: tuple[Any, ...], wrong: Any) -> dict[str, Any]:
+    told = copy.deepcopy(told)
+    inside: Any = told
+    for key in place[:-1]:
+        inside = inside[key]
+    if wrong == "gone":
+        del inside[place[-1]]
+    elif wrong == "twice" and isinstance(inside, list):
+        inside.append(inside[place[-1]])
+    else:
+        inside[place[-1]] = wrong
+    return told
+
+
+def test_whatever_stands_in_a_field_is_read_or_told_in_a_sentence() -> None:
+    """The checksum is right each time: somebody else wrote the file, or another version."""
+    told = json.loads(plan_file.dump(planned(4, min_input_files=2, where="id > 3")))
+    read = 0
+    for number, place in enumerate(places(told)):
+        for wrong in WRONG[number % 3 :: 3] if place and place[0] not in ("format", "checksum") else []:
+            change = changed(told, place, wrong)
+            del change["checksum"]
+            try:
+                plan_file.load(
+                    json.dumps(change | {"checksum": plan_file._checksum(change)}).encode(), name="that.json"
+                )
+            except errors.ConfigError as error:
+                assert is_sentence(str(error)), error  # noqa: PT017 - it need not be raised
+            else:
+                read += 1
+    assert 0 < read < 150  # of 900: what a field may say
+
+
+def is_sentence(told: str) -> bool:
+    return "that.json" in told and told.endswith(".") and "\n" not in told and len(told) < 500
+
+
+@pytest.mark.parametrize(
+    ("place", "wrong", "why"),
+    [
+        (("files", "file_path", 1), "f-00000", "files: a file is there twice"),
+        (("files", "file_path", 0), None, "files: file_path of a file is null"),
+        (("groups", 1, "id"), 0, "two groups have the same id"),
+        (("groups", 0, "partition"), "[1]", r"'\[1\]' is not a partition"),
+        (("groups", 0, "first"), 1, "group 0 does not begin where the files before it end"),
+        (("groups", 0, "files"), -2, "groups.0.files: Input should be greater than or equal to 0"),
+        (("groups", 0, "small_files"), 3, "a group has more small_files than files"),
+        (("groups", 0, "sections"), [{"spec_id": 0, "partition": "{}", "files": 9}], "the sections of group 0 do not"),
+        (("groups", 0, "spec_id"), 2**31, "a partition spec has a number that none can have"),
+        (("groups", 0, "reason"), "boredom", "groups.0.reason: Input should be 'small-files'"),
+        (("sizes", "target"), 0, "sizes: the target 0 must be above the minimum"),
+        (("copying", "rates", "copying", "bytes_per_second"), float("inf"), "should be a finite number"),
+    ],
+)
+def test_what_makes_no_sense_is_told_by_its_place(place: tuple[Any, ...], wrong: Any, why: str) -> None:
+    told = json.loads(plan_file.dump(planned(4, min_input_files=2)))
+    if isinstance(wrong, str) and wrong.startswith("f-"):
+        wrong = told["files"]["file_path"][0]
+    with pytest.raises(errors.ConfigError, match=f"makes no sense: .*{why}.*; make a new plan"):
+        plan_file.load(signed(**changed(told, place, wrong)))
 
 
 def test_every_damaged_byte_is_noticed() -> None:

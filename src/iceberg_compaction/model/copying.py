@@ -12,7 +12,7 @@ from typing_extensions import assert_never
 
 from iceberg_compaction.model.policy import CopyMode
 from iceberg_compaction.model.size import format_size
-from iceberg_compaction.model.value import Value
+from iceberg_compaction.model.value import Count, Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,9 +33,9 @@ class Origin(str, Enum):
 class Rate(Value):
     """Bytes of inputs that one core gets done in a second."""
 
-    bytes_per_second: Annotated[float, Field(gt=0)]
+    bytes_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     origin: Origin = Origin.DEFAULT
-    runs: int = 0  # that it was measured in
+    runs: Count = 0  # that it was measured in
 
     @property
     def sentence(self) -> str:
@@ -76,14 +76,14 @@ class Copying(Value):
     """How copying was weighed for a plan, and what comes of it. Workers decide about each row group by its footer."""
 
     mode: CopyMode
-    break_even: int  # bytes of a row group at which copying and encoding cost the same
-    least: int  # bytes; smaller row groups are encoded. For `auto` the break-even size, never below the policy's
-    encoded_row_group: int  # bytes of the row groups that encoding makes
+    break_even: Count  # bytes of a row group at which copying and encoding cost the same
+    least: Count  # bytes; smaller row groups are encoded. For `auto` the break-even size, never below the policy's
+    encoded_row_group: Count  # bytes of the row groups that encoding makes
     codec: str | None  # that the table asks for; row groups in another one are encoded, too
     rates: Rates
-    bytes: int = 0  # of all groups
-    row_groups: int = 0
-    copied_bytes: int = 0  # of these, expected
+    bytes: Count = 0  # of all groups
+    row_groups: Count = 0
+    copied_bytes: Count = 0  # of these, expected
     sentence: str = ""  # the above in words
 
     def of(self, groups: pa.Table) -> Copying:

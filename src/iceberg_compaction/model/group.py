@@ -15,7 +15,7 @@ from typing_extensions import assert_never
 from iceberg_compaction.model import partition, size
 from iceberg_compaction.model.copying import Way
 from iceberg_compaction.model.section import SECTIONS, Section
-from iceberg_compaction.model.value import Value
+from iceberg_compaction.model.value import Count, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -37,25 +37,25 @@ class Reason(str, Enum):
 class FileGroup(Value):
     """Files that are rewritten together: of one partition and spec, or of several if their rows move to another."""
 
-    id: int
-    spec_id: int  # of the first files, where there are sections
+    id: Count
+    spec_id: Count  # of the first files, where there are sections
     partition: str  # canonical JSON of the partition tuple, see model.table.FILES; {} where there are sections
     sections: tuple[Section, ...] = ()  # where the files lie, if they lie in several partitions
-    first: int  # the group's files are rows first … first+files of Plan.files
-    files: int
-    bytes: int
-    records: int
-    small_files: int  # below the minimum size
-    large_files: int  # above the maximum size
-    outputs: int  # expected output files
-    delete_files: int = 0  # that apply to the files; one that several files share counts for each of them
-    deleted_rows: int = 0  # of the files, an estimate
+    first: Count  # the group's files are rows first … first+files of Plan.files
+    files: Count
+    bytes: Count
+    records: Count
+    small_files: Count  # below the minimum size
+    large_files: Count  # above the maximum size
+    outputs: Count  # expected output files
+    delete_files: Count = 0  # that apply to the files; one that several files share counts for each of them
+    deleted_rows: Count = 0  # of the files, an estimate
     reason: Reason
     sentence: str  # the above in words
-    row_groups: int  # of the files
-    untold_files: int = 0  # whose row groups are assumed, because manifests do not tell
-    small_row_group_files: int = 0  # whose row groups are too small to be copied
-    copied_bytes: int  # expected to be copied, the rest is encoded
+    row_groups: Count  # of the files
+    untold_files: Count = 0  # whose row groups are assumed, because manifests do not tell
+    small_row_group_files: Count = 0  # whose row groups are too small to be copied
+    copied_bytes: Count  # expected to be copied, the rest is encoded
     copying: Way
     copy_sentence: str  # the above in words
 

@@ -3,6 +3,7 @@ it goes to JSON and back unchanged. Groups and files are Arrow columns, and a gr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,7 @@ from iceberg_compaction.model.copying import Copying
 from iceberg_compaction.model.group import PLAN_GROUPS, FileGroup, Groups, Reason
 from iceberg_compaction.model.policy import Policy, Sizes
 from iceberg_compaction.model.table import Pin
-from iceberg_compaction.model.value import Value
+from iceberg_compaction.model.value import Count, Value
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -35,13 +36,23 @@ PLAN_FILES = pa.schema(
 
 
 def _to_table(value: Any) -> pa.Table:
-    return value if isinstance(value, pa.Table) else pa.table(value, schema=PLAN_FILES)
+    if isinstance(value, pa.Table):
+        return value
+    try:
+        found = pa.table(value, schema=PLAN_FILES)
+        found.validate(full=True)
+    except (TypeError, KeyError, OverflowError, pa.ArrowException) as error:
+        names = ", ".join(PLAN_FILES.names)
+        raise ValueError(f"its columns must be {names}, text and two of whole numbers, and of one length") from error
+    return found
 
 
 def _to_groups(value: Any, info: ValidationInfo) -> Any:
     known = info.data
     if isinstance(value, Groups) or not {"sizes", "copying"} <= known.keys():  # what is wrong was reported already
         return value
+    if not isinstance(value, Iterable):
+        raise ValueError("it must be a list")
     return Groups.of(value, known["sizes"], known["copying"])
 
 
@@ -69,8 +80,8 @@ class LeftOut(Value):
     """Files that the plan does not touch, by reason."""
 
     reason: LeftOutReason
-    files: int
-    bytes: int
+    files: Count
+    bytes: Count
     sentence: str
 
 
@@ -80,7 +91,7 @@ class Plan(Value):
     format: int = FORMAT
     id: str
     table: str
-    created_ms: int
+    created_ms: Count
     pin: Pin | None
     policy: Policy
     sizes: Sizes

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from iceberg_compaction import errors
 from iceberg_compaction.model.size import ByteSize, parse_size
-from iceberg_compaction.model.value import Value
+from iceberg_compaction.model.value import Count, Value
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -161,9 +161,15 @@ def resolve_thresholds(policy: Policy) -> DeleteThresholds:
 class Sizes(Value):
     """The three sizes that planning and writing work with, all resolved; min < target < max."""
 
-    target: int
-    min: int
-    max: int
+    target: Count
+    min: Count
+    max: Count
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.min < self.target < self.max:
+            raise ValueError(f"the target {self.target} must be above the minimum {self.min} and below {self.max}")
+        return self
 
     @property
     def write_max(self) -> int:

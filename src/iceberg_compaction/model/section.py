@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from iceberg_compaction.model.value import Value
+from iceberg_compaction.model.value import Count, Value
 
 SECTIONS = pa.list_(
     pa.struct(
@@ -21,6 +21,6 @@ SECTIONS = pa.list_(
 class Section(Value):
     """So many files of one partition and spec, one after the other."""
 
-    spec_id: int
+    spec_id: Count
     partition: str  # canonical JSON, see model.table.FILES
-    files: int
+    files: Count

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from iceberg_compaction.model.value import Value
+from iceberg_compaction.model.value import Count, Value
 
 # One row per live file of a snapshot. `partition` is the canonical JSON of the partition tuple, values in Iceberg's
 # single-value JSON form keyed by partition field name, so equal tuples are equal strings: {"day": "2026-01-31"}.
@@ -48,11 +48,11 @@ class Pin(Value):
 
     table_uuid: str
     branch: str = "main"
-    snapshot_id: int
-    sequence_number: int  # of that snapshot; new files carry it as their data sequence number (R1)
-    schema_id: int
-    spec_id: int  # the table's default partition spec
-    format_version: int
+    snapshot_id: Count
+    sequence_number: Count  # of that snapshot; new files carry it as their data sequence number (R1)
+    schema_id: Count
+    spec_id: Count  # the table's default partition spec
+    format_version: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,12 @@ Values that stay inside one process are frozen dataclasses instead."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+# A count, a number of bytes or an id as Iceberg has them: a long that is not negative, and no text or truth value.
+Count = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 
 
 class Value(BaseModel):

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from iceberg_compaction import errors
 from iceberg_compaction.model import plan as plan_model
+from iceberg_compaction.workflow import plan_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _CHECKSUM, _HASH = "checksum", "sha256:"
 _PACKED = b"\x1f\x8b"
 _LEVEL = 6  # of gzip; 9 takes three times as long and saves a fiftieth
+_SHOWN = 300  # characters of what is wrong
 _PART = 10_000  # list items written at a time, so that a million paths are not held as text once more
 
 
@@ -65,19 +67,42 @@ def load(data: bytes, *, name: str = "the file") -> plan_model.Plan:
     if content.pop(_CHECKSUM) != _checksum(content):
         raise errors.ConfigError(f"The plan in {name} is not as it was written: its checksum differs; make a new plan.")
     try:
-        return plan_model.Plan.model_validate(content)
+        plan = plan_model.Plan.model_validate(content)
+        plan_check.check(plan)
     except ValidationError as error:
-        raise errors.ConfigError(f"The plan in {name} makes no sense: {error.errors()[0]['msg']}.") from error
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise _senseless(name, f"{place}: {first['msg']}" if place else first["msg"]) from error
+    except ValueError as error:
+        raise _senseless(name, str(error)) from error
+    return plan
+
+
+def _senseless(name: str, why: str) -> errors.ConfigError:
+    told = " ".join(why.replace("Value error, ", "").split())
+    return errors.ConfigError(f"The plan in {name} makes no sense: {told[:_SHOWN].rstrip('.')}; make a new plan.")
 
 
 def _parse(data: bytes, name: str) -> dict[str, Any]:
     try:
-        content = json.loads(gzip.decompress(data) if data.startswith(_PACKED) else data)
+        data = gzip.decompress(data) if data.startswith(_PACKED) else data
+        content = json.loads(data)
     except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
         raise errors.ConfigError(f"{name} is not a plan, or only a part of one: it cannot be read as JSON.") from error
+    if b"\\ud" in data and not _is_text(content):
+        raise errors.ConfigError(f"{name} is not a plan, or a damaged one: there is half a character in it.")
     if not isinstance(content, dict) or not {"format", _CHECKSUM} <= content.keys():
         raise errors.ConfigError(f"{name} is not a plan: `iceberg-compact plan --out FILE` writes one.")
     return content
+
+
+def _is_text(content: Any) -> bool:
+    """Whether all characters are whole: JSON can name half of one, which no other text can hold."""
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _checksum(content: dict[str, Any]) -> str:

@@ -30,18 +30,20 @@ class Bench:
     settings: CatalogSettings
     name: str
     state: Path
-    nursery: child.Nursery
     model: Counter[Row]
+    nursery: child.Nursery | None = None  # where it dies
 
     def kill(self, point: Point) -> None:
         """A run that dies at the point."""
         job = dataclasses.replace(self.job(), target=point.target, when=point.when, nth=point.nth, meddle=point.meddle)
+        assert self.nursery is not None
         end = self.nursery.run(dataclasses.replace(job, manifests=point.manifests))
         assert end.killed, f"the run got past the point: {point.name}"
         meddle.apply(point.meddle, self.model)
 
     def kill_after(self, seconds: float) -> None:
         """A run that is killed after a time, if it has not ended by then."""
+        assert self.nursery is not None
         self.nursery.run(dataclasses.replace(self.job(), seconds=seconds))
 
     def job(self) -> child.Job:

@@ -15,7 +15,6 @@ from tests.factories import engines
 from iceberg_compaction import errors
 from iceberg_compaction.execute.failure import Failure
 from iceberg_compaction.execute.spark.engine import SparkEngine
-from iceberg_compaction.workflow import journal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,6 +53,7 @@ def test_a_retry_writes_other_names_and_leaves_nothing_of_the_first_attempt(
     assert (
         len({path.rsplit("-", maxsplit=1)[1] for path in engines.staged(results[:2])}) == 1
     )  # one attempt, both tasks
+    assert [result.left_behind for result in results] == [True, True, False, False]  # a crash may leave something
     assert not [path for path in engines.outputs(tmp_path) if first_attempt in path]
     assert engines.outputs(tmp_path) == engines.staged(results)
 
@@ -149,8 +149,7 @@ def test_a_python_process_that_dies_costs_its_own_group(spark: SparkSession, tmp
     )
     assert "Python worker" in failed.sentence
     assert "\n" not in failed.sentence
-    (again,) = results[2].staged
-    assert journal.is_tried_again(again.file_path.replace(".parquet", "-run.parquet"), "run")
+    assert [result.left_behind for result in results] == [False, False, True]  # with the process died its clean-up
 
 
 def test_a_python_without_our_packages_ends_the_run(spark: SparkSession, tmp_path: Path) -> None:

@@ -73,7 +73,6 @@ _CLUSTER = """
 import sys
 from pathlib import Path
 from tests.factories import engines
-from iceberg_compaction import errors
 from iceberg_compaction.execute.spark.engine import SparkEngine
 
 def make():
@@ -85,10 +84,7 @@ def make():
 
 conf = {"spark.master": "local-cluster[1,1,1024]", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
 with SparkEngine(conf=conf, rewrite=make()) as engine:
-    try:
-        engine.run(engines.make_tasks(1), engines.make_context(Path(sys.argv[1])), print)
-    except errors.ProofError as error:
-        print(error)
+    engine.run(engines.make_tasks(1), engines.make_context(Path(sys.argv[1])), lambda end: print(end.sentence))
 """
 
 

@@ -21,7 +21,6 @@ from iceberg_compaction.model.outcome import Kind, Outcome
 from iceberg_compaction.model.task import Effort
 from iceberg_compaction.record import process
 from iceberg_compaction.record.sqlite import RunStore
-from iceberg_compaction.workflow import journal
 from iceberg_compaction.workflow.run import Run
 
 if TYPE_CHECKING:
@@ -175,14 +174,6 @@ def test_whether_a_process_lives() -> None:
     assert process.is_alive(here.model_copy(update={"pid": child.pid})) is False
     child.wait()
     assert process.is_alive(here.model_copy(update={"pid": child.pid})) is False
-
-
-@pytest.mark.parametrize(
-    ("attempt", "again"), [("0-12345678", False), ("17-0-12345678", False), ("17-1-12345678", True)]
-)
-def test_a_task_that_was_tried_again_may_have_left_something(attempt: str, again: bool) -> None:
-    """The first is the inline engine's name for an attempt, the others are Spark's."""
-    assert journal.is_tried_again(f"s3://b/t/data/p=1/00003-{attempt}-{'a' * 32}-00000.parquet", "a" * 32) is again
 
 
 def test_a_run_recognises_its_files_by_name() -> None:

@@ -182,3 +182,4 @@ class TaskResult(Value):
     bytes_written: int
     seconds: float
     effort: Effort = Effort()
+    left_behind: bool = False  # not all files of other attempts at the task are surely removed

@@ -5,7 +5,6 @@ still land. A journal that cannot be written is a warning, never a failure."""
 from __future__ import annotations
 
 import logging
-import re
 import shlex
 import threading
 from contextlib import contextmanager
@@ -16,7 +15,6 @@ from pyiceberg.table.refs import MAIN_BRANCH
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import names, run_names, watch
-from iceberg_compaction.execute import failure
 from iceberg_compaction.metadata import folders
 from iceberg_compaction.model import record
 from iceberg_compaction.record import process
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
 
 HEARTBEAT_S = 30.0
 _log = logging.getLogger(__name__)
-# What stands before the run's id in the name of a file from a second attempt: its number and a text of its own.
-_TRIED_AGAIN = re.compile(r"-[1-9]\d*-[0-9a-f]{8}-$")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,11 +140,6 @@ def _begin(table: Table, run: Run, branch: str, claims: tuple[tuple[int, str], .
     return Entry(run=run, store=run.store, clean=clean)
 
 
-def is_tried_again(path: str, run_id: str) -> bool:
-    """Whether a staged file is not from the first attempt at its task."""
-    return _TRIED_AGAIN.search(path.partition(run_id)[0]) is not None
-
-
 def command(verb: str, table: str, branch: str) -> str:
     """The command line that does the work of a verb on a table's branch."""
     which = "" if branch == MAIN_BRANCH else f" --branch {branch}"
@@ -168,11 +159,7 @@ class _WatchedEngine:
 
     def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_end: OnEnd) -> list[TaskResult]:
         def look(end: TaskEnd) -> None:
-            if isinstance(end, failure.Failure):
-                left = end.left_behind
-            else:  # whatever ended the first attempt may have kept it from removing its files
-                left = any(is_tried_again(file.file_path, context.run_id) for file in end.staged)
-            if left:
+            if end.left_behind:
                 self.entry.clean = False
             on_end(end)
 

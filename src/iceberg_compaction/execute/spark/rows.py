@@ -105,12 +105,13 @@ def _outcomes(texts: Iterable[str], job: Job) -> Iterator[engine.TaskEnd]:
 def _perform_one(task: RewriteTask, job: Job, attempt: _Attempt) -> engine.TaskEnd:
     try:
         with watch.stop_on_request(job.marker, job.rewrite):
-            return job.rewrite(task, job.context, attempt.name)
+            end: engine.TaskEnd = job.rewrite(task, job.context, attempt.name)
     except Exception as error:  # noqa: BLE001 - the border where a worker's errors become data
-        failed = failure.describe(error, task, job.context)
-    if failed.retryable and attempt.retried:
-        raise failed.rebuild()  # without its cause, which Spark would log with all that it says
-    return failed.model_copy(update={"left_behind": True}) if attempt.number else failed
+        end = failure.describe(error, task, job.context)
+    if isinstance(end, failure.Failure) and end.retryable and attempt.retried:
+        raise end.rebuild()  # without its cause, which Spark would log with all that it says
+    # Whatever ended the first attempt may have kept it from removing its files.
+    return end.model_copy(update={"left_behind": True}) if attempt.number else end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

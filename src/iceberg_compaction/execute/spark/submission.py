@@ -108,7 +108,10 @@ class _GaveUpError(errors.ExecuteError):
 
 
 def _hint(told: str) -> str:
-    """A session that was passed in has workers of its own choice of Python, which may lack what a task needs."""
+    """A session that was passed in has workers of its own choice of Python, which may lack what a task needs; and what
+    Python takes is not in the memory that an executor has for Java."""
+    if "ExecutorLostFailure" in told:
+        return "; if it was for memory, spark.executor.memoryOverhead gives tasks more"
     if "ModuleNotFoundError" not in told:
         return ""
     return "; Spark's workers run another Python: set PYSPARK_PYTHON to one with iceberg-compaction before the session"

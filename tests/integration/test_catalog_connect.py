@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import sqlite3
 import time
 import traceback
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from tests.factories import lake as lakes
@@ -17,9 +18,6 @@ from iceberg_compaction import errors
 from iceberg_compaction.catalog import connect, s3_client, tables
 from iceberg_compaction.catalog import io as catalog_io
 from iceberg_compaction.settings import CatalogSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WRONG = "wrong-secret-9f8e7d"
 
@@ -134,6 +132,25 @@ def test_missing_table_metadata_is_said(local_lake: lakes.Lake) -> None:
     table = lakes.make_table(local_lake.catalog, "db.events")
     os.remove(table.metadata_location.removeprefix("file://"))
     with pytest.raises(errors.MetadataError, match=r"metadata\.json"):
+        tables.load_table(local_lake.catalog, "db.events")
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("v.metadata.json", b"\xae\xff"),
+        ("v.gz.metadata.json", gzip.compress(b"{}")[:-4]),
+        ("v.gz.metadata.json", gzip.compress(b"{}")[:10] + b"\xff" * 20),
+    ],
+)
+def test_damaged_table_metadata_is_said(local_lake: lakes.Lake, name: str, data: bytes) -> None:
+    table = lakes.make_table(local_lake.catalog, "db.events")
+    folder = Path(table.metadata_location.removeprefix("file://")).parent
+    (folder / f"00000-{name}").write_bytes(data)
+    with sqlite3.connect((local_lake.settings.uri or "").removeprefix("sqlite:///")) as database:
+        database.execute("update iceberg_tables set metadata_location = ?", ((folder / f"00000-{name}").as_uri(),))
+    database.close()
+    with pytest.raises(errors.MetadataError, match=r"The metadata of db\.events cannot be read: "):
         tables.load_table(local_lake.catalog, "db.events")
 
 

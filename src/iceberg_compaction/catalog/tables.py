@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import re
+import zlib
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,11 @@ def load_table(catalog: Catalog, name: str) -> Table:
                 raise errors.NoSuchTableError(f'"{name}" is not an Iceberg table.') from error
             except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError):
                 continue
+            except (ValueError, EOFError, zlib.error) as error:
+                if translate.translate(error, name) is not None:
+                    raise
+                said = translate.sentence_of(error, redact.secrets_of(catalog.properties))
+                raise errors.MetadataError(f"The metadata of {name} cannot be read: {said}.") from error
     raise errors.NoSuchTableError(_no_such_table(catalog, identifier))
 
 

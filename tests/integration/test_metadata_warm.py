@@ -3,6 +3,7 @@ neither damage to a table nor damage to the cache goes unseen."""
 
 from __future__ import annotations
 
+import json
 import random
 import uuid
 import warnings
@@ -172,7 +173,12 @@ def test_an_entry_of_other_rows_is_no_entry(local_lake: lakes.Lake, cache: cache
     name = entry(cache).stem
     kept = cache.load(name)
     assert kept is not None
-    for wrong in (kept.slice(1), kept.drop_columns("content"), kept.replace_schema_metadata(None)):
+    described = json.loads(kept.schema.metadata[b"manifests"])
+    fewer = kept.slice(1).replace_schema_metadata({"manifests": json.dumps([[described[0][0], 1]])})
+    more = pa.concat_tables([kept, kept]).replace_schema_metadata({"manifests": json.dumps([[described[0][0], 4]])})
+    odd = [kept.replace_schema_metadata({"manifests": text}) for text in ("{", "[1]", '[["a", "b"]]', '[["a", -2]]')]
+    none = kept.replace_schema_metadata(None)
+    for wrong in (kept.slice(1), kept.drop_columns("content"), none, fewer, more, *odd):
         cache.store(name, wrong)
         assert rows_of(take(table, cache)) == expected
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import random
 import stat
+import struct
 import subprocess
 import sys
 import threading
@@ -18,6 +20,7 @@ from iceberg_compaction import errors, settings
 from iceberg_compaction.metadata import cache as caches
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 ROWS = pa.table({"path": [f"s3://lake/{number}.parquet" for number in range(1000)], "size": range(1000)})
@@ -100,40 +103,122 @@ def test_only_the_user_may_read_it(cache: caches.Cache) -> None:
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize("damage", ["cut", "cut at a word", "hole", "flipped bit", "empty", "foreign", "longer"])
+def _exchanged(data: bytes, words: tuple[int, ...]) -> bytes:
+    return data.replace(struct.pack("<5q", *range(5)), struct.pack("<5q", *words), 1)
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut": lambda data: data[:-1],
+    "cut at a word": lambda data: data[:8192] + data[8200:],
+    "hole": lambda data: data[:8192] + bytes(512) + data[8704:],
+    "flipped bit": lambda data: data[:8192] + bytes([data[8192] ^ 16]) + data[8193:],
+    "bits flipped that cancel": lambda data: _exchanged(data, (0, 3, 0, 3, 4)),  # 1 and 2 before, of the same sum
+    "words exchanged": lambda data: _exchanged(data, (0, 2, 1, 3, 4)),
+    "blocks exchanged": lambda data: data[4096:8192] + data[:4096] + data[8192:],
+    "empty": lambda data: b"",
+    "foreign": lambda data: b"PAR1" * 1000,
+    "longer": lambda data: data + b"x",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 @pytest.mark.parametrize("looks", [0, 2])
 def test_a_damaged_entry_is_no_entry(
-    cache: caches.Cache, damage: str, looks: int, caplog: pytest.LogCaptureFixture
+    cache: caches.Cache, damage: Callable[[bytes], bytes], looks: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also if it was in order when this process looked before."""
     cache.store("a", ROWS)
     for _ in range(looks):
         assert cache.load("a") == ROWS
     path = only_file(cache)
-    data = bytearray(path.read_bytes())
-    middle = len(data) // 2
-    match damage:
-        case "cut":
-            del data[-1:]
-        case "cut at a word":
-            del data[middle // 8 * 8 : middle // 8 * 8 + 8]
-        case "hole":
-            data[middle : middle + 512] = bytes(512)
-        case "flipped bit":
-            data[middle] ^= 16
-        case "empty":
-            data.clear()
-        case "foreign":
-            data[:] = b"PAR1" * 1000
-        case "longer":
-            data += b"x"
-    path.write_bytes(data)
+    before = path.read_bytes()
+    path.write_bytes(damage(before))
+    assert path.read_bytes() != before
     with caplog.at_level(logging.WARNING):
         assert cache.load("a") is None
     assert str(path) in caplog.text
     assert not path.exists()
     cache.store("a", ROWS)
     assert cache.load("a") == ROWS
+
+
+def test_an_entry_that_takes_the_place_of_a_checked_one_is_checked(
+    cache: caches.Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the very moment at which this process has looked through the other."""
+    cache.store("a", ROWS)
+    path, utime = only_file(cache), os.utime
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2] ^= 16
+    (tmp_path / "damaged").write_bytes(damaged)
+
+    def replacing(file: int) -> None:
+        utime(file)
+        if (tmp_path / "damaged").exists():
+            (tmp_path / "damaged").replace(path)
+
+    monkeypatch.setattr(os, "utime", replacing)
+    monkeypatch.setattr(os, "supports_fd", {*os.supports_fd, replacing})
+    assert cache.load("a") == ROWS
+    assert cache.load("a") is None
+
+
+def test_a_read_only_folder_still_serves(cache: caches.Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache.store("a", ROWS)
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "utime", refused)
+    assert [cache.load("a") for _ in range(2)] == [ROWS, ROWS]
+
+
+def test_what_is_no_entry_of_ours_is_left_alone(
+    cache: caches.Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.store("a", ROWS)
+    path = only_file(cache)
+    kept = tmp_path / "kept"
+    path.rename(kept)
+    path.symlink_to(kept)
+    assert cache.load("a") == ROWS
+    kept.write_text("of somebody else")
+    assert cache.load("a") is None
+    assert kept.exists()
+    cache.store("a", ROWS)  # in the place of the link, and not through it
+    assert kept.read_text() == "of somebody else"
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    assert cache.load("a") is None
+    path.unlink()
+    os.mkfifo(path)  # whoever opens that waits, unless it takes care
+    assert cache.load("a") is None
+    path.unlink()
+    path.mkdir()
+    assert cache.load("a") is None
+    cache.store("a", ROWS)
+    assert cache.load("a") is None
+
+
+def test_a_full_disk_leaves_no_entry(tmp_path: Path) -> None:
+    """Wherever in a write it is full; and what was there stays."""
+    caches.Cache(tmp_path).store("old", ROWS)
+    code = (
+        "import pathlib, resource, sys, pyarrow as pa\n"
+        "from iceberg_compaction.metadata import cache\n"
+        "found = cache.Cache(pathlib.Path(sys.argv[1]))\n"
+        "table = pa.table({'number': pa.array(range(10_000), pa.int64())})\n"
+        "found.store('a', table)\n"
+        "size = pathlib.Path(sys.argv[1], 'a.arrow').stat().st_size\n"
+        "found.remove(['a'])\n"
+        "for limit in (0, 1, 4096, 50_000, size - 300, size - 17, size - 1):\n"
+        "    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))\n"
+        "    for name in ('a', 'old'):\n"
+        "        found.store(name, table)\n"
+        "    assert found.load('a') is None\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["old.arrow"]
+    assert caches.Cache(tmp_path).load("old") == ROWS
 
 
 def test_the_least_recently_used_make_room(tmp_path: Path) -> None:
@@ -227,6 +312,28 @@ def test_several_writers_and_readers_share_a_folder(tmp_path: Path) -> None:
         thread.join()
     assert not wrong
     assert cache.figures().bytes <= 200_000
+
+
+def test_several_processes_share_a_folder(tmp_path: Path) -> None:
+    """Likewise, and each goes on with what it has mapped when others have removed it."""
+    code = (
+        "import pathlib, random, sys, pyarrow as pa\n"
+        "from iceberg_compaction.metadata import cache\n"
+        "found = cache.Cache(pathlib.Path(sys.argv[1]), capacity=60_000)\n"
+        "tables = {str(n): pa.table({'number': pa.array(range(1000 * n), pa.int64())}) for n in range(1, 5)}\n"
+        "chance, held = random.Random(sys.argv[2]), []\n"
+        "for _ in range(150):\n"
+        "    name = chance.choice(list(tables))\n"
+        "    if (table := found.load(name)) is None:\n"
+        "        found.store(name, tables[name])\n"
+        "    else:\n"
+        "        held.append((name, table))\n"
+        "    if chance.random() < 0.1:\n"
+        "        found.clear()\n"
+        "assert held and all(table.equals(tables[name]) for name, table in held)\n"
+    )
+    works = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), str(seed)]) for seed in range(3)]
+    assert [work.wait() for work in works] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -1,20 +1,24 @@
 """Arrow tables kept on local disk between runs: named tables come in, memory-mapped ones go out. Nothing depends on an
 entry being there. Entries are written whole and then renamed, so that several processes share a folder; one that is
-not as it was written is removed and counts as absent; the least recently used go when the folder is full."""
+not as it was written, or that somebody else wrote, counts as absent; the least recently used go when the folder is
+full."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
+import mmap
 import os
 import secrets
+import stat
 import threading
 import time
+import zlib
 from concurrent import futures
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from iceberg_compaction import settings
@@ -27,9 +31,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _SUFFIX, _UNFINISHED = ".arrow", ".tmp"
-_MAGIC = b"iccache1"
+_MAGIC = b"iccache2"
 _TRAILER = len(_MAGIC) + 8  # a checksum, then the magic bytes
-_WORDS = 4 << 20  # that one thread sums up at a time
+_PART = 16 << 20  # bytes that one thread sums up at a time
 _ABANDONED_S = 3600  # an unfinished file older than this was left by a process that died
 
 
@@ -58,16 +62,16 @@ class Cache:
             with contextlib.suppress(KeyError):  # written just now
                 return _under_way[path][0]
         try:
-            table = _open(path, known=_known.get(str(path)) == _identity(path))
-            os.utime(path)  # used now, which is what counts when room is made
-            _known[str(path)] = _identity(path)
+            return _open(path)
         except FileNotFoundError:
+            return None
+        except _ForeignError as error:
+            _log.warning("The cache entry %s is not used: %s", path, error)
             return None
         except (OSError, ValueError, pa.ArrowException) as error:
             _log.warning("The cache entry %s is not readable and is made anew: %s", path, error)
             self.remove([name])
             return None
-        return table
 
     def store(self, name: str, table: pa.Table, *, instead_of: Iterable[str] = ()) -> None:
         """Keep a table under a name; entries that it stands for go once it is there."""
@@ -83,7 +87,7 @@ class Cache:
             try:
                 self._put(path, table, old)
             finally:
-                del _under_way[path]
+                _under_way.pop(path, None)
 
         thread = threading.Thread(target=put, name="cache")
         _under_way[path] = (table, thread)
@@ -97,7 +101,7 @@ class Cache:
                 unfinished.replace(path)
                 self._make_room(path.stem)
                 self.remove(instead_of)
-        except OSError as error:
+        except (OSError, pa.ArrowException) as error:
             _log.warning("Nothing can be cached in %s: %s", path.parent, error)
         _remove(unfinished)
 
@@ -176,15 +180,35 @@ def _write(path: Path, table: pa.Table) -> int:
         return written.tell()
 
 
-def _identity(path: Path) -> tuple[int, ...]:
-    found = path.stat()
+class _ForeignError(ValueError):
+    """An entry that this user has not written."""
+
+
+def _identity(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _open(path: Path, *, known: bool) -> pa.Table:
-    """The table in a file. Its bytes are checked unless they are known to be those that were checked before."""
-    with pa.memory_map(str(path)) as file:
-        content = file.read_buffer()
+def _open(path: Path) -> pa.Table:
+    """The table in a file. Its bytes are checked unless they are known to be those that were checked before. All is
+    asked of the file that is open: what the path names may be another one by now."""
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe would wait for somebody to write to it
+    try:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            raise _ForeignError("it is no file")
+        if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+            raise _ForeignError("it belongs to another user")
+        table = _mapped(file, known=_known.get(str(path)) == _identity(found))
+        with contextlib.suppress(OSError):  # the folder may be read-only
+            os.utime(file if os.utime in os.supports_fd else path)  # used now: what counts when room is made
+        _known[str(path)] = _identity(os.fstat(file))
+        return table
+    finally:
+        os.close(file)
+
+
+def _mapped(file: int, *, known: bool) -> pa.Table:
+    content = pa.py_buffer(mmap.mmap(file, 0, access=mmap.ACCESS_READ))
     size = content.size - _TRAILER
     if size < 0 or content.slice(size + 8).to_pybytes() != _MAGIC:
         raise ValueError("it is cut short or of another kind")
@@ -195,25 +219,25 @@ def _open(path: Path, *, known: bool) -> pa.Table:
 
 
 def _checksum(content: pa.Buffer) -> bytes:
-    """The sum of its words, by several cores: what a cut, a hole or a flipped bit leaves behind has another."""
-    words = np.frombuffer(content, np.uint64, content.size // 8)
-    rest = int.from_bytes(content.slice(words.nbytes).to_pybytes(), "little")
-    parts = [words[first : first + _WORDS] for first in range(0, len(words), _WORDS)]
+    """By several cores, a part each."""
+    parts = [content.slice(first, min(_PART, content.size - first)) for first in range(0, content.size, _PART)]
     with futures.ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1) or 1) as pool:
-        total: int = sum(int(part) for part in pool.map(np.add.reduce, parts)) + rest + content.size
-    return (total % 2**64).to_bytes(8, "little")
+        return _digest(pool.map(zlib.crc32, parts), content.size)
 
 
 def _checksum_of_file(file: BufferedRandom) -> bytes:
     """The same for a file, from where it stands to its end; not mapped, which would count as memory once more."""
-    room = min(_WORDS, os.fstat(file.fileno()).st_size // 8 + 1)  # most are small, and zeros cost time, too
-    content = bytearray(8 * room)
-    words = np.frombuffer(content, np.uint64)
-    size = total = 0
-    while count := file.readinto(content):
-        content[count:] = bytes(len(content) - count)
-        size, total = size + count, total + int(np.add.reduce(words))
-    return ((total + size) % 2**64).to_bytes(8, "little")
+    sums, size = [], 0
+    while part := file.read(_PART):
+        sums.append(zlib.crc32(part))
+        size += len(part)
+    return _digest(sums, size)
+
+
+def _digest(sums: Iterable[int], size: int) -> bytes:
+    """Parts that change places, too, give another one."""
+    text = b"".join(number.to_bytes(4, "little") for number in sums) + size.to_bytes(8, "little")
+    return hashlib.blake2b(text, digest_size=8).digest()
 
 
 def _age_and_size(entry: os.DirEntry[str]) -> tuple[float, int]:

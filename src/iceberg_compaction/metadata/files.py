@@ -49,7 +49,7 @@ def live_files(
     rows = _by_key([row for row in listed if row.has_added_files() or row.has_existing_files()], how)
     name = shelf.key(how.table_uuid, branch, str(how.metrics))
     kept = shelf.Shelf(cache or caches.Cache(None), name, how.row_schema)
-    places = kept.find(list(rows))
+    places = {key: place for key, place in kept.find(list(rows)).items() if _is_whole(place, rows[key])}
     new = [key for key in rows if key not in places]
     places |= zip(new, _in_threads(table.io, [rows[key] for key in new], how), strict=True)
     sizes = {key: shelf.size(places[key]) for key in rows}
@@ -82,6 +82,13 @@ def _by_key(listed: list[ManifestFile], how: parse.Reading) -> dict[str, Manifes
         if rows.setdefault(shelf.key(how.facts(row)), row) is not row:
             raise errors.MetadataError(f"Manifest {row.manifest_path} is listed more than once in its manifest list.")
     return rows
+
+
+def _is_whole(place: shelf.Place, row: ManifestFile) -> bool:
+    """Whether what is kept of a manifest has as many live files as the manifest list promises."""
+    if row.added_files_count is None or row.existing_files_count is None:
+        return True
+    return shelf.size(place) == row.added_files_count + row.existing_files_count
 
 
 def _in_threads(io: FileIO, rows: list[ManifestFile], how: parse.Reading) -> list[pa.Table]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Span: TypeAlias = tuple[int, int]  # first row and number of rows
     Place: TypeAlias = Span | pa.Table  # in the pack, or rows of its own
 
-FORMAT = 4  # of what is kept; a new one never meets entries of an old one
+FORMAT = 5  # of what is kept; a new one never meets entries of an old one
 LOOSE = 16  # entries beside the pack
 STALE = 4  # one row of so many may be outside the pack, or in it for nothing
 
@@ -33,6 +33,15 @@ def key(*facts: str) -> str:
 def size(place: Place) -> int:
     """The number of rows at a place."""
     return place[1] if isinstance(place, tuple) else int(place.num_rows)
+
+
+def _described(schema: pa.Schema) -> list[tuple[str, int]]:
+    """Manifests and the number of their rows, in order; none: an entry of somebody else."""
+    try:
+        found = [(str(wanted), int(count)) for wanted, count in json.loads((schema.metadata or {}).get(_SPANS, b"[]"))]
+    except (ValueError, TypeError):
+        return []
+    return found if all(count >= 0 for _, count in found) else []
 
 
 class Shelf:
@@ -100,9 +109,8 @@ class Shelf:
         rows = self._cache.load(name)
         if rows is None:
             return self._schema.empty_table(), {}
-        described = json.loads((rows.schema.metadata or {}).get(_SPANS, b"[]"))
         spans, start = {}, 0
-        for wanted, size in described:
+        for wanted, size in _described(rows.schema):
             spans[wanted], start = (start, size), start + size
         rows = rows.replace_schema_metadata(None)
         if start != rows.num_rows or rows.schema != self._schema:

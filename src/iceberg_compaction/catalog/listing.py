@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import exact, patience, redact, run_names, translate
+from iceberg_compaction.catalog import exact, patience, redact, run_names, translate, vended
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,8 @@ def list_files(io: FileIO, folder: str, run_ids: Sequence[str]) -> list[str]:
 def _find(io: FileIO, folder: str) -> list[str]:
     """Paths below the folder, each beginning with a slash. Stores with prefixes list all of them at once, whatever
     lies between."""
+    if isinstance(io, vended.LastingIO):
+        return io.using(lambda current: _find(current, folder))
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(io).__mro__}
     if "pyiceberg.io.pyarrow.PyArrowFileIO" in kinds:
         return _find_with_arrow(io, folder)

@@ -31,7 +31,7 @@ def load_table(catalog: Catalog, name: str) -> Table:
     with translate.border(translate.catalog_place(catalog), redact.secrets_of(catalog.properties)):
         for candidate in _readings(catalog, identifier):
             try:
-                return _exact(patience.patiently(partial(catalog.load_table, candidate)))
+                return _lasting(_exact(patience.patiently(partial(catalog.load_table, candidate))))
             except exceptions.NoSuchIcebergTableError as error:
                 raise errors.NoSuchTableError(f'"{name}" is not an Iceberg table.') from error
             except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError):
@@ -53,6 +53,16 @@ def _exact(table: Table) -> Table:
     if reason and isinstance(table.catalog, MetastoreCatalog):
         raise errors.UnsupportedError(f"The path of the table's metadata {table.metadata_location!r} {reason}.")
     table.io = exact.exact(table.io)
+    return table
+
+
+def _lasting(table: Table) -> Table:
+    """The table with a FileIO that outlives the credentials which the catalog gave with it."""
+    from iceberg_compaction.catalog import vended
+
+    vended.check_no_remote_signing(table)
+    load = partial(table.catalog.load_table, table.name())
+    table.io = vended.lasting(table, lambda: _exact(patience.patiently(load)).io)
     return table
 
 

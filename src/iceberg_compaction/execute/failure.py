@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import redact
+from iceberg_compaction.catalog import patience, redact
 from iceberg_compaction.model.value import Value
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Failure(Value):
     retryable: bool
     file_path: str | None = None  # the file that it is about, if that is known
     left_behind: bool = False  # not all files that were written for the task are surely removed
+    expired: bool = False  # storage may have refused credentials that have expired; another try needs fresh ones
 
     @property
     def of_its_files(self) -> bool:
@@ -49,6 +50,7 @@ class Failure(Value):
 
 def describe(error: Exception, task: RewriteTask, context: RewriteContext) -> Failure:
     """The failure of a task. Errors that are not ours get a sentence that says which task it was."""
+    expired = patience.is_expired(error)
     if isinstance(error, errors.CompactionError):
         return Failure(
             task_id=task.id,
@@ -58,14 +60,22 @@ def describe(error: Exception, task: RewriteTask, context: RewriteContext) -> Fa
             file_path=error.path,
             left_behind=bool(getattr(error, "left", ())),
             # A plain ExecuteError is a failure that nobody foresaw, such as a store that hung up.
-            retryable=error.retryable or type(error) is errors.ExecuteError,
+            retryable=(error.retryable or type(error) is errors.ExecuteError) and not expired,
+            expired=expired,
         )
     told = clean(" ".join(str(error).split()), context)[:_LONGEST]
     sentence = (
         f"Rewriting {len(task.file_paths)} files of {context.table} (group {task.group_id}, task {task.id}) "
         f"failed with {type(error).__name__}: {told or 'no message'}"
     )
-    return Failure(task_id=task.id, group_id=task.group_id, error="ExecuteError", sentence=sentence, retryable=True)
+    return Failure(
+        task_id=task.id,
+        group_id=task.group_id,
+        error="ExecuteError",
+        sentence=sentence,
+        retryable=not expired,
+        expired=expired,
+    )
 
 
 def lost(sentence: str, task: RewriteTask) -> Failure:

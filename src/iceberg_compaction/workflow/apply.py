@@ -18,7 +18,7 @@ from iceberg_compaction.metadata import applied, nan_counts
 from iceberg_compaction.model import group as group_model
 from iceberg_compaction.model import outcome
 from iceberg_compaction.model.policy import batch_size
-from iceberg_compaction.workflow import failures, gather, patience, proving
+from iceberg_compaction.workflow import failures, gather, patience, proving, rounds
 from iceberg_compaction.workflow import ledger as ledgers
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def apply(table: Table, plan: Plan, engine: Engine, run: Run, ledger: Ledger) ->
     batches = _Batches(table, plan, progress, ledger)
     progress.tell(outcome.Stage.REWRITING, plan.sentence, ledger)
     try:
-        batches.perform(engine, tasks, context)
+        context = batches.perform(engine, tasks, context)
         if gathering := batches.second_round():
             batches.perform(engine, gathering, context)
         batches.finish()
@@ -91,13 +91,14 @@ class _Batches:
         self._commits = 0
         self._stopped = False
 
-    def perform(self, engine: Engine, tasks: Sequence[RewriteTask], context: RewriteContext) -> None:
-        """Have the tasks performed, all of them or until too many have failed."""
+    def perform(self, engine: Engine, tasks: Sequence[RewriteTask], context: RewriteContext) -> RewriteContext:
+        """Have the tasks performed, all of them or until too many have failed. Returns the context as it was last."""
         try:
-            engine.run(tasks, context, self.on_end)
+            return rounds.perform(engine, tasks, context, self.on_end, rounds.renewing(self._table))
         except errors.CompactionError as error:
             if error is not self._given_up:
                 raise
+            return context
 
     def on_end(self, end: TaskEnd) -> None:
         """One more task has ended. After the run was stopped the engine still reports what else was staged, to be

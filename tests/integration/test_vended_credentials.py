@@ -1,0 +1,139 @@
+"""Credentials that a REST catalog vends expire in the middle of a run. Tasks that start later, the commit and the sweep
+get fresh ones, on every engine. That it is so by the clock, too, shows tests/crash/test_weather_lab.py."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.crash import scene
+from tests.factories import lake as lakes
+from tests.factories import reader, vending
+
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import connect, listing, tables
+from iceberg_compaction.catalog import io as catalog_io
+from iceberg_compaction.commit import sweep
+from iceberg_compaction.execute.inline import InlineEngine
+from iceberg_compaction.interfaces import wiring
+from iceberg_compaction.model.outcome import Kind, Stage
+from iceberg_compaction.model.policy import Policy
+from iceberg_compaction.workflow import tables as workflow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyiceberg.table import Table
+    from pyspark.sql import SparkSession
+    from tests.factories.servers import S3Server
+
+    from iceberg_compaction.execute.engine import Engine
+    from iceberg_compaction.model.outcome import Event
+
+pytestmark = pytest.mark.server
+DAYS = 4
+# The keys that a run has end when the second of its tasks begins, and twice when the last does.
+DEADLY = {(1, 1), (3, 1), (3, 2)}
+
+
+@pytest.fixture
+def vendor(s3_server: S3Server) -> Iterator[vending.Vending]:
+    with vending.vending(s3_server) as made:
+        yield made
+
+
+@pytest.fixture
+def table(s3_lake: lakes.Lake) -> Table:
+    """A group and a task for each day."""
+    made = lakes.make_table(
+        s3_lake.catalog, s3_lake.name("t"), scene.SCHEMA, spec=scene.BY_DAY, properties=scene.IMPATIENT
+    )
+    for number in range(2):
+        for day in range(DAYS):
+            made.append(scene.rows(100 * day + 10 * number, 10, day))
+    return made
+
+
+def check_run(vendor: vending.Vending, table: Table, engine: Engine, tmp_path: Path) -> None:
+    vendor.deadly = set(DEADLY)
+    expected = reader.rows(table)
+
+    def on_event(event: Event) -> None:
+        if event.stage is Stage.COMMITTING:
+            vendor.expire()
+
+    run = wiring.new_run(on_event=on_event, store=wiring.run_store(str(tmp_path / "runs.db")))
+    policy = Policy.model_validate({"min-input-files": 2})
+    with connect.connect(vendor.settings) as catalog:
+        name = ".".join(table.name())
+        ended = workflow.compact_table(catalog, name, policy, lambda: contextlib.nullcontext(engine), run)
+    assert (ended.kind, ended.groups_landed) == (Kind.COMPACTED, DAYS), ended.sentence
+    assert vendor.refused
+    assert vendor.begun[3] >= 3
+    table.refresh()
+    assert reader.rows(table) == expected
+    assert len(reader.Reader().live(table, table.current_snapshot())) == DAYS
+    assert scene.unexplained(table) == set()
+    shown = json.dumps([ended.model_dump(mode="json")])
+    assert not [key for key in vendor.keys.values() if key.secret in shown or key.token in shown]
+
+
+def test_a_run_outlives_its_credentials(vendor: vending.Vending, table: Table, tmp_path: Path) -> None:
+    check_run(vendor, table, InlineEngine(rewrite=vendor.telling()), tmp_path)
+
+
+@pytest.mark.spark
+def test_a_run_on_spark_outlives_its_credentials(
+    vendor: vending.Vending, table: Table, spark: SparkSession, tmp_path: Path
+) -> None:
+    from iceberg_compaction.execute.spark.engine import SparkEngine
+
+    check_run(vendor, table, SparkEngine(session=spark, rewrite=vendor.telling()), tmp_path)
+
+
+def test_keys_that_are_refused_for_good_end_the_run_in_words(
+    vendor: vending.Vending, table: Table, tmp_path: Path
+) -> None:
+    vendor.deadly = {(task, time) for task in range(DAYS) for time in range(1, 9)}
+    run = wiring.new_run(store=wiring.run_store(str(tmp_path / "runs.db")))
+    engine = InlineEngine(rewrite=vendor.telling())
+    with connect.connect(vendor.settings) as catalog:
+        name = ".".join(table.name())
+        ended = workflow.compact_table(
+            catalog, name, Policy.model_validate({"min-input-files": 2}), lambda: contextlib.nullcontext(engine), run
+        )
+    assert ended.kind is Kind.FAILED, ended.sentence
+    assert set(vendor.begun.values()) == {2}, "once with fresh ones, and no more"
+    assert scene.run_snapshots(table.refresh()) == {}
+    assert scene.unexplained(table) == set()
+
+
+def test_what_the_driver_does_late_is_done_with_fresh_credentials(vendor: vending.Vending, table: Table) -> None:
+    path = f"{table.location()}/data/{'a' * 32}.parquet"
+    with connect.connect(vendor.settings) as catalog:
+        ours = tables.load_table(catalog, ".".join(table.name()))
+        before = catalog_io.io_properties(ours)["s3.access-key-id"]
+        vendor.expire()
+        with ours.io.new_output(path).create() as stream:
+            stream.write(b"1")
+        vendor.expire()
+        assert listing.list_files(ours.io, f"{table.location()}/data", ["a" * 32]) == [path]
+        vendor.expire()
+        assert len(ours.io.new_input(path)) == 1
+        vendor.expire()
+        assert sweep.sweep(ours.io, [path]) == ()
+        assert catalog_io.io_properties(ours)["s3.access-key-id"] != before
+    assert not table.io.new_input(path).exists()
+
+
+@pytest.mark.parametrize("said", [{"s3.signer": "S3V4RestSigner"}, {"s3.remote-signing-enabled": "true"}])
+def test_remote_signing_is_refused_beforehand(vendor: vending.Vending, table: Table, said: dict[str, str]) -> None:
+    vendor.extra = {"s3.access-key-id": "", "s3.secret-access-key": "", "s3.session-token": "", **said}
+    with (
+        connect.connect(vendor.settings) as catalog,
+        pytest.raises(errors.UnsupportedError, match=r"remote signing.*have it vend credentials"),
+    ):
+        tables.load_table(catalog, ".".join(table.name()))

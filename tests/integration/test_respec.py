@@ -10,14 +10,24 @@ import pyarrow as pa
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.transforms import (
+    BucketTransform,
+    DayTransform,
+    HourTransform,
+    IdentityTransform,
+    MonthTransform,
+    TruncateTransform,
+    VoidTransform,
+    YearTransform,
+)
+from pyiceberg.types import LongType, NestedField, StringType, TimestampType
 from tests.factories import storage
 from tests.factories.lake import local_catalog, make_table
 
 from iceberg_compaction import Kind, Policy
 from iceberg_compaction.execute.inline import InlineEngine
 from iceberg_compaction.interfaces import wiring
+from iceberg_compaction.model.group import Spread
 from iceberg_compaction.workflow import tables
 
 if TYPE_CHECKING:
@@ -28,7 +38,13 @@ if TYPE_CHECKING:
     from iceberg_compaction import Outcome
     from iceberg_compaction.model.plan import Plan
 
-SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "k", LongType()), NestedField(3, "word", StringType()))
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()),
+    NestedField(2, "k", LongType()),
+    NestedField(3, "word", StringType()),
+    NestedField(4, "at", TimestampType()),
+)
+_HOUR, _EPOCH = 3_600_000_000, -5 * 24 * 3_600_000_000  # across 1970
 BY_WORD = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "word"), spec_id=0)
 
 
@@ -67,7 +83,8 @@ def fill(table: Table, files: int, each: int, words: int = 1) -> None:
     for number in range(files):
         ids = range(number * each, (number + 1) * each)
         columns = {"id": pa.array(ids, pa.int64()), "k": pa.array([i % each for i in ids], pa.int64())}
-        table.append(pa.table(columns | {"word": [f"w{i % words}" for i in ids]}))
+        hours = pa.array([_EPOCH + 3 * _HOUR * i for i in ids], pa.int64()).view(pa.timestamp("us"))
+        table.append(pa.table(columns | {"word": [f"w{i % words}" for i in ids], "at": hours}))
 
 
 def move(table: Table, *added: tuple[str, Any], dropped: tuple[str, ...] = ()) -> None:
@@ -99,14 +116,14 @@ def files_by_partition(table: Table) -> dict[str, list[int]]:
 
 def check(table: Table, policy: Policy, cores: int, expected: int) -> list[int]:
     """One run makes one file for each of so many partitions, the next does nothing; how many tasks each round had."""
-    before = rows(table)
+    before, planned = rows(table), plan_of(table, policy)
     engine = Cores(cores)
     outcome = compact(table, policy, engine)
     assert outcome.kind is Kind.COMPACTED, outcome.sentence
     assert rows(table) == before
     found = files_by_partition(table)
     assert {len(sizes) for sizes in found.values()} == {1}, found
-    assert len(found) == expected
+    assert len(found) == expected == planned.output_files == sum(group.new_partitions for group in planned.groups)
     assert storage.referenced_data_files(current(table)) >= {
         path for path in storage.files_under(table) if path.endswith(".parquet")
     }
@@ -134,3 +151,71 @@ def test_old_partitions_that_feed_the_same_new_ones_are_rewritten_together(tmp_p
     (group,) = plan_of(table, policy).groups
     assert (group.files, len(group.sections)) == (45, 5)
     assert check(table, policy, 8, 40) == [1]
+
+
+OLD: dict[str, list[tuple[int, Any]]] = {
+    "nothing": [],
+    "word": [(3, IdentityTransform())],
+    "hour": [(4, HourTransform())],
+    "day": [(4, DayTransform())],
+    "bucket": [(1, BucketTransform(8))],
+}
+NEW: dict[str, list[tuple[str, Any]]] = {
+    "nothing": [],
+    "day": [("at", DayTransform())],
+    "month": [("at", MonthTransform())],
+    "year and word": [("at", YearTransform()), ("word", IdentityTransform())],
+    "k": [("k", TruncateTransform(3))],
+    "bucket": [("id", BucketTransform(4))],
+    "word": [("word", IdentityTransform())],
+    "void": [("word", VoidTransform())],
+}
+# What metadata tells exactly: old tuples that determine the new value, and files with one value.
+EXACT = {(old, "nothing") for old in OLD} | {(old, "void") for old in OLD} | {("bucket", "bucket")}
+EXACT |= {("hour", "day"), ("hour", "month"), ("day", "month"), ("day", "day")}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cores"),
+    [
+        ("nothing", "day", 8),
+        ("nothing", "bucket", 3),
+        ("nothing", "word", 1),
+        ("word", "k", 4),
+        ("day", "word", 2),
+        ("hour", "day", 8),
+        ("hour", "nothing", 2),
+        ("day", "month", 2),
+        ("day", "year and word", 5),
+        ("bucket", "bucket", 4),
+        ("bucket", "void", 1),
+    ],
+)
+def test_whatever_the_specs_are_no_partition_gets_more_files_than_it_needs(
+    tmp_path: Path, old: str, new: str, cores: int
+) -> None:
+    spec = PartitionSpec(
+        *(PartitionField(source, 1000 + at, transform, f"old_{at}") for at, (source, transform) in enumerate(OLD[old]))
+    )
+    table = make_table(local_catalog(tmp_path), "db.t", SCHEMA, spec=spec)
+    fill(table, 6, 12, words=4)
+    move(table, *NEW[new], dropped=tuple(field.name for field in spec.fields))
+    policy = Policy(target_file_size_bytes=4000, min_input_files=2)
+    before, planned = rows(table), plan_of(table, policy)
+    (group,) = planned.groups
+    engine = Cores(cores)
+    assert compact(table, policy, engine).kind is Kind.COMPACTED
+    assert rows(table) == before
+    found = files_by_partition(table)
+    for sizes in found.values():
+        assert len(sizes) <= -(-sum(sizes) // planned.sizes.target), (found, engine.tasks)
+    assert plan_of(table, policy).empty
+    assert (group.spread is Spread.EXACT) == ((old, new) in EXACT)
+    if group.spread is Spread.EXACT:
+        assert group.new_partitions == len(found)
+    elif group.spread is Spread.ABOUT:
+        assert len(found) <= group.new_partitions <= 2 * len(found)
+    else:
+        assert group.spread is Spread.LEAST
+        assert group.new_partitions <= len(found)
+    assert f"become {group.spread.word}{group.outputs}, as their rows go to" in group.sentence

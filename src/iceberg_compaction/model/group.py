@@ -34,6 +34,20 @@ class Reason(str, Enum):
     DELETES = "deletes"  # files with many delete files or many deleted rows, whatever the sizes
 
 
+class Spread(str, Enum):
+    """How well it is known to how many partitions the rows of a group go. Closed set."""
+
+    NONE = "none"  # they stay in theirs
+    EXACT = "exact"
+    ABOUT = "about"  # column bounds tell between which values they lie
+    LEAST = "at-least"  # of some files metadata tells too little
+
+    @property
+    def word(self) -> str:
+        """To be put in front of a number."""
+        return {Spread.ABOUT: "about ", Spread.LEAST: "at least "}.get(self, "")
+
+
 class FileGroup(Value):
     """Files that are rewritten together: of one partition and spec, or of several if their rows move to another."""
 
@@ -48,6 +62,8 @@ class FileGroup(Value):
     small_files: Count  # below the minimum size
     large_files: Count  # above the maximum size
     outputs: Count  # expected output files
+    spread: Spread = Spread.NONE  # how well the next is known
+    new_partitions: Count = 0  # of the current spec that rows go to, if they leave theirs
     delete_files: Count = 0  # that apply to the files; one that several files share counts for each of them
     deleted_rows: Count = 0  # of the files, an estimate
     reason: Reason
@@ -60,7 +76,7 @@ class FileGroup(Value):
     copy_sentence: str  # the above in words
 
 
-_TYPES = dict.fromkeys(("partition", "reason", "copying"), pa.string()) | {"sections": SECTIONS}
+_TYPES = dict.fromkeys(("partition", "reason", "spread", "copying"), pa.string()) | {"sections": SECTIONS}
 _SENTENCES = ("sentence", "copy_sentence")
 # One row per group: the fields of FileGroup but for the sentences, which follow from the others.
 PLAN_GROUPS = pa.schema(
@@ -152,10 +168,11 @@ class Groups(Sequence[FileGroup]):
         count = row["files"]
         mean = size.format_size(row["bytes"] / max(1, count))
         what = f"1 file of {mean}" if count == 1 else f"{count} files of {mean} on average"
+        what += f" in {len(row['sections'])} partitions" if row["sections"] else ""
         return f"{partition.text(row['partition'])}: {what}{_deletes(row)}{self._rest(row)}".removeprefix(": ")
 
     def _rest(self, row: dict[str, Any]) -> str:
-        count, below, above, outputs = row["files"], row["small_files"], row["large_files"], row["outputs"]
+        count, below, above, outputs = row["files"], row["small_files"], row["large_files"], _outputs(row)
         become = "becomes" if count == 1 else "become"
         reason = Reason(row["reason"])
         match reason:
@@ -168,11 +185,22 @@ class Groups(Sequence[FileGroup]):
                 return f", {which} {self._high}, {become} {outputs}"
             case Reason.SMALL_FILES | Reason.NOT_OPTIMAL:
                 if below == count:
-                    return f", all below {self._low}, fit into {outputs}"
+                    fit = "fit into" if row["spread"] == Spread.NONE.value else become
+                    return f", all below {self._low}, {fit} {outputs}"
                 large = f" and {above} above {self._high}" if above else ""
                 return f", {below} of them below {self._low}{large}, {become} {outputs}"
             case _:
                 assert_never(reason)
+
+
+def _outputs(row: Mapping[str, Any]) -> str:
+    """How many files are expected, and for how many partitions if rows move."""
+    outputs, spread = row["outputs"], Spread(row["spread"])
+    if spread is Spread.NONE:
+        return str(outputs)
+    many = row["new_partitions"]
+    partitions = "1 partition" if many == 1 else f"{many} partitions"
+    return f"{spread.word}{outputs}, as their rows go to {spread.word}{partitions} of the current spec"
 
 
 def _deletes(row: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, model_validator
 
 from iceberg_compaction.model.copying import Copying
-from iceberg_compaction.model.group import PLAN_GROUPS, FileGroup, Groups, Reason
+from iceberg_compaction.model.group import PLAN_GROUPS, FileGroup, Groups, Reason, Spread
 from iceberg_compaction.model.policy import Policy, Sizes
 from iceberg_compaction.model.table import Pin
 from iceberg_compaction.model.value import Count, Value
@@ -155,7 +155,24 @@ class Plan(Value):
             return f"Nothing to do: {why[0].lower() + why[1:]}."
         files = "1 file" if self.input_files == 1 else f"{self.input_files} files"
         groups = "1 group" if len(self.groups) == 1 else f"{len(self.groups)} groups"
-        return f"{files} in {groups} become about {self.output_files}."
+        return f"{files} in {groups} become {self._about}{self.output_files}.{self._spread}"
+
+    @property
+    def _about(self) -> str:
+        return "at least " if pc.any(pc.equal(self.groups.columns["spread"], Spread.LEAST.value)).as_py() else "about "
+
+    @property
+    def _spread(self) -> str:
+        """Why there are so many files, if rows move to another partition spec."""
+        moved = self.groups.columns.filter(pc.not_equal(self.groups.columns["spread"], Spread.NONE.value))
+        if not moved.num_rows:
+            return ""
+        files, outputs = pc.sum(moved["files"]).as_py(), pc.sum(moved["outputs"]).as_py()
+        verb = "is" if files == 1 else "are"
+        many = "" if outputs <= files else f", so that there are more than before ({files} become {outputs})"
+        return (
+            f" {files} of them {verb} of an older partition spec: rows go to the partitions of the current one{many}."
+        )
 
     def files_of(self, group: FileGroup) -> pa.Table:
         return self.files.slice(group.first, group.files)

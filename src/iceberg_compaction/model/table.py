@@ -42,6 +42,12 @@ FILES = pa.schema(
 
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 
+# Where rows of files of older partition specs belong in the current one, as far as metadata tells (Inventory.feeds):
+# `row` of FILES, ascending, and for each partition field `low_<n>` and `high_<n>`, between which its values lie as
+# numbers, null where that is not known, and `null_<n>`, whether some rows may have none. Neighbouring values have
+# neighbouring numbers where there is a range; this one stands for null.
+NULL = -(2**62)
+
 
 class Pin(Value):
     """The exact state of a table that a decision was made on."""
@@ -73,6 +79,7 @@ class Inventory:
     sorts_rows: bool = False  # the table has a sort order that a rewrite follows
     snapshots: int = 0
     refs: int = 0
+    feeds: pa.Table | None = None  # where rows of older specs belong now, see metadata.feeds; None: not looked up
     delete_files: pa.Int64Array | None = None  # that apply to each row of `files`; None: the table has no deletes
     deleted_rows: pa.Int64Array | None = None  # of each row of `files`, an estimate; see metadata.delete_index
     dangling_deletes: int = 0  # delete files that apply to nothing any more

@@ -37,6 +37,7 @@ def build(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: int, ra
     files = _plan_files(inventory.files, decided, chosen)
     weighed = copying.weigh(inventory, policy, rates)
     expected = copying.expect(inventory, policy, weighed, decided.files.rows[chosen.positions], chosen.first)
+    expected |= respec.expect(inventory, decided.files, chosen, sizes)
     groups = pa.table(_plan_groups(inventory, decided, chosen, files) | expected, schema=PLAN_GROUPS)
     weighed = weighed.of(groups)
     left = decided.left | {LeftOutReason.OVER_BUDGET: chosen.over_budget}
@@ -101,7 +102,7 @@ def _take(texts: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:
 def _plan_groups(
     inventory: Inventory, decided: decide.Decision, chosen: selection.Selection, files: pa.Table
 ) -> dict[str, Any]:
-    """The columns of PLAN_GROUPS but for those about copying."""
+    """The columns of PLAN_GROUPS but for those about copying and outputs."""
     files_of, homes = decided.files, decided.files.homes[chosen.positions[chosen.first]]
     sections = respec.sections(files_of, chosen.positions, chosen.first)
     several = pc.greater(sections.value_lengths(), 0)
@@ -118,7 +119,6 @@ def _plan_groups(
         "records": selection.sums(files["record_count"].to_numpy(), chosen.first),
         "small_files": chosen.below,
         "large_files": chosen.above,
-        "outputs": chosen.outputs,
         **{name: _deletes(getattr(inventory, name), decided, chosen) for name in ("delete_files", "deleted_rows")},
         "reason": pa.array([reason.value for reason in reasons]).take(pa.array(reason_of)),
     }

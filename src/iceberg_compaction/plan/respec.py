@@ -4,22 +4,28 @@ partition side by side, and a group of them names its partitions as sections."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from iceberg_compaction.model.group import Spread
 from iceberg_compaction.model.section import SECTIONS
-from iceberg_compaction.plan import ordering
+from iceberg_compaction.model.table import NULL
+from iceberg_compaction.plan import ordering, packing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model.policy import Policy
+    from iceberg_compaction.model.policy import Policy, Sizes
     from iceberg_compaction.model.table import Inventory
     from iceberg_compaction.plan.candidates import DataFiles
+    from iceberg_compaction.plan.selection import Selection
 
     Ints = NDArray[np.int64]
+
+_MOST_CELLS = 1 << 20  # that are looked at one by one; beyond, partitions are only estimated
 
 
 def moving(inventory: Inventory, policy: Policy) -> NDArray[np.bool_] | None:
@@ -65,3 +71,83 @@ def sections(files: DataFiles, positions: Ints, first: Ints) -> pa.ListArray:
     )
     edges = np.append(0, np.cumsum(np.bincount(owner[kept], minlength=len(first)))).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(edges), values, type=SECTIONS)
+
+
+def expect(inventory: Inventory, files: DataFiles, chosen: Selection, sizes: Sizes) -> dict[str, list[Any]]:
+    """For each group how many partitions its rows go to, how well that is known, and the files that this makes."""
+    spread, partitions = [Spread.NONE.value] * len(chosen.first), [0] * len(chosen.first)
+    outputs = chosen.outputs.tolist()
+    pooled = files.keys[chosen.positions[chosen.first]] != files.homes[chosen.positions[chosen.first]]
+    for group in np.flatnonzero(pooled).tolist():
+        mine = chosen.positions[chosen.first[group] : chosen.first[group] + chosen.count[group]]
+        found = _count(inventory, files, mine, sizes)
+        spread[group], partitions[group] = found[0].value, found[1]
+        outputs[group] = max(found[2], 1 if found[0] is Spread.EXACT else outputs[group])
+    return {"outputs": outputs, "spread": spread, "new_partitions": partitions}
+
+
+def _count(inventory: Inventory, files: DataFiles, positions: Ints, sizes: Sizes) -> tuple[Spread, int, int]:
+    """To how many partitions the rows of some files go and how many files that makes, if each file's rows are spread
+    evenly over what its ranges hold."""
+    rows, size = files.rows[positions], files.live[positions]
+    records = np.maximum(inventory.files["record_count"].to_numpy()[rows], 1)
+    if inventory.feeds is None:
+        return Spread.LEAST, 1, 1
+    ranges = _ranges(inventory.feeds, rows)
+    if not ranges.told.all():
+        # The least values of the files are there, and each needs a partition.
+        many = max(len(np.unique(column)) for column in ranges.low.T)
+        return Spread.LEAST, many, many
+    volume = np.prod(ranges.width, axis=1)
+    spread = Spread.EXACT if (volume == 1).all() else Spread.ABOUT
+    if volume.sum() > _MOST_CELLS:
+        box = np.prod((ranges.low + ranges.width).max(axis=0) - ranges.low.min(axis=0))
+        many = int(min(box, np.minimum(volume, records).sum()))
+        each = packing.output_counts(size.sum(keepdims=True) // many, sizes)
+        return spread, many, many * int(each[0])
+    cells, owner = ranges.cells(volume.astype(np.int64))
+    numbers = np.unique(cells, axis=0, return_inverse=True)[1].reshape(-1)
+    share = 1 / volume[owner]
+    rows_each = np.bincount(numbers, weights=share * records[owner])
+    bytes_each = np.bincount(numbers, weights=share * size[owner]).astype(np.int64)
+    met = np.minimum(rows_each + 1e-6, 1.0)
+    counts = packing.output_counts(bytes_each, sizes)
+    return spread, max(1, round(met.sum())), max(1, round((met * counts).sum()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ranges:
+    """What the values of each partition field may be; a row for each file, a column for each field."""
+
+    low: Ints
+    width: NDArray[np.float64]  # how many values, null among them
+    null: NDArray[np.bool_]  # whether null is one of them
+    told: NDArray[np.bool_]  # of which files all is known; what is not known counts as one value for all
+
+    def cells(self, volume: Ints) -> tuple[Ints, Ints]:
+        """Every combination of values of each file, and the file that it is of."""
+        owner = np.repeat(np.arange(len(volume)), volume)
+        left = np.arange(len(owner)) - np.repeat(np.cumsum(volume) - volume, volume)
+        cells = np.zeros((len(owner), self.low.shape[1]), np.int64)
+        for field in range(self.low.shape[1]):
+            width = self.width[owner, field].astype(np.int64)
+            step = left % width
+            last = self.null[owner, field] & (step == width - 1)
+            cells[:, field] = np.where(last, NULL, self.low[owner, field] + step)
+            left //= width
+        return cells, owner
+
+
+def _ranges(feeds: pa.Table, rows: Ints) -> _Ranges:
+    place = np.searchsorted(feeds["row"].to_numpy(), rows)
+    fields = (feeds.num_columns - 1) // 3
+    low = np.zeros((len(rows), max(1, fields)), np.int64)  # without any field there is one partition
+    width, null = np.ones(low.shape), np.zeros(low.shape, np.bool_)
+    told = np.ones(len(rows), np.bool_)
+    for field in range(fields):
+        told &= feeds[f"low_{field}"].is_valid().to_numpy()[place]
+        low[:, field] = feeds[f"low_{field}"].fill_null(0).to_numpy()[place]
+        null[:, field] = feeds[f"null_{field}"].to_numpy()[place]
+        high = feeds[f"high_{field}"].fill_null(0).to_numpy()[place].astype(np.float64)
+        width[:, field] = high - low[:, field] + 1 + null[:, field]
+    return _Ranges(low=low, width=width, null=null, told=told)

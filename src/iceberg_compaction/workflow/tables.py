@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import tables
 from iceberg_compaction.inspect import checkup, deletes, health
-from iceberg_compaction.metadata import history
+from iceberg_compaction.metadata import feeds, history
 from iceberg_compaction.metadata import inventory as inventories
 from iceberg_compaction.model import group, outcome
 from iceberg_compaction.model.plan import LeftOutReason
@@ -92,7 +92,7 @@ def plan_table(catalog: Catalog, name: str, policy: Policy, run: Run) -> Plan:
     run.on_event(outcome.Event(table=name, run_id=run.run_id, stage=outcome.Stage.PLANNING, message="planning"))
     table = tables.load_table(catalog, name)
     inventory = inventories.take_inventory(table, name=name, branch=run.branch, where=policy.where)
-    inventory = failures.mark(claims.leave_to_others(inventory, run), run)
+    inventory = feeds.add(table, failures.mark(claims.leave_to_others(inventory, run), run))
     plan_id, rates = f"plan-{run.run_id}", run.rates(name)
     return build.build(inventory, policy, plan_id=plan_id, now_ms=run.clock(), rates=rates)
 
@@ -164,7 +164,7 @@ def _plan_again(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger, number: 
         inventory = inventories.take_inventory(table, name=plan.table, branch=run.branch, where=plan.policy.where)
         places = {place for row in ledger.conflicting() for place in group.places(row)}
         concerned = rebase.only(inventory, places, run_id=run.run_id, without=ledger.failed_files())
-        concerned = claims.leave_to_others(concerned, run)
+        concerned = feeds.add(table, claims.leave_to_others(concerned, run))
         again, rates = f"{plan.id}-again-{number}", plan.copying.rates
         newer = build.build(concerned, plan.policy, plan_id=again, now_ms=run.clock(), rates=rates)
     except errors.CompactionError as error:

@@ -14,25 +14,18 @@ from pyiceberg import types as iceberg
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import schemas
+from iceberg_compaction.metadata import time_units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyiceberg.schema import Schema
 
-_HOUR = 3_600_000_000  # microseconds
-_DAY = 24 * _HOUR
-_TIMES = (
-    iceberg_transforms.YearTransform,
-    iceberg_transforms.MonthTransform,
-    iceberg_transforms.DayTransform,
-    iceberg_transforms.HourTransform,
-)
 _KNOWN = (
     iceberg_transforms.IdentityTransform,
     iceberg_transforms.VoidTransform,
     iceberg_transforms.BucketTransform,
     iceberg_transforms.TruncateTransform,
-    *_TIMES,
+    *time_units.TIMES,
 )
 
 
@@ -83,8 +76,8 @@ def apply(transform: Any, source: iceberg.IcebergType, values: pa.Array) -> pa.A
         return apply(transform, source, values.dictionary).take(values.indices)
     if isinstance(transform, iceberg_transforms.IdentityTransform):
         return values
-    if isinstance(transform, _TIMES):
-        return _same_nulls(_time(transform, source, _numbers(values)), values)
+    if isinstance(transform, time_units.TIMES):
+        return _same_nulls(time_units.count(transform, source, _numbers(values)), values)
     if isinstance(transform, iceberg_transforms.BucketTransform):
         return _bucket(transform, source, values)
     return _truncate(transform, source, values)
@@ -102,17 +95,6 @@ def _same_nulls(found: NDArray[Any], values: pa.Array) -> pa.Array:
     if not values.null_count:
         return pa.array(found)
     return pa.array(found, mask=values.is_null().to_numpy(zero_copy_only=False))
-
-
-def _time(transform: Any, source: iceberg.IcebergType, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Units since 1970, rounded down, so that what lies before has negative numbers."""
-    if isinstance(transform, iceberg_transforms.HourTransform):
-        return np.floor_divide(numbers, _HOUR).astype(np.int32)
-    days = numbers if isinstance(source, iceberg.DateType) else np.floor_divide(numbers, _DAY)
-    if isinstance(transform, iceberg_transforms.DayTransform):
-        return days.astype(np.int32)
-    unit = "Y" if isinstance(transform, iceberg_transforms.YearTransform) else "M"
-    return days.astype("datetime64[D]").astype(f"datetime64[{unit}]").astype(np.int64).astype(np.int32)
 
 
 def _bucket(transform: Any, source: iceberg.IcebergType, values: pa.Array) -> pa.Array:

@@ -41,6 +41,7 @@ from iceberg_compaction.execute.worker import rewrite
 from iceberg_compaction.execute.worker.deletes import spill
 from iceberg_compaction.metadata import partitions
 from iceberg_compaction.model.policy import CopyMode, ProofLevel
+from iceberg_compaction.model.task import TaskSection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -236,6 +237,24 @@ def test_r51_rows_move_and_sort_by_the_tuple_of_their_own_spec(tmp_path: Path) -
             assert {file.partition for file in result.staged} == wanted
             rows = [{"id": 2, "p": "eu"}, {"id": 1, "p": "eu"}]
             assert _output(result) == (rows[::-1] if sort_order else rows)
+
+
+def test_r51_rows_of_several_partitions_have_each_the_tuple_of_their_own(tmp_path: Path) -> None:
+    """In one task, some of an older spec, in which the column says nothing; and deletes by key, for each of them."""
+    older = PartitionSpec(PartitionField(2, 1001, BucketTransform(2), "b"), spec_id=2)
+    specs = {spec.spec_id: spec.model_dump_json() for spec in (_by(), older, UNPARTITIONED_PARTITION_SPEC)}
+    context = _context(tmp_path, TABLE, partition_specs=specs, output_spec_id=0)
+    rows = [{"id": 1, "p": "us"}, {"id": 2, "p": "us"}]
+    paths = [tasks.write_input(tmp_path / f"{number}.parquet", rows, TABLE) for number in range(4)]
+    keys = [{"id": 1, "p": "eu"}, {"id": 2, "p": None}, {"id": 2, "p": "us"}]
+    delete = delete_files.equality_delete(tmp_path / "d", keys, TABLE, [1, 2], sequence_number=2)
+    places = [(3, '{"p":"eu"}'), (3, '{"p":null}'), (2, '{"b":1}'), (3, '{"p":"us"}')]
+    sections = [TaskSection(spec_id=spec, partition=text, files=1, deletes=(delete,)) for spec, text in places]
+    task = tasks.make_task(paths, spec_id=3, partition=places[0][1]).model_copy(
+        update={"sections": tuple(sections), "sequence_numbers": (1,) * 4}
+    )
+    result = rewrite.rewrite(task, context, "0")
+    assert [(row["id"], row["p"]) for row in _output(result)] == [(2, "eu"), (1, None), (1, "us"), (1, "us")]
 
 
 @pytest.mark.parametrize("budget", [spill.KEY_BYTES, 0], ids=["in memory", "spilled"])

@@ -72,7 +72,7 @@ class RewriteTask(Value):
         return tuple(found)
 
 
-_FILE_COLUMNS = ("file_paths", "file_sizes", "record_counts", "sequence_numbers", "nan_counts")
+_FILE_COLUMNS = ("file_paths", "file_sizes", "record_counts", "sequence_numbers", "nan_counts", "told")
 
 
 class RewriteContext(Value):

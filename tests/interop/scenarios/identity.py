@@ -143,7 +143,22 @@ def dropped(scene: Scene) -> Play:
     assert sorted(scene.ids()) == [1, 2, 2, 3, 3]
 
 
+@scenario("R51_R23_equality_delete_on_a_dropped_partition_of_nan", columns="id bigint, f double", generic=False,
+          partitioned_by="f", settled=False)  # fmt: skip
+def dropped_nan(scene: Scene) -> Play:
+    for number, text in enumerate(("NaN", "Infinity", "-0.0", HIVE_NULL)):
+        _add(scene, pa.table({"id": pa.array([number], pa.int64())}), f"f={text}")
+    scene.delete([{"f": float("nan")}], partition="f=NaN")
+    scene.delete([{"f": 0.0}], partition="f=-0.0")
+    scene.delete([{"f": None}], partition=f"f={HIVE_NULL}")
+    assert sorted(scene.ids()) == [1, 2]
+    scene.sql("alter table {t} drop partition field f")
+    scene.evolve(lambda update: update.deleteColumn("f"))
+    yield
+    assert sorted(scene.ids()) == [1, 2]
+
+
 SCENARIOS: list[Scenario] = [
     other_value, other_value_respec, other_value_unpartitioned, other_value_deletes, nested, every_type, promoted,
-    dropped,
+    dropped, dropped_nan,
 ]  # fmt: skip

@@ -28,6 +28,7 @@ _POSITIONS = Schema(
     iceberg.NestedField(2147483546, "file_path", iceberg.StringType(), required=True),
     iceberg.NestedField(2147483545, "pos", iceberg.LongType(), required=True),
 )
+POSITIONS = schemas.file_schema(_POSITIONS)
 
 
 def position_delete(

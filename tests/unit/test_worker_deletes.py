@@ -18,7 +18,7 @@ from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, Stri
 from tests.factories import delete_files, tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import checksum, read, rewrite, schemas
+from iceberg_compaction.execute.worker import checksum, decoding, read, rewrite, schemas
 from iceberg_compaction.execute.worker.deletes import cache, equality, keys, load, positions
 from iceberg_compaction.model.policy import ProofLevel
 
@@ -58,7 +58,7 @@ def test_r20_positions_count_from_the_start_of_the_file_over_all_row_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R20."""
-    monkeypatch.setattr(read, "_BATCH_ROWS", 7)
+    monkeypatch.setattr(decoding, "BATCH_ROWS", 7)
     data = tasks.write_input(tmp_path / "a.parquet", _rows(100), SCHEMA, row_group_size=13)
     gone = [0, 12, 13, 26, 98, 99]
     delete = delete_files.position_delete(tmp_path / "d", [(data, at) for at in gone], sequence_number=1)

@@ -36,7 +36,7 @@ from pyiceberg.types import (
 )
 from tests.factories import delete_files, tasks
 
-from iceberg_compaction.execute.worker import read, rewrite, schemas
+from iceberg_compaction.execute.worker import decoding, rewrite, schemas
 from iceberg_compaction.execute.worker.deletes import spill
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def test_r2_r20_r22_r23_r29_the_rows_that_deletes_leave_come_out_in_order(seed: 
     with (
         tempfile.TemporaryDirectory() as name,
         mock.patch.object(spill, "KEY_BYTES", random.choice([0, 300, spill.KEY_BYTES])),
-        mock.patch.object(read, "_BATCH_ROWS", random.choice([2, 5, 100])),
+        mock.patch.object(decoding, "BATCH_ROWS", random.choice([2, 5, 100])),
     ):
         root = Path(name)
         paths = []

@@ -13,7 +13,7 @@ from pyiceberg.types import BinaryType, DoubleType, LongType, NestedField, Strin
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import locations, output_file, read, rewrite, schemas, transfer, write
+from iceberg_compaction.execute.worker import decoding, locations, output_file, read, rewrite, schemas, transfer, write
 from iceberg_compaction.model.policy import ProofLevel
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def test_memory_is_bounded_by_arrow_bytes_too(tmp_path: Path, monkeypatch: pytes
 
 def test_large_files_are_read_in_bounded_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read, "WHOLE_FILE", 1000)
-    monkeypatch.setattr(read, "_BATCH_BYTES", 100_000)
+    monkeypatch.setattr(decoding, "BATCH_BYTES", 100_000)
     monkeypatch.setattr(read, "_BUFFERED_GROUP", 1000)
     paths = _inputs(tmp_path, files=2, rows=10_000, row_group_size=4000)
     sizes = []

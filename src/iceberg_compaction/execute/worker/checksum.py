@@ -233,15 +233,25 @@ def _list_digester(kind: Any, arrow_type: pa.DataType, constants: Constants) -> 
     def bind(array: pa.Array) -> Chunk:
         every = mixing.offsets(array, offset_type)
 
-        def digest(start: int, stop: int) -> Hashes:
+        def digest_few(start: int, stop: int) -> Hashes:
             first, last = int(every[start]), int(every[stop])
-            if last - first > _ENTRIES and stop - start > 1:
-                middle = (start + stop) // 2
-                return np.concatenate([digest(start, middle), digest(middle, stop)])
             places = every[start : stop + 1].astype(np.int64) - first
             total = np.diff(places).astype(np.uint64)
             np.multiply(total, mixing.L, out=total)
             total += mixing.entry_sums(of_entries(array, first, last - first), places)
+            return total
+
+        # Two functions, as one that calls itself is a cycle that keeps the array until the next garbage collection.
+        def digest(start: int, stop: int) -> Hashes:
+            if int(every[stop]) - int(every[start]) <= _ENTRIES:
+                return digest_few(start, stop)
+            total = np.empty(stop - start, dtype=np.uint64)
+            at = start
+            while at < stop:
+                reach = np.searchsorted(every[at + 1 : stop + 1], int(every[at]) + _ENTRIES, side="right")
+                end = at + max(1, int(reach))
+                total[at - start : end - start] = digest_few(at, end)
+                at = end
             return total
 
         return digest

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from iceberg_compaction.execute.worker import widths
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 _PIECES = 4  # places in a batch that the trial is taken from
 _LEAST_ROWS = 1024
 _SHARE = 48  # one row in so many is encoded for trial
+_TRIAL_BYTES = 4 * 2**20  # decoded bytes of a trial, unless a single row has more
 _UNNEEDED = ("bloom_filter_options", "sorting_columns", "write_page_index", "metadata_collector")
 
 
@@ -23,6 +27,7 @@ class Forecast:
     """Bytes per row of what comes next, and how far off it has been lately."""
 
     def __init__(self, columns: pa.Schema, settings: options.WriteOptions, bytes_per_row: float) -> None:
+        self._columns = columns
         self._plain = pa.schema([field.with_type(_value_type(field.type)) for field in columns])
         self._parquet = {name: value for name, value in settings.parquet.items() if name not in _UNNEEDED}
         self._latest = max(1.0, bytes_per_row)
@@ -34,6 +39,8 @@ class Forecast:
         """Bytes per row of this batch by trial. A small part differs from the whole, in its dictionaries above all, so
         the figure is right only after `corrected`."""
         rows = min(batch.num_rows, max(_LEAST_ROWS, batch.num_rows // _SHARE))
+        if batch.num_rows and rows * (width := _mean_bytes(batch)) > _TRIAL_BYTES:
+            rows = max(1, int(_TRIAL_BYTES / width))
         length = -(-rows // _PIECES)
         step = max(length, (batch.num_rows - length) // max(1, _PIECES - 1))
         pieces = [self._decoded(batch.slice(start, length)) for start in range(0, batch.num_rows, step)][:_PIECES]
@@ -43,11 +50,11 @@ class Forecast:
 
     def weigh(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Bytes that rows take as one row group, which is known only when all of them have been encoded."""
-        return self._encoded(pa.Table.from_batches(map(self._decoded, batches), schema=self._plain))
+        return self._encoded(pa.Table.from_batches(batches, schema=self._columns).unify_dictionaries())
 
     def _encoded(self, table: pa.Table) -> int:
         stream = pa.MockOutputStream()
-        with pq.ParquetWriter(stream, self._plain, **self._parquet) as writer:
+        with pq.ParquetWriter(stream, table.schema, **self._parquet) as writer:
             writer.write_table(table, row_group_size=max(1, table.num_rows))
             return int(stream.size())
 
@@ -74,6 +81,13 @@ class Forecast:
             column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._plain)
+
+
+def _mean_bytes(batch: pa.RecordBatch) -> float:
+    """Bytes of a row on average once dictionaries are decoded."""
+    if not any(pa.types.is_dictionary(kind) for kind in batch.schema.types):
+        return float(batch.nbytes / batch.num_rows)
+    return float(np.mean(widths.row_bytes(batch)))
 
 
 def _value_type(kind: pa.DataType) -> pa.DataType:

@@ -17,6 +17,8 @@ Hashes = npt.NDArray[np.uint64]
 
 _LONG = 256  # bytes; longer values are laid out one by one, which is cheaper than gathering their words
 _STRINGS = 1 << 13  # strings gathered at a time; their blocks should fit the processor's cache
+_TOGETHER = 4 * 2**20  # bytes of strings whose words are laid out at a time, unless one has more
+_PIECE = 2**19  # bytes of such a one; its factors are kept
 _BLOCK = 64  # bytes of a string gathered at a time, at most
 
 G = np.uint64(0x9E3779B97F4A7C15)
@@ -73,11 +75,16 @@ def factors(count: int) -> Hashes:
     """Q(0) to Q(count - 1), where Q(j) = fin((j + 1) * G) | 1."""
     known: Hashes | None = getattr(_kept, "factors", None)
     if known is None or len(known) < count:
-        known = np.arange(1, max(1024, 1 << (count - 1).bit_length()) + 1, dtype=np.uint64)
-        known = np.bitwise_or(fin(np.multiply(known, G)), np.uint64(1))
+        known = _factors(0, max(1024, 1 << (count - 1).bit_length()))
         if len(known) <= _KEPT_ROOM:
             _kept.factors = known
     return known
+
+
+def _factors(first: int, last: int) -> Hashes:
+    """Q(first) to Q(last - 1)."""
+    known = np.arange(first + 1, last + 1, dtype=np.uint64)
+    return np.bitwise_or(fin(np.multiply(known, G)), np.uint64(1))
 
 
 def validity(array: pa.Array) -> npt.NDArray[np.uint8]:
@@ -170,12 +177,17 @@ def bytes_digester(array: pa.Array, offset_type: str) -> Callable[[int, int], Ha
 
     # Two functions, as one that calls itself is a cycle that keeps the array until the next garbage collection.
     def digest(start: int, stop: int) -> Hashes:
-        if stop - start <= _STRINGS:
+        if stop - start <= _STRINGS and int(every[stop]) - int(every[start]) <= _TOGETHER:
             return digest_few(start, stop)
         total = np.empty(stop - start, dtype=np.uint64)
-        for at in range(start, stop, _STRINGS):
+        at = start
+        while at < stop:
             end = min(at + _STRINGS, stop)
+            if int(every[end]) - int(every[at]) > _TOGETHER:
+                reach = np.searchsorted(every[at + 1 : end + 1], int(every[at]) + _TOGETHER, side="right")
+                end = at + max(1, int(reach))
             total[at - start : end - start] = digest_few(at, end)
+            at = end
         return total
 
     return digest
@@ -227,7 +239,11 @@ def _block_digest(block: Hashes, words: int, left: npt.NDArray[np.int64], positi
 
 
 def _laid_out(data: memoryview, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Hashes:
-    """Word sums of long strings: each is copied to an aligned place, then all words are mixed in one go."""
+    """Word sums of long strings: each is copied to an aligned place, then all words are mixed in one go; very long ones
+    are mixed one by one."""
+    if int(np.minimum.reduce(lengths)) > _PIECE // 8:
+        pairs = zip(starts.tolist(), lengths.tolist(), strict=True)
+        return np.array([_sum_of(data[start : start + length]) for start, length in pairs], dtype=np.uint64)
     counts = (lengths + 7) // 8
     ends = np.cumsum(counts)
     aligned = np.zeros(int(ends[-1]), dtype="<u8")
@@ -235,6 +251,19 @@ def _laid_out(data: memoryview, starts: npt.NDArray[np.int64], lengths: npt.NDAr
     for start, length, word in zip(starts.tolist(), lengths.tolist(), (ends - counts).tolist(), strict=True):
         target[8 * word : 8 * word + length] = data[start : start + length]
     return entry_sums(aligned, np.concatenate(([0], ends)))
+
+
+def _sum_of(data: memoryview) -> int:
+    """The word sum of one long string, of which a piece at a time is copied."""
+    total = 0
+    for start in range(0, len(data), _PIECE):
+        piece = data[start : start + _PIECE]
+        words = np.zeros(-(-len(piece) // 8), dtype="<u8")
+        words.view(np.uint8).data[: len(piece)] = piece
+        first = start // 8
+        by = _factors(first, first + len(words)) if first else factors(len(words))[: len(words)]
+        total += int(np.add.reduce(mix(words, by)))
+    return total & 0xFFFFFFFFFFFFFFFF
 
 
 def entry_sums(entries: Hashes, offsets: npt.NDArray[np.int64]) -> Hashes:

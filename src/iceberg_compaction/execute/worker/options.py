@@ -30,6 +30,8 @@ _CODECS = {
 }
 _LEVELED = ("zstd", "gzip", "brotli")
 _USUAL_GZIP = 6  # the level of everybody else; pyarrow's own takes several times as long for little
+_AT_ONCE = 1024  # values that pyarrow encodes before it looks whether a page is full
+_WIDE = 8  # times the size of a page; so many values at once would be too much
 _LONG = 2**63 - 1
 _PAGE = 2**30  # bytes of a page at most, whatever the table says: its header counts them in 31 bits
 _FILTER = 128 * MIB  # bytes of a Bloom filter that pyarrow makes at most
@@ -47,14 +49,12 @@ class WriteOptions:
 
     def arguments(self, first: pa.Table) -> dict[str, Any]:
         """Arguments for a file that begins with these rows."""
-        room = self.parquet["dictionary_pagesize_limit"]
-        plain = {self.free[places] for places in encodings.without_dictionary(first, self.free, room)}
-        if not plain:
-            return self.parquet
-        return {
-            **self.parquet,
-            "use_dictionary": [path for path in self.parquet["use_dictionary"] if path not in plain],
-        }
+        room, chosen = self.parquet["dictionary_pagesize_limit"], dict(self.parquet)
+        if plain := {self.free[places] for places in encodings.without_dictionary(first, self.free, room)}:
+            chosen["use_dictionary"] = [path for path in self.parquet["use_dictionary"] if path not in plain]
+        if (each := first.nbytes / max(1, first.num_rows)) * _AT_ONCE > _WIDE * self.parquet["data_page_size"]:
+            chosen["write_batch_size"] = max(1, int(self.parquet["data_page_size"] / each))
+        return chosen
 
 
 def write_options(properties: Mapping[str, str], schema: Schema, columns: pa.Schema, rows: int) -> WriteOptions:

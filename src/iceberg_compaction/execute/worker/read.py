@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import patience
-from iceberg_compaction.execute.worker import schemas
+from iceberg_compaction.execute.worker import decoding, schemas
 from iceberg_compaction.execute.worker.parquet import ahead
 from iceberg_compaction.execute.worker.parquet import footer as raw_footer
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from pyiceberg.table.name_mapping import NameMapping
 
 WHOLE_FILE = 16 * 2**20  # bytes; smaller files are read in one go
-_BATCH_BYTES = 32 * 2**20  # uncompressed bytes that one batch should hold
-_BATCH_ROWS = 1 << 20
-_SAMPLE_ROWS = 1 << 10  # read first where a dictionary hides how large the values are
 _BUFFERED_GROUP = 64 * 2**20  # larger row groups are streamed through small buffers
 _FILES_AHEAD = 4
 _READERS = 8  # threads that wait for storage; decoding stays on one
@@ -44,12 +41,11 @@ class Footer:
     rows: int
     size: int
     data_bytes: int  # compressed, without the footer
-    raw_bytes: int  # uncompressed
     group_rows: tuple[int, ...]
     largest_group: int  # compressed
     schema: pa.Schema  # the file's own, with field ids; columns that the partition has values of have none (R51)
     dictionaries: frozenset[int]  # field ids of top-level text columns that are stored as dictionaries throughout
-    hidden: tuple[str, ...]  # columns whose values may be far larger than raw_bytes suggests
+    needs: decoding.Needs  # memory
     raw: raw_footer.RawFooter | None = None  # all that it says, if the file has row groups worth copying
 
 
@@ -105,7 +101,6 @@ def _footer(
         if metadata.num_rows != expected:
             raise errors.DamagedFileError(f"it has {metadata.num_rows} rows where the manifest says {expected}")
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-        texts, hidden = _dictionary_columns(schema, groups)
         largest = max((_compressed(group) for group in groups), default=0)
         is_worth_it = worth_copying is not None and largest >= worth_copying
         return Footer(
@@ -113,12 +108,11 @@ def _footer(
             rows=metadata.num_rows,
             size=size,
             data_bytes=sum(_compressed(group) for group in groups),
-            raw_bytes=sum(group.total_byte_size for group in groups),
             group_rows=tuple(group.num_rows for group in groups),
             largest_group=largest,
             schema=schema,
-            dictionaries=texts,
-            hidden=hidden,
+            dictionaries=_dictionary_columns(schema, groups),
+            needs=decoding.needs(schema, groups),
             raw=raw_footer.parse(path, tail, size) if is_worth_it else None,
         )
 
@@ -171,32 +165,20 @@ def _with_ids(schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:
     return schemas.with_mapped_ids(plain, mapping.root)
 
 
-def _dictionary_columns(schema: pa.Schema, groups: list[Any]) -> tuple[frozenset[int], tuple[str, ...]]:
-    """Top-level text columns that are small because of their dictionaries; and paths of columns where a dictionary of
-    some size may stand for many more bytes than are stored."""
-    chosen, hidden = set(), []
+def _dictionary_columns(schema: pa.Schema, groups: list[Any]) -> frozenset[int]:
+    """Top-level text columns that are small because of their dictionaries."""
+    chosen = set()
     for index, leaf in enumerate(schemas.leaves(schema)):
-        chunks = [group.column(index) for group in groups if group.num_rows]
-        if not chunks or any(chunk.physical_type != "BYTE_ARRAY" for chunk in chunks):
+        if len(leaf.path) > 1 or not leaf.field_id or not pa.types.is_string(leaf.type):
             continue
-        small = all(chunk.has_dictionary_page and _bytes_per_value(chunk) <= 4 for chunk in chunks)
-        if small and len(leaf.path) == 1 and leaf.field_id and pa.types.is_string(leaf.type):
+        chunks = [group.column(index) for group in groups if group.num_rows]
+        if chunks and all(chunk.has_dictionary_page and _bytes_per_value(chunk) <= 4 for chunk in chunks):
             chosen.add(leaf.field_id)
-        elif any(_is_hiding(chunk) for chunk in chunks):
-            hidden.append(chunks[0].path_in_schema)
-    return frozenset(chosen), tuple(hidden)
+    return frozenset(chosen)
 
 
 def _bytes_per_value(chunk: Any) -> float:
     return float(chunk.total_uncompressed_size / max(1, chunk.num_values))
-
-
-def _is_hiding(chunk: Any) -> bool:
-    if not chunk.has_dictionary_page or not chunk.dictionary_page_offset:
-        return False
-    dictionary = chunk.data_page_offset - chunk.dictionary_page_offset
-    indices = chunk.total_compressed_size - dictionary
-    return bool(dictionary > 2**12 and indices <= 3 * chunk.num_values)
 
 
 def columns_with(footers: Sequence[Footer], wanted: Collection[int]) -> frozenset[int]:
@@ -259,24 +241,25 @@ def _read_part(
     schema = _selected(footer.schema, only)
     columns = None if len(schema) == len(footer.schema) else schema.names
     streamed = footer.largest_group > _BUFFERED_GROUP
-    file = pq.ParquetFile(
+    kept = {field.name for field in footer.schema if schemas.field_id(field) in dictionaries}
+    file = decoding.Decoder(
         source,
-        read_dictionary=[field.name for field in footer.schema if schemas.field_id(field) in dictionaries],
+        footer.needs,
+        columns,
         pre_buffer=not streamed,
         buffer_size=2**20 if streamed else 0,
         coerce_int96_timestamp_unit="us",
         arrow_extensions_enabled=False,
         page_checksum_verification=True,
     )
-    rows = _batch_rows(file, footer)
     starts = [0, *itertools.accumulate(footer.group_rows)]
-    if rows >= footer.rows and part.groups is None:
-        found: Any = [(0, file.read(columns, use_threads=False).to_batches())]
+    whole = file.whole(footer.rows, kept) if part.groups is None else None
+    if whole is not None:
+        found: Any = [(0, whole)]
     else:
         # Row group by row group, because buffers of a whole file at once would hold the whole file.
-        options = {"columns": columns, "use_threads": False}
-        chosen = range(file.num_row_groups) if part.groups is None else part.groups
-        found = ((starts[group], file.iter_batches(rows, row_groups=[group], **options)) for group in chosen)
+        chosen = range(file.groups) if part.groups is None else part.groups
+        found = ((starts[group], file.batches(group, kept)) for group in chosen)
     for first, batches in found:
         for batch in batches:
             if batch.num_rows:
@@ -288,16 +271,6 @@ def _selected(schema: pa.Schema, only: frozenset[int] | None) -> pa.Schema:
     if only is None or any("." in name for name in schema.names):  # a dot means a path to pyarrow
         return schema
     return pa.schema([field for field in schema if schemas.field_id(field) in only]) or schema
-
-
-def _batch_rows(file: Any, footer: Footer) -> int:
-    per_row = footer.raw_bytes / max(1, footer.rows)
-    if footer.hidden:
-        group = next(group for group in range(file.num_row_groups) if file.metadata.row_group(group).num_rows)
-        options = {"row_groups": [group], "columns": list(footer.hidden), "use_threads": False}
-        sample = next(file.iter_batches(_SAMPLE_ROWS, **options))
-        per_row += 2 * sample.nbytes / sample.num_rows  # twice: the sample is small
-    return max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / max(1.0, per_row))))
 
 
 def _plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

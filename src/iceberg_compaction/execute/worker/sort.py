@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from iceberg_compaction.execute.worker import order
+from iceberg_compaction.execute.worker import order, widths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,9 +106,10 @@ class Sorter:
         firsts = []
         with pa.ipc.new_file(file, schema, options=options) as writer:
             for piece in self._sorted(_BLOCK_BYTES):
-                plain = _decoded(piece, schema)
-                firsts.append(self._keys(plain.take(_FIRST)))  # a slice would keep the whole block in memory
-                writer.write_batch(plain)
+                for start, rows in widths.cuts(widths.row_bytes(piece), piece.num_rows, 2 * _BLOCK_BYTES):
+                    plain = _decoded(piece.slice(start, rows), schema)
+                    firsts.append(self._keys(plain.take(_FIRST)))  # a slice would keep the whole block in memory
+                    writer.write_batch(plain)
         file.flush()
         pa.default_memory_pool().release_unused()  # sorting has many sizes of buffers, which would pile up
         run = pa.ipc.open_file(file)

@@ -4,11 +4,12 @@ once. What was used longest ago goes first."""
 from __future__ import annotations
 
 import collections
+import itertools
 import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from typing import TypeAlias
 
     import pyarrow as pa
@@ -29,8 +30,9 @@ class Cache:
         self._held: collections.OrderedDict[Key, Batches] = collections.OrderedDict()
         self._bytes = 0
 
-    def get(self, key: Key, load: Callable[[], Batches]) -> Batches:
-        """What is held under the key, loaded if it is not there."""
+    def get(self, key: Key, load: Callable[[], Iterable[pa.RecordBatch]]) -> Iterable[pa.RecordBatch]:
+        """What is held under the key, loaded if it is not there. What turns out to be more than the budget is not held
+        but passed on as it comes."""
         with self._lock:
             mine = self._loading.setdefault(key, threading.Lock())
         with mine:
@@ -38,7 +40,13 @@ class Cache:
                 if (found := self._held.get(key)) is not None:
                     self._held.move_to_end(key)
                     return found
-            loaded = load()
+            loaded: Batches = []
+            size, coming = 0, iter(load())
+            for batch in coming:
+                loaded.append(batch)
+                size += batch.nbytes
+                if size > self.budget:
+                    return itertools.chain(_emptied(loaded), coming)
             self._keep(key, loaded)
             return loaded
 
@@ -50,6 +58,13 @@ class Cache:
                 oldest, gone = self._held.popitem(last=False)
                 self._bytes -= _size(gone)
                 self._loading.pop(oldest, None)
+
+
+def _emptied(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """The batches, each of them forgotten when it is handed out."""
+    batches.reverse()
+    while batches:
+        yield batches.pop()
 
 
 def _size(batches: Batches) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import io as python_io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import patience
-from iceberg_compaction.execute.worker import read, schemas
+from iceberg_compaction.execute.worker import decoding, read, schemas
 from iceberg_compaction.execute.worker.deletes import cache
 from iceberg_compaction.metadata.avro import container, decode
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 PATH_ID, POSITION_ID = 2147483546, 2147483545  # Iceberg's reserved field ids of position delete files
 _ORC_ID = b"iceberg.id"
 _BATCH_BYTES = 8 * 2**20
-_BATCH_ROWS = 1 << 18
 _ROW_GUESS = 16  # bytes that a row takes at least, for the choice between keeping and streaming
 
 
@@ -47,7 +46,7 @@ class Source:
             yield from self._stream(file, wanted)
         else:
             key = (file.file_path, file.file_size_in_bytes)
-            yield from self.kept.get(key, lambda: list(self._stream(file, wanted)))
+            yield from self.kept.get(key, lambda: self._stream(file, wanted))
 
     def _stream(self, file: task_model.DeleteFile, wanted: Mapping[int, str]) -> Iterator[pa.RecordBatch]:
         readers = {"PARQUET": _parquet, "AVRO": _avro, "ORC": _orc}
@@ -85,35 +84,21 @@ def leaf(batch: pa.RecordBatch, path: tuple[int, ...]) -> pa.Array:
 
 
 def _parquet(stream: Any, wanted: Mapping[int, str]) -> Iterator[pa.RecordBatch]:
-    texts = _text_columns(stream, wanted)
-    file = pq.ParquetFile(
-        stream,
-        arrow_extensions_enabled=False,
-        coerce_int96_timestamp_unit="us",
-        read_dictionary=texts,
-        buffer_size=2**20,
-    )
-    schema = file.schema_arrow
+    options = {"arrow_extensions_enabled": False, "coerce_int96_timestamp_unit": "us", "buffer_size": 2**20}
+    known = pq.ParquetFile(stream, **options)
+    schema, metadata = known.schema_arrow, known.metadata
     places = _places(schema, wanted)
     names = list(dict.fromkeys(schema.field(path[0]).name for path in places.values()))
-    for group in range(file.num_row_groups):
-        metadata = file.metadata.row_group(group)
-        rows = int(_BATCH_BYTES / max(1.0, metadata.total_byte_size / max(1, metadata.num_rows)))
-        options = {"row_groups": [group], "columns": names, "use_threads": False}
-        for batch in file.iter_batches(max(1024, min(_BATCH_ROWS, rows)), **options):
+    # Paths stay dictionaries: millions of records name a few files.
+    kept = [schema.field(places[PATH_ID][0]).name] if PATH_ID in places else []
+    needs = decoding.needs(schema, [metadata.row_group(group) for group in range(metadata.num_row_groups)])
+    file = decoding.Decoder(stream, replace(needs, coded=needs.coded | set(kept)), names, **options)
+    for group in range(file.groups):
+        for batch in file.batches(group, kept):
             moved = {
                 key: (batch.schema.get_field_index(schema.field(at[0]).name), *at[1:]) for key, at in places.items()
             }
             yield _columns(batch, moved)
-
-
-def _text_columns(stream: Any, wanted: Mapping[int, str]) -> list[str]:
-    """Text is read as dictionaries where it is a path: millions of records name a few files."""
-    if PATH_ID not in wanted:
-        return []
-    schema = pq.read_schema(stream)
-    stream.seek(0)
-    return [schema.field(path[0]).name for path in _places(schema, {PATH_ID: wanted[PATH_ID]}).values()]
 
 
 def _avro(stream: Any, wanted: Mapping[int, str]) -> Iterator[pa.RecordBatch]:

@@ -43,11 +43,11 @@ def bench(s3_lake: Lake, nursery: child.Nursery, tmp_path: Path) -> Bench:
 def test_killed_at_any_point_a_plain_run_finishes_the_job(bench: Bench, point: Point) -> None:
     bench.kill(point)
     bench.check_readable()
-    bench.check_plain_run()
+    bench.check_plain_run(doubtful=None)
 
 
 @pytest.mark.parametrize("turn", range(RANDOM_TIMES))
 def test_killed_at_random_times(bench: Bench, turn: int) -> None:
     bench.kill_after(random.Random(SEED + turn).uniform(0.1, 1.5))
     bench.check_readable()
-    bench.check_plain_run()
+    bench.check_plain_run(doubtful=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from iceberg_compaction.catalog import identity
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model import record
 
@@ -24,5 +25,6 @@ def make_start(table: Table, run_id: str, where: record.Process, **more: Any) ->
         branch="main",
         process=where,
         started_ms=wiring.new_run().clock(),
+        catalog=identity.identity(table),
         **more,
     )

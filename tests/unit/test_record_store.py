@@ -72,9 +72,13 @@ def test_a_run_taken_for_dead_may_not_publish(store: RunStore) -> None:
     store.begin(make_start())
     seen = store.unfinished("t")[0]
     store.heartbeat("a", 20)
-    assert not store.take_over(seen)  # it has just given a sign of life
+    assert store.take_over(seen) is None  # it has just given a sign of life
     assert store.publishing("a", ATTEMPT)
-    assert store.take_over(store.unfinished("t")[0])
+    taken = store.take_over(store.unfinished("t")[0])
+    assert taken is not None
+    assert taken.attempt == ATTEMPT
+    assert not store.publishing("a", ATTEMPT)
+    store.begin(make_start())  # nor does it come back to life by beginning again
     assert not store.publishing("a", ATTEMPT)
     store.settle("a", 40)
     assert not store.publishing("a", ATTEMPT)
@@ -85,7 +89,54 @@ def test_settled_runs_are_forgotten_after_a_month(store: RunStore) -> None:
     store.begin(make_start())
     store.settle("a", 10)
     store.begin(make_start("b", started_ms=10 + MONTH))
-    assert store.publishing("a", ATTEMPT)
+    connection = sqlite3.connect(store.path)
+    assert connection.execute("select run_id from journal").fetchall() == [("b",)]
+    connection.close()
+    assert not store.publishing("a", ATTEMPT)
+
+
+def test_what_was_written_down_since_is_known_to_whoever_takes_over(store: RunStore) -> None:
+    """Also where two clocks that differ show the same time."""
+    store.begin(make_start())
+    seen = store.unfinished("t")[0]
+    assert store.publishing("a", ATTEMPT.model_copy(update={"at_ms": seen.seen_ms}))
+    taken = store.take_over(seen)
+    assert taken is not None
+    assert taken.attempt is not None
+
+
+def test_a_run_that_nobody_knows_may_not_publish(store: RunStore) -> None:
+    store.begin(make_start())
+    store.path.unlink()
+    assert not store.publishing("a", ATTEMPT)
+
+
+def test_rows_of_a_newer_version_are_passed_over_and_kept(store: RunStore, caplog: pytest.LogCaptureFixture) -> None:
+    for run_id in ("new", "old", "torn"):
+        store.begin(make_start(run_id))
+        store.save(make_record(run_id, "db.t", 10, Effort(copied_bytes=10, copy_seconds=1)))
+    newer = json.loads(make_start("new").model_dump_json()) | {"fence": 7}
+    record = json.loads(store.history()[0].model_dump_json()) | {"fence": 7}
+    record["outcome"]["effort"]["copied_bytes"] = "10 bytes"
+    connection = sqlite3.connect(store.path)
+    with connection:
+        connection.execute("alter table runs add column fence integer")
+        for run_id, start, told in (("new", newer, record), ("torn", None, None)):
+            text = [json.dumps(one) if one else b"\xff{".decode("latin1") for one in (start, told)]
+            connection.execute("update journal set start = ?, settled_ms = 5 where run_id = ?", (text[0], run_id))
+            connection.execute("update runs set record = ? where run_id = ?", (text[1], run_id))
+        connection.execute("update journal set attempt = cast(x'ff' as text) where run_id = 'torn'")
+        connection.execute("update journal set settled_ms = null where run_id = 'torn'")
+    for _ in range(2):
+        assert [run.start.run_id for run in store.unfinished("t")] == ["old"]
+        assert [one.run_id for one in store.history(limit=1)] == ["old"]
+        assert store.efforts("db.t") == ([Effort(copied_bytes=10, copy_seconds=1)], [])
+    store.begin(make_start("next", started_ms=10 + MONTH))
+    store.save(make_record("next", "db.t", 20, Effort()))
+    assert len(connection.execute("select 1 from journal").fetchall()) == 4
+    assert len(connection.execute("select 1 from runs").fetchall()) == 4
+    connection.close()
+    assert caplog.text.count("Run new in the run store") == caplog.text.count("Run torn in the run store") == 1
 
 
 def test_a_store_without_a_journal_gets_one(store: RunStore) -> None:

@@ -53,8 +53,13 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
 
 
 def reload(table: Table) -> Table:
-    """The table as the catalog has it now."""
-    return tables.load_table(table.catalog, names.text(table.name()))
+    """The table as the catalog has it now. ConflictError: another one has its name by now, and what that knows says
+    nothing about this one (R50)."""
+    name = names.text(table.name())
+    now = tables.load_table(table.catalog, name)
+    if now.metadata.table_uuid != table.metadata.table_uuid:
+        raise errors.ConflictError(f"The table {name} was dropped and created anew, or another was put in its place.")
+    return now
 
 
 def _remove(table: Table, written: list[str]) -> None:

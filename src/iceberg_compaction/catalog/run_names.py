@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import StagedTable, Table
+    from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableUpdate
 
 PROPERTY = "compaction.run-id"  # of a snapshot's summary
@@ -39,11 +40,14 @@ def is_of(run_id: str, path: str) -> bool:
 
 def run_of(updates: tuple[TableUpdate, ...]) -> str | None:
     """The run that makes these updates, as the snapshot among them says."""
-    for update in updates:
-        summary = getattr(getattr(update, "snapshot", None), "summary", None)
-        if summary is not None and (run_id := summary.additional_properties.get(PROPERTY)):
-            return str(run_id) if is_distinct(run_id) else None
-    return None
+    snapshots = (getattr(update, "snapshot", None) for update in updates)
+    return next((run_id for one in snapshots if one is not None and (run_id := run_of_snapshot(one))), None)
+
+
+def run_of_snapshot(snapshot: Snapshot) -> str | None:
+    """The run that made a snapshot, if the files of it can be known by its id."""
+    run_id = snapshot.summary.additional_properties.get(PROPERTY) if snapshot.summary is not None else None
+    return run_id if run_id and is_distinct(run_id) else None
 
 
 def naming(catalog: Catalog, run_id: str | None, staged_on: Callable[[Table | None, StagedTable], None]) -> Catalog:

@@ -22,6 +22,10 @@ class Watcher(Protocol):
         """The snapshot is about to be published. Raises CommitError if it must not be."""
         ...
 
+    def landed(self, snapshot: Snapshot) -> None:
+        """The snapshot is part of the table."""
+        ...
+
     def left(self, path: str) -> None:
         """A file of the run was not removed, though it should be or may have to be."""
         ...
@@ -44,8 +48,14 @@ def tell_publishing(updates: tuple[TableUpdate, ...]) -> None:
     """Updates are about to be committed."""
     for update in updates:
         snapshot: Snapshot | None = getattr(update, "snapshot", None)
-        if snapshot is not None and (watcher := _watchers.get(run_names.run_of((update,)) or "")):
+        if snapshot is not None and (watcher := _watchers.get(run_names.run_of_snapshot(snapshot) or "")):
             watcher.publishing(snapshot)
+
+
+def tell_landed(snapshot: Snapshot) -> None:
+    """A snapshot has been published."""
+    if watcher := _watchers.get(run_names.run_of_snapshot(snapshot) or ""):
+        watcher.landed(snapshot)
 
 
 def tell_left(path: str) -> None:

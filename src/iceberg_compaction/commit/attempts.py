@@ -22,7 +22,7 @@ from pyiceberg.table.update import (
 )
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import names, publish, redact, translate
+from iceberg_compaction.catalog import names, publish, redact, translate, watch
 from iceberg_compaction.commit import retry, sweep, validate
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ def land(table: Table, operation: Operation[S], around: Surroundings | None = No
         if not attempts.in_doubt:
             sweep.sweep(attempts.table.io, operation.written)
         raise
+    watch.tell_landed(landed.staged.snapshot)
     sweep.sweep(attempts.table.io, [path for path in operation.written if path not in landed.staged.files])
     return landed
 

@@ -26,6 +26,17 @@ class Process(Value):
     started: str  # as the system tells it; empty: it does not
 
 
+class CatalogEntry(Value):
+    """A table under one name in one catalog. One table uuid may have several of them, whose metadata go apart."""
+
+    catalog: str
+    table: str
+    table_uuid: str
+
+    def __str__(self) -> str:
+        return f"{self.table} of the catalog {self.catalog}"
+
+
 class RunStart(Value):
     """What is written down of a run before it writes its first file."""
 
@@ -39,6 +50,12 @@ class RunStart(Value):
     process: Process
     started_ms: int
     claims: tuple[tuple[int, str], ...] = ()  # partitions that it is at work on: spec id and canonical JSON of each
+    catalog: str = ""  # its identity; empty: it cannot be told, or the run is of a version that did not write it down
+
+    @property
+    def entry(self) -> CatalogEntry:
+        """The catalog entry that the run works on. What it wrote belongs to that (R48)."""
+        return CatalogEntry(catalog=self.catalog, table=self.table, table_uuid=self.table_uuid)
 
 
 class Attempt(Value):
@@ -48,6 +65,7 @@ class Attempt(Value):
     parent_snapshot_id: int | None
     sequence_number: int | None  # format version 1 has none
     at_ms: int
+    landed: tuple[int, ...] = ()  # the run's snapshots that are known to have landed
 
 
 class UnfinishedRun(Value):

@@ -1,19 +1,28 @@
 """Runs in a SQLite file, the default store: no server, safe for several processes on one machine. Records come in after
-a run, lists of them go out to `history`; runs under way are in the journal, until they have ended in order."""
+a run, lists of them go out to `history`; runs under way are in the journal, until they have ended in order. Rows that
+this version cannot read are those of a newer one: they are passed over with a word, and left as they are."""
 
 from __future__ import annotations
 
+import itertools
+import logging
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pydantic
 
 from iceberg_compaction import errors
 from iceberg_compaction.model.record import Attempt, RunRecord, RunStart, UnfinishedRun
 from iceberg_compaction.model.task import Effort
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+_told: set[tuple[Path, str]] = set()  # rows that cannot be read are told once
 
 _SCHEMA = """
 create table if not exists runs (
@@ -37,20 +46,24 @@ create table if not exists journal (
 create index if not exists journal_by_table on journal (table_uuid);
 """
 _EFFORTS = """
-select json_extract(record, '$.outcome.effort.copied_bytes') as copied_bytes,
+select run_id, json_extract(record, '$.outcome.effort.copied_bytes') as copied_bytes,
   json_extract(record, '$.outcome.effort.copy_seconds') as copy_seconds,
   json_extract(record, '$.outcome.effort.encoded_bytes') as encoded_bytes,
   json_extract(record, '$.outcome.effort.encode_seconds') as encode_seconds
-from runs where table_name {sign} ? and copied_bytes + encoded_bytes > 0
+from (
+  select run_id, table_name, started_ms, case when json_valid(record) then record else '{{}}' end as record from runs
+) where table_name {sign} ? and copied_bytes + encoded_bytes > 0
 order by started_ms desc, run_id limit ?
 """
 _BUSY_S = 30  # others hold the file for milliseconds
-# A run that was taken for dead may yet wake up, and must find that its files are gone.
+# A run that was taken for dead may yet wake up, and is told why it must not go on.
 _REMEMBER_SETTLED_MS = 30 * 24 * 3600 * 1000
+_TAKEN_OVER = 2  # of `ended`: not the run itself has said so, and it cannot take it back
+_JOURNAL = "select run_id, start, seen_ms, ended, attempt from journal"
 
 
 class RunStore:
-    """Opens its file for every call, so that no handle outlives a fork or a crash. Every call is one transaction."""
+    """Opens its file for every call, so that no handle outlives a fork or a crash. Every change is one transaction."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -65,28 +78,30 @@ class RunStore:
             record.finished_ms,
             record.model_dump_json(),
         )
-        self._write("insert or replace into runs values (?, ?, ?, ?, ?, ?)", row)
+        names = "run_id, table_name, kind, started_ms, finished_ms, record"
+        self._write(f"insert or replace into runs ({names}) values (?, ?, ?, ?, ?, ?)", row)
 
     def history(self, table: str | None = None, limit: int = 50) -> list[RunRecord]:
         """The newest runs first, of one table or of all."""
-        query = "select record from runs where ? is null or table_name = ? order by started_ms desc, run_id limit ?"
-        return [RunRecord.model_validate_json(text) for (text,) in self._read(query, (table, table, limit))]
+        query = "select run_id, record from runs where ? is null or table_name = ? order by started_ms desc, run_id"
+        rows = self._each(query, (table, table))
+        return list(itertools.islice(self._readable(rows, lambda row: RunRecord.model_validate_json(row[1])), limit))
 
     def efforts(self, table: str, limit: int = 20) -> tuple[list[Effort], list[Effort]]:
         """What the newest runs took to copy and to encode: on this table, and on others. Makes no store of none."""
         if not self.path.exists():
             return [], []
         own, others = (self._read(_EFFORTS.format(sign=sign), (table, limit)) for sign in ("=", "<>"))
-        return [_effort(row) for row in own], [_effort(row) for row in others]
+        return list(self._readable(own, _effort)), list(self._readable(others, _effort))
 
     def begin(self, start: RunStart) -> bool:
         """A run is about to write files. False: it goes on after it has left something behind."""
-        self._write("delete from journal where settled_ms < ?", (start.started_ms - _REMEMBER_SETTLED_MS,))
         row = (start.run_id, start.table_uuid, start.model_dump_json(), start.started_ms)
         if self._write("insert or ignore into journal (run_id, table_uuid, start, seen_ms) values (?, ?, ?, ?)", row):
+            self._forget(start.started_ms - _REMEMBER_SETTLED_MS)
             return True
-        again = "update journal set ended = 0, seen_ms = ? where run_id = ? and settled_ms is null"
-        self._write(again, (start.started_ms, start.run_id))
+        again = "update journal set ended = 0, seen_ms = ? where run_id = ? and settled_ms is null and ended < ?"
+        self._write(again, (start.started_ms, start.run_id, _TAKEN_OVER))
         return False
 
     def heartbeat(self, run_id: str, now_ms: int) -> None:
@@ -94,20 +109,30 @@ class RunStore:
         self._write("update journal set seen_ms = ? where run_id = ?", (now_ms, run_id))
 
     def publishing(self, run_id: str, attempt: Attempt) -> bool:
-        """A snapshot of the run is about to be published. False: it must not be, for the run was taken for dead."""
+        """A snapshot of the run is about to be published. False: it must not be, for the run was taken for dead, or
+        nobody knows of it here any more (R49)."""
         change = "update journal set attempt = ?, seen_ms = ? where run_id = ? and not ended"
-        if self._write(change, (attempt.model_dump_json(), attempt.at_ms, run_id)):
-            return True
-        return not self._read("select 1 from journal where run_id = ?", (run_id,))
+        return bool(self._write(change, (attempt.model_dump_json(), attempt.at_ms, run_id)))
+
+    def landed(self, run_id: str, attempt: Attempt) -> None:
+        """The attempt has landed, as it says itself by now."""
+        self._write("update journal set attempt = ? where run_id = ?", (attempt.model_dump_json(), run_id))
+
+    def attempt(self, run_id: str) -> Attempt | None:
+        """The last snapshot that the run was about to publish."""
+        return next((run.attempt for run in self._runs("where run_id = ?", run_id)), None)
 
     def end(self, run_id: str, now_ms: int) -> None:
         """The run has ended and may have left something behind."""
         self._write("update journal set ended = 1, seen_ms = ? where run_id = ?", (now_ms, run_id))
 
-    def take_over(self, run: UnfinishedRun) -> bool:
-        """The run is taken for dead: it may publish nothing from now on. False: it has just given a sign of life."""
-        change = "update journal set ended = 1 where run_id = ? and seen_ms = ? and settled_ms is null"
-        return bool(self._write(change, (run.start.run_id, run.seen_ms)))
+    def take_over(self, run: UnfinishedRun) -> UnfinishedRun | None:
+        """The run is taken for dead: it may publish nothing from now on but what it has written down by now, and that
+        is in the answer. None: it has just given a sign of life."""
+        change = "update journal set ended = ? where run_id = ? and seen_ms = ? and settled_ms is null"
+        if not self._write(change, (_TAKEN_OVER, run.start.run_id, run.seen_ms)):
+            return None
+        return next(iter(self._runs("where run_id = ?", run.start.run_id)), None)
 
     def finish(self, run_id: str) -> None:
         """The run has ended and left nothing behind."""
@@ -119,20 +144,35 @@ class RunStore:
 
     def unfinished(self, table_uuid: str) -> list[UnfinishedRun]:
         """The runs on a table that are under way, have crashed, or may have left something behind; oldest first."""
-        query = "select start, seen_ms, ended, attempt from journal where table_uuid = ? and settled_ms is null"
-        return [
-            UnfinishedRun(
-                start=RunStart.model_validate_json(start),
-                seen_ms=seen_ms,
-                ended=bool(ended),
-                attempt=None if attempt is None else Attempt.model_validate_json(attempt),
-            )
-            for start, seen_ms, ended, attempt in self._read(f"{query} order by rowid", (table_uuid,))
-        ]
+        return self._runs("where table_uuid = ? and settled_ms is null order by rowid", table_uuid)
+
+    def _runs(self, which: str, value: str) -> list[UnfinishedRun]:
+        return list(self._readable(self._read(f"{_JOURNAL} {which}", (value,)), _unfinished))
+
+    def _forget(self, before_ms: int) -> None:
+        """Strike out what was settled long ago, if it is of a version that is known."""
+        settled = self._read(f"{_JOURNAL} where settled_ms < ?", (before_ms,))
+        for run in self._readable(settled, _unfinished):
+            self._write("delete from journal where run_id = ?", (run.start.run_id,))
+
+    def _readable(self, rows: Iterable[tuple[Any, ...]], read: Callable[[tuple[Any, ...]], T]) -> Iterator[T]:
+        """What is made of the rows, without those that cannot be read. The first column is the run's id."""
+        for row in rows:
+            try:
+                yield read(row)
+            except pydantic.ValidationError:
+                if (self.path, row[0]) not in _told:
+                    _told.add((self.path, row[0]))
+                    _log.warning(
+                        "Run %s in the run store %s is passed over: a newer version may have written it.",
+                        row[0],
+                        self.path,
+                    )
 
     def _connect(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         connection = sqlite3.connect(self.path, timeout=_BUSY_S)
+        connection.text_factory = lambda data: data.decode(errors="replace")  # a damaged row is no damaged store
         try:
             connection.executescript(_SCHEMA)
         except BaseException:
@@ -149,12 +189,25 @@ class RunStore:
             raise errors.ConfigError(f"The run store {self.path} cannot be written: {error}.") from error
 
     def _read(self, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        return list(self._each(query, values))
+
+    def _each(self, query: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         try:
             with closing(self._connect()) as connection:
-                return connection.execute(query, values).fetchall()
+                yield from connection.execute(query, values)
         except (OSError, sqlite3.Error) as error:
             raise errors.ConfigError(f"The run store {self.path} cannot be opened: {error}.") from error
 
 
+def _unfinished(row: Sequence[Any]) -> UnfinishedRun:
+    _, start, seen_ms, ended, attempt = row
+    return UnfinishedRun(
+        start=RunStart.model_validate_json(start),
+        seen_ms=seen_ms,
+        ended=bool(ended),
+        attempt=None if attempt is None else Attempt.model_validate_json(attempt),
+    )
+
+
 def _effort(row: Sequence[Any]) -> Effort:
-    return Effort(copied_bytes=row[0], copy_seconds=row[1], encoded_bytes=row[2], encode_seconds=row[3])
+    return Effort(copied_bytes=row[1], copy_seconds=row[2], encoded_bytes=row[3], encode_seconds=row[4])

@@ -1,6 +1,7 @@
 """A run in the journal: noted before it writes its first file, struck out once it has ended and left nothing behind. In
 between the journal hears of every snapshot before it is published, so that after a crash anybody can tell what may
-still land. A journal that cannot be written is a warning, never a failure."""
+still land. A journal that cannot be begun is a warning: nobody knows the run, so that nobody takes it for dead. Once it
+is begun, nothing is published that could not be written down (R49)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import names, run_names, watch
+from iceberg_compaction.catalog import identity, names, run_names, watch
 from iceberg_compaction.metadata import folders
 from iceberg_compaction.model import record
 from iceberg_compaction.record import process
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.workflow.run import Run
 
 HEARTBEAT_S = 30.0
+CONFIRM_WAITS_S = (0.1, 0.4, 1.5)  # a store on a volume may be away for a moment; a busy one is waited for in any case
 _log = logging.getLogger(__name__)
 
 
@@ -42,20 +44,44 @@ class Entry:
     store: RunStore
     clean: bool = True  # as far as is known, nothing will be left behind
     _over: threading.Event = field(default_factory=threading.Event)
+    _attempt: record.Attempt | None = None  # the last one
+    _landed: tuple[int, ...] = ()
 
     def publishing(self, snapshot: Snapshot) -> None:
-        """Note a snapshot before it is published. CommitError: others took this run for dead and removed its files."""
-        attempt = record.Attempt(
+        """Note a snapshot before it is published. CommitError: it must not be, because others took this run for dead
+        and may have removed its files, or because nobody can tell whether they did."""
+        self._attempt = record.Attempt(
             snapshot_id=snapshot.snapshot_id,
             parent_snapshot_id=snapshot.parent_snapshot_id,
             sequence_number=snapshot.sequence_number,
             at_ms=self.run.clock(),
+            landed=self._landed,
         )
-        if not self._try(lambda: self.store.publishing(self.run.run_id, attempt), default=True):
+        if not self._confirm(self._attempt):
             raise errors.CommitError(
-                f"Run {self.run.run_id} gave no sign of life for so long that another run removed its files; nothing "
-                "was committed, start again."
+                f"Run {self.run.run_id} gave no sign of life for so long that another run removed its files, or the "
+                "store of runs was lost; nothing was committed, start again."
             )
+
+    def _confirm(self, attempt: record.Attempt) -> bool:
+        for wait in (*CONFIRM_WAITS_S, None):
+            try:
+                return self.store.publishing(self.run.run_id, attempt)
+            except errors.ConfigError as error:
+                if wait is None:
+                    raise errors.CommitError(
+                        f"Run {self.run.run_id} cannot make sure that no other run took it for dead and removed its "
+                        f"files; nothing was committed, start again. {error}"
+                    ) from error
+                self._over.wait(wait)
+        raise AssertionError("unreachable")
+
+    def landed(self, snapshot: Snapshot) -> None:
+        """Remember that a snapshot is part of the table: should it leave the table, others may have it still."""
+        self._landed = tuple(dict.fromkeys((*self._landed, snapshot.snapshot_id)))
+        if self._attempt is not None:
+            told = self._attempt.model_copy(update={"landed": self._landed})
+            self._try(lambda: self.store.landed(self.run.run_id, told))
 
     def left(self, path: str) -> None:
         """Remember that there is a file for the next run to remove."""
@@ -79,12 +105,11 @@ class Entry:
         while not self._over.wait(HEARTBEAT_S):
             self._try(lambda: self.store.heartbeat(self.run.run_id, self.run.clock()))
 
-    def _try(self, work: Callable[[], bool | None], *, default: bool = False) -> bool:
+    def _try(self, work: Callable[[], None]) -> None:
         try:
-            return bool(work())
+            work()
         except errors.ConfigError as error:
             _log.warning("The journal of this run is not complete: %s", error)
-            return default
 
 
 @contextmanager
@@ -131,13 +156,16 @@ def _begin(table: Table, run: Run, branch: str, claims: tuple[tuple[int, str], .
         process=process.this_process(),
         started_ms=run.clock(),
         claims=claims,
+        catalog=identity.identity(table),
     )
     try:
         clean = run.store.begin(start)
+        before = None if clean else run.store.attempt(run.run_id)
     except errors.ConfigError as error:
         _log.warning("If this run is killed, no other will remove what it leaves behind: %s", error)
         return None
-    return Entry(run=run, store=run.store, clean=clean)
+    landed = () if before is None else (*before.landed, before.snapshot_id)  # or it will be missed, which is safe
+    return Entry(run=run, store=run.store, clean=clean, _landed=landed)
 
 
 def command(verb: str, table: str, branch: str) -> str:

@@ -1,41 +1,45 @@
 """What runs left behind that never came to their end: crashed, killed, or not told whether their commit landed. Only
-files with such a run's id in their names are removed, only from the folders that it wrote to, and only once the run is
-over, none of its commits can land any more, and no snapshot of the table refers to them."""
+files with such a run's id in their names are removed, only from the folders that it wrote to, and only by a run on the
+same catalog entry, once the first one is over, none of its commits can land any more, and no snapshot of the table
+refers to them. Whatever is in doubt stays, however old it is, and is told."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import listing, publish, run_names, tables
+from iceberg_compaction.catalog import identity, listing, publish, run_names, tables
 from iceberg_compaction.commit import sweep
 from iceberg_compaction.metadata import reachable
 from iceberg_compaction.model import outcome
+from iceberg_compaction.model.record import CatalogEntry
 from iceberg_compaction.record import process
+from iceberg_compaction.workflow import fates
+from iceberg_compaction.workflow.fates import Fate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
-    from pyiceberg.table.metadata import TableMetadata
 
+    from iceberg_compaction.catalog.listing import Listed
     from iceberg_compaction.model.manifests import ManifestPlan
     from iceberg_compaction.model.plan import Plan
-    from iceberg_compaction.model.record import Attempt, UnfinishedRun
+    from iceberg_compaction.model.record import UnfinishedRun
     from iceberg_compaction.record.sqlite import RunStore
     from iceberg_compaction.workflow.run import Run
 
 _MINUTE_MS = 60_000
 # A run on another machine gives a sign of life twice a minute. One that was only asleep finds out before it commits.
 SILENT_MS = 60 * _MINUTE_MS
-# No catalog takes longer to answer a commit; until then it may land as long as the branch has not moved.
-PENDING_MS = 24 * 60 * _MINUTE_MS
 # Executors may outlive their driver for a while, so that a run is looked at again until its last sign is this old.
 STRAGGLING_MS = 10 * _MINUTE_MS
+# What nobody can do anything about is not told for ever.
+TOLD_MS = 30 * 24 * 60 * _MINUTE_MS
 _log = logging.getLogger(__name__)
 
 
@@ -45,6 +49,8 @@ class Settled:
 
     removed: dict[str, int] = field(default_factory=dict)  # files, by run
     waiting: tuple[str, ...] = ()  # runs whose last commit may still land
+    unsure: tuple[str, ...] = ()  # runs of which nobody can tell whether their last commit landed
+    elsewhere: dict[str, str] = field(default_factory=dict)  # runs on other catalog entries of the table, and on which
     failed: str | None = None  # why nothing could be removed
 
     @property
@@ -57,6 +63,15 @@ class Settled:
         ]
         told += [
             f"The last commit of run {run_id} may still land, so its files stay for now." for run_id in self.waiting
+        ]
+        told += [
+            f"Run {run_id} did not finish, and whether its last commit ever landed cannot be told, so its files stay; "
+            "those that no table needs are orphans."
+            for run_id in self.unsure
+        ]
+        told += [
+            f"Run {run_id} did not finish, but worked on {entry}: only a run there can remove what it left behind."
+            for run_id, entry in self.elsewhere.items()
         ]
         if self.failed:
             told.append(f"Files of a run that did not finish could not be removed: {self.failed}")
@@ -75,7 +90,7 @@ def attend(
     result = work()
     if settled.waiting and result.snapshot_id is not None:
         again = _settle_plan(catalog, plan, run)
-        settled = Settled(removed={**settled.removed, **again.removed}, waiting=again.waiting, failed=again.failed)
+        settled = replace(again, removed={**settled.removed, **again.removed})
     if not settled.sentence:
         return result
     return result.model_copy(update={"sentence": f"{result.sentence} {settled.sentence}"})
@@ -99,63 +114,86 @@ def _settle_plan(catalog: Catalog, plan: Plan | ManifestPlan, run: Run) -> Settl
 
 
 def settle(table: Table, over: Sequence[UnfinishedRun], store: RunStore, clock: Callable[[], int]) -> Settled:
-    """Remove what these runs on the table, which are over, left behind."""
-    over = [run for run in over if run_names.is_distinct(run.start.run_id) and store.take_over(run)]
-    if str(table.metadata.table_uuid) not in {run.start.table_uuid for run in over}:
-        return NOTHING  # dropped and made anew meanwhile
-    found = _find(table, over)
-    # What is listed was written before; a table that is loaded after that knows all that any commit has made of it.
-    table = publish.reload(table)
-    now_ms = clock()
-    waiting = [run for run in over if _may_land(run, table.metadata, now_ms)]
-    settled = [run for run in over if run not in waiting]
-    removed, left = _remove(table, [run.start.run_id for run in settled], found)
-    for run in settled:
-        if not any(run_names.is_of(run.start.run_id, path) for path in left) and now_ms - run.seen_ms >= STRAGGLING_MS:
-            store.settle(run.start.run_id, now_ms)
-    told = Settled(removed=removed, waiting=tuple(run.start.run_id for run in waiting))
+    """Remove what these runs, which are over, left behind, as far as they worked on the table under the name and in the
+    catalog that it was loaded from."""
+    entry, now_ms = _entry(table), clock()
+    own = [
+        run for run in over if entry.catalog and run.start.entry == entry and run_names.is_distinct(run.start.run_id)
+    ]
+    told = Settled(
+        elsewhere={
+            run.start.run_id: str(run.start.entry) if run.start.catalog else "an entry of a catalog that is not known"
+            for run in over
+            if run not in own and now_ms - run.seen_ms < TOLD_MS
+        }
+    )
+    fate = {run.start.run_id: fates.judge(run.attempt, table.metadata) for run in own}
+    hopeful = [run for run in own if fate[run.start.run_id] in (Fate.SETTLED, Fate.REPLACED)]
+    dead = [now for run in hopeful if (now := store.take_over(run)) is not None]
+    if dead:
+        found = _find(table, dead)
+        # What is listed was written before; a table that is loaded after that knows all that any commit has made of it.
+        table = publish.reload(table)
+        fate |= {run.start.run_id: _judge(table, run, found) for run in dead}
+        dead = [run for run in dead if fate[run.start.run_id] is Fate.SETTLED]
+        removed, left = _remove(table, [run.start.run_id for run in dead], found)
+        told = replace(told, removed=removed)
+        for run in dead:
+            if now_ms - run.seen_ms >= STRAGGLING_MS and not any(
+                run_names.is_of(run.start.run_id, path) for path in left
+            ):
+                store.settle(run.start.run_id, now_ms)
+    unsure = [run for run in own if fate[run.start.run_id] is Fate.UNKNOWN and now_ms - run.seen_ms < TOLD_MS]
+    told = replace(
+        told,
+        waiting=tuple(run.start.run_id for run in own if fate[run.start.run_id] is Fate.PENDING),
+        unsure=tuple(run.start.run_id for run in unsure),
+    )
     if told.sentence:
         _log.info("%s", told.sentence)
     return told
 
 
-def _find(table: Table, runs: Sequence[UnfinishedRun]) -> list[str]:
-    """The runs' files, wherever they wrote."""
+def _entry(table: Table) -> CatalogEntry:
+    name, uuid = ".".join(table.name()), str(table.metadata.table_uuid)
+    return CatalogEntry(catalog=identity.identity(table), table=name, table_uuid=uuid)
+
+
+def _find(table: Table, runs: Sequence[UnfinishedRun]) -> list[Listed]:
+    """The runs' files, wherever they wrote, and table metadata, whoever wrote it."""
     run_ids = [run.start.run_id for run in runs]
     folders = {folder.rstrip("/") for run in runs for folder in (run.start.data_path, run.start.metadata_path)}
+    folders.add(table.metadata_location.rpartition("/")[0])
     outermost = [folder for folder in folders if not any(folder.startswith(f"{other}/") for other in folders)]
-    return [path for folder in sorted(outermost) for path in listing.list_files(table.io, folder, run_ids)]
+
+    def is_wanted(name: str) -> bool:
+        return fates.is_metadata(name) or any(run_names.is_of(run_id, name) for run_id in run_ids)
+
+    return [file for folder in sorted(outermost) for file in listing.list_files(table.io, folder, is_wanted)]
 
 
-def _may_land(run: UnfinishedRun, metadata: TableMetadata, now_ms: int) -> bool:
-    """Whether a catalog that is slow could yet publish the run's last snapshot. Once the branch has left its parent, no
-    catalog can (R14); but that the parent is not the head may also come from a catalog's answer that is out of date,
-    and then nothing at all follows from it."""
-    attempt = run.attempt
-    if attempt is None or metadata.snapshot_by_id(attempt.snapshot_id) is not None:
-        return False
-    if now_ms - attempt.at_ms >= PENDING_MS:
-        return False
-    ref = metadata.refs.get(run.start.branch)
-    left_parent = ref is None or ref.snapshot_id != attempt.parent_snapshot_id
-    return not left_parent or not _is_up_to_date(metadata, attempt)
+def _judge(table: Table, run: UnfinishedRun, found: Sequence[Listed]) -> Fate:
+    """The fate of a run that is taken over; REPLACED becomes one that is certain."""
+    fate = fates.judge(run.attempt, table.metadata)
+    if fate is not Fate.REPLACED or run.attempt is None:
+        return fate
+    own = _of(run.start.run_id, found)
+    since = fates.oldest(own)
+    return Fate.SETTLED if not own or fates.is_nowhere(table, run.attempt, found, since) else Fate.UNKNOWN
 
 
-def _is_up_to_date(metadata: TableMetadata, attempt: Attempt) -> bool:
-    """Whether the metadata is newer than that which the attempt was built on."""
-    if attempt.sequence_number:
-        return metadata.next_sequence_number() > attempt.sequence_number
-    parent = attempt.parent_snapshot_id
-    return parent is not None and metadata.snapshot_by_id(parent) is not None
-
-
-def _remove(table: Table, run_ids: Sequence[str], found: Sequence[str]) -> tuple[dict[str, int], tuple[str, ...]]:
+def _remove(table: Table, run_ids: Sequence[str], found: Sequence[Listed]) -> tuple[dict[str, int], tuple[str, ...]]:
     """Remove those of the found files that are of these runs and unknown to the table; how many of each run, and which
     could not be removed."""
-    candidates = {path: run_id for path in found for run_id in run_ids if run_names.is_of(run_id, path)}
+    candidates = {file.path: run_id for run_id in run_ids for file in _of(run_id, found)}
     if not candidates:
         return {}, ()
     known = reachable.names(table, run_ids)
     doomed = [path for path in candidates if path.rpartition("/")[2] not in known]
+    doomed = [path for path in doomed if not fates.is_metadata(path) or fates.is_torn(table.io, path)]
     left = sweep.sweep(table.io, doomed)
     return dict(Counter(candidates[path] for path in doomed if path not in left)), left
+
+
+def _of(run_id: str, found: Iterable[Listed]) -> list[Listed]:
+    return [file for file in found if run_names.is_of(run_id, file.path)]

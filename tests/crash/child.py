@@ -1,7 +1,8 @@
 """Compactions in processes of their own, to be killed. `python -m tests.crash.child` is a nursery: it imports all once
 and then, for each job that comes in as a line of JSON, forks a child that does it, and tells how the child ended.
 A job names the point where the child kills itself (a function by its dotted name, before or after its n-th call) or the
-time after which the nursery kills it. Nothing in the product knows of this."""
+time after which the nursery kills it. A child may also be suspended at the point, and go on later. Nothing in the
+product knows of this."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ import threading
 import time
 import traceback
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,10 @@ class Job:
     nth: int = 1
     meddle: str = ""  # what another writer does meanwhile, see tests.crash.meddle
     seconds: float = 0.0  # after which the nursery kills the child, if no function is named
+    stops: bool = False  # at the point the child is not killed but suspended
+    host: str = ""  # the machine that it takes itself to be on; empty: this one
+    late_ms: int = 0  # what that machine's clock is ahead
+    resumes: int = 0  # no new child: the one with this number goes on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +65,7 @@ class End:
     killed: bool
     status: int  # of its exit, if it was not killed
     seconds: float
+    stopped: int = 0  # its number, if it was suspended and did not end
 
 
 class Nursery:
@@ -76,6 +82,10 @@ class Nursery:
         told = self._process.stdout.readline()
         assert told, "the nursery is gone"
         return End(**json.loads(told))
+
+    def resume(self, stopped: int) -> End:
+        """A child that was suspended goes on."""
+        return self.run(Job(settings="", table="", state="", options={}, resumes=stopped))
 
 
 @contextmanager
@@ -107,16 +117,20 @@ def main() -> None:
 
 def _raise(job: Job) -> End:
     started = time.monotonic()
-    pid = os.fork()
-    if not pid:
+    if job.resumes:
+        pid = job.resumes
+        os.kill(pid, signal.SIGCONT)
+    elif not (pid := os.fork()):
         _live(job)
     if job.seconds:
         timer = threading.Timer(job.seconds, os.kill, (pid, signal.SIGKILL))
         timer.start()
-    _, status = os.waitpid(pid, 0)
+    _, status = os.waitpid(pid, os.WUNTRACED)
     if job.seconds:
         timer.cancel()
         timer.join()
+    if os.WIFSTOPPED(status):
+        return End(killed=False, status=status, seconds=time.monotonic() - started, stopped=pid)
     killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
     return End(killed=killed, status=status, seconds=time.monotonic() - started)
 
@@ -141,16 +155,32 @@ def _compact(job: Job) -> None:
     from iceberg_compaction import CatalogSettings, Compactor
 
     settings = CatalogSettings.model_validate_json(job.settings)
+    if job.host:
+        _move(job.host, job.late_ms)
     if job.target:
-        kill_at(job.target, job.when, job.nth)
+        kill_at(job.target, job.when, job.nth, signal.SIGSTOP if job.stops else signal.SIGKILL)
     if job.meddle:
         meddle.prepare(job.meddle, settings, job.table)
     compactor = Compactor(settings, job.strategy, options=job.options, engine="inline", state=job.state)
     (compactor.rewrite_manifests if job.manifests else compactor.compact_table)(job.table)
 
 
-def kill_at(target: str, when: str, nth: int) -> None:
-    """Have this process killed before or after the n-th call of a function or method."""
+def _move(host: str, late_ms: int) -> None:
+    """To another machine, with a clock of its own."""
+
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        def new_run(**given: Any) -> Any:
+            run = real(**given)
+            return replace(run, clock=lambda: run.clock() + late_ms)
+
+        return new_run
+
+    replace_function("iceberg_compaction.interfaces.wiring.new_run", wrap)
+    replace_function("iceberg_compaction.record.process._host", lambda real: lambda: host)
+
+
+def kill_at(target: str, when: str, nth: int, how: int = signal.SIGKILL) -> None:
+    """Have this process killed, or suspended, before or after the n-th call of a function or method."""
 
     def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
         calls = 0
@@ -162,10 +192,10 @@ def kill_at(target: str, when: str, nth: int) -> None:
                 calls += 1
                 mine = calls == nth
             if mine and when == "before":
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), how)
             result = real(*given, **more)
-            if mine:
-                os.kill(os.getpid(), signal.SIGKILL)
+            if mine and when == "after":
+                os.kill(os.getpid(), how)
             return result
 
         return deadly

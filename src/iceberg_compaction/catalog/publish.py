@@ -29,7 +29,11 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
     made: list[tuple[Table | None, StagedTable]] = []  # on what, and what
     try:
         catalog = run_names.naming(
-            table.catalog, run_names.run_of(updates), lambda base, staged: made.append((base, staged))
+            table.catalog,
+            run_names.run_of(updates),
+            lambda base, staged: made.append((base, staged)),
+            # Said again after the file is there: whoever takes the run for dead from now on finds it (R49).
+            lambda: watch.tell_publishing(updates),
         )
         watch.tell_publishing(updates)
     except errors.CompactionError:
@@ -38,6 +42,10 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
         raise translate.defect(error, names.text(table.name()), secrets) from translate.safe_cause(error, secrets)
     try:
         catalog.commit_table(table, requirements, updates)
+    except errors.CommitError:  # our own word: the file is there, and nobody was asked to take it
+        for _, staged in made:
+            _remove_unused(table, staged.metadata_location)
+        raise
     except Exception as error:  # noqa: BLE001 - an error of any kind leaves the state unknown
         written = [staged.metadata_location for _, staged in made]
         begun = catalog is table.catalog or bool(written)
@@ -60,6 +68,14 @@ def reload(table: Table) -> Table:
     if now.metadata.table_uuid != table.metadata.table_uuid:
         raise errors.ConflictError(f"The table {name} was dropped and created anew, or another was put in its place.")
     return now
+
+
+def _remove_unused(table: Table, path: str) -> None:
+    try:
+        table.io.delete(path)
+    except Exception as error:  # noqa: BLE001 - it must not hide why nothing was committed
+        _log.warning("The metadata file %s may be left over: %s", path, type(error).__name__)
+        watch.tell_left(path)
 
 
 def _remove(table: Table, written: list[str]) -> None:

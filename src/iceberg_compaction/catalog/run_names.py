@@ -7,7 +7,7 @@ import copy
 import re
 import secrets
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,28 +50,39 @@ def run_of_snapshot(snapshot: Snapshot) -> str | None:
     return run_id if run_id and is_distinct(run_id) else None
 
 
-def naming(catalog: Catalog, run_id: str | None, staged_on: Callable[[Table | None, StagedTable], None]) -> Catalog:
-    """The catalog, except that table metadata files get the run's name, if there is one, each told before it is
-    written with the table that it is built on, and that none is published of which storage holds only a part. Catalogs
-    that write these files on their server are as they were."""
+def lets_clients_write(catalog: Catalog) -> bool:
+    """Whether clients write table metadata files, and only then ask the catalog to take one."""
     from pyiceberg.catalog import MetastoreCatalog
 
+    return isinstance(catalog, MetastoreCatalog)
+
+
+def naming(
+    catalog: Any,
+    run_id: str | None,
+    staged_on: Callable[[Table | None, StagedTable], None],
+    confirm: Callable[[], None],
+) -> Catalog:
+    """The catalog, except that table metadata files get the run's name, if there is one, each told before it is
+    written with the table that it is built on, that none is published of which storage holds only a part, and that
+    `confirm` has the last word between the file and the compare-and-set. Catalogs that write these files on their
+    server are as they were."""
     from iceberg_compaction.catalog import exact, stored
 
-    if not isinstance(catalog, MetastoreCatalog):
-        return catalog
+    if not lets_clients_write(catalog):
+        return cast("Catalog", catalog)
     stage = catalog._update_and_stage_table
 
     def stage_named(current_table: Table | None, *given: Any, **more: Any) -> StagedTable:
-        staged = stage(current_table, *given, **more)
+        staged: StagedTable = stage(current_table, *given, **more)
         if run_id is not None:
             staged.metadata_location = _UUID.sub(f"-{_file_id(run_id)}", staged.metadata_location)
         exact.check_new(staged.metadata_location, staged.metadata.location)
-        staged.io = stored.CountingIO(exact.exact(staged.io))
+        staged.io = stored.CountingIO(exact.exact(staged.io), confirm)
         staged_on(current_table, staged)
         return staged
 
-    named = copy.copy(catalog)
+    named: Catalog = copy.copy(catalog)
     vars(named)["_update_and_stage_table"] = stage_named
     return named
 

@@ -12,6 +12,7 @@ from pyiceberg.io import FileIO, OutputFile
 from iceberg_compaction.catalog import patience
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from pyiceberg.io import InputFile
@@ -23,26 +24,27 @@ def new_output(io: FileIO, location: str) -> OutputFile:
 
 
 class CountingIO(FileIO):
-    """The same FileIO, except that all it writes is counted."""
+    """The same FileIO, except that all it writes is counted, and that `then` is called once a file is stored: what that
+    raises comes out of closing the file."""
 
-    def __init__(self, io: FileIO) -> None:
+    def __init__(self, io: FileIO, then: Callable[[], None]) -> None:
         super().__init__(io.properties)
-        self._io = io
+        self._io, self._then = io, then
 
     def new_input(self, location: str) -> InputFile:
         return self._io.new_input(location)
 
     def new_output(self, location: str) -> OutputFile:
-        return new_output(self._io, location)
+        return _CountedFile(self._io, location, self._then)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         self._io.delete(location)
 
 
 class _CountedFile(OutputFile):
-    def __init__(self, io: FileIO, location: str) -> None:
+    def __init__(self, io: FileIO, location: str, then: Callable[[], None] = lambda: None) -> None:
         super().__init__(location=location)
-        self._io = io
+        self._io, self._then = io, then
         self._real = io.new_output(location)
 
     def __len__(self) -> int:
@@ -73,6 +75,7 @@ class _CountedFile(OutputFile):
         stored = len(self._io.new_input(self.location))
         if stored != written:
             raise OSError(f"storage holds {stored} bytes of {self.location} where {written} were written")
+        self._then()
 
 
 class _CountedStream:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import identity, listing, publish, run_names, tables
+from iceberg_compaction.catalog import identity, listing, names, publish, run_names, tables
 from iceberg_compaction.commit import sweep
 from iceberg_compaction.metadata import reachable
 from iceberg_compaction.model import outcome
@@ -21,7 +21,7 @@ from iceberg_compaction.workflow import fates
 from iceberg_compaction.workflow.fates import Fate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Container, Iterable, Sequence
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
@@ -134,7 +134,8 @@ def settle(table: Table, over: Sequence[UnfinishedRun], store: RunStore, clock: 
         found = _find(table, dead)
         # What is listed was written before; a table that is loaded after that knows all that any commit has made of it.
         table = publish.reload(table)
-        fate |= {run.start.run_id: _judge(table, run, found) for run in dead}
+        asleep = {run.start.run_id for run in own if not run.ended and process.is_alive(run.start.process) is None}
+        fate |= {run.start.run_id: _judge(table, run, found, asleep) for run in dead}
         dead = [run for run in dead if fate[run.start.run_id] is Fate.SETTLED]
         removed, left = _remove(table, [run.start.run_id for run in dead], found)
         told = replace(told, removed=removed)
@@ -155,7 +156,7 @@ def settle(table: Table, over: Sequence[UnfinishedRun], store: RunStore, clock: 
 
 
 def _entry(table: Table) -> CatalogEntry:
-    name, uuid = ".".join(table.name()), str(table.metadata.table_uuid)
+    name, uuid = names.text(table.name()), str(table.metadata.table_uuid)
     return CatalogEntry(catalog=identity.identity(table), table=name, table_uuid=uuid)
 
 
@@ -172,14 +173,19 @@ def _find(table: Table, runs: Sequence[UnfinishedRun]) -> list[Listed]:
     return [file for folder in sorted(outermost) for file in listing.list_files(table.io, folder, is_wanted)]
 
 
-def _judge(table: Table, run: UnfinishedRun, found: Sequence[Listed]) -> Fate:
-    """The fate of a run that is taken over; REPLACED becomes one that is certain."""
+def _judge(table: Table, run: UnfinishedRun, found: Sequence[Listed], asleep: Container[str]) -> Fate:
+    """The fate of a run that is taken over; REPLACED becomes one that is certain. A run that may only be `asleep` looks
+    into its journal once more after its table metadata is in the folder; but where a server writes that, its request
+    may be on the way for as long as it likes, and should the table be put back meanwhile, it lands."""
     fate = fates.judge(run.attempt, table.metadata)
     if fate is not Fate.REPLACED or run.attempt is None:
         return fate
     own = _of(run.start.run_id, found)
-    since = fates.oldest(own)
-    return Fate.SETTLED if not own or fates.is_nowhere(table, run.attempt, found, since) else Fate.UNKNOWN
+    if not own:
+        return Fate.SETTLED
+    if run.start.run_id in asleep and not run_names.lets_clients_write(table.catalog):
+        return Fate.UNKNOWN
+    return Fate.SETTLED if fates.is_nowhere(table, run.attempt, found, fates.oldest(own)) else Fate.UNKNOWN
 
 
 def _remove(table: Table, run_ids: Sequence[str], found: Sequence[Listed]) -> tuple[dict[str, int], tuple[str, ...]]:

@@ -170,7 +170,7 @@ def _begin(table: Table, run: Run, branch: str, claims: tuple[tuple[int, str], .
 
 def command(verb: str, table: str, branch: str) -> str:
     """The command line that does the work of a verb on a table's branch."""
-    which = "" if branch == MAIN_BRANCH else f" --branch {branch}"
+    which = "" if branch == MAIN_BRANCH else f" --branch {shlex.quote(branch)}"
     return f"`iceberg-compact {verb} --table {shlex.quote(table)}{which}`"
 
 

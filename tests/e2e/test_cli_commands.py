@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,8 +20,6 @@ from iceberg_compaction.model.task import Effort
 from iceberg_compaction.record.sqlite import RunStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from typer.testing import Result
 
 
@@ -127,6 +126,24 @@ def test_one_broken_table_does_not_stop_the_rest(shop: Shop) -> None:
     assert result.exit_code == 1
     assert [one["kind"] for one in document(result)] == ["failed", "compacted"]
     assert shop.files("events") == 1
+
+
+def test_a_run_of_which_a_group_failed_says_so_wherever_one_looks(shop: Shop) -> None:
+    paths = shop.lake.catalog.load_table("db.events").inspect.data_files()["file_path"].to_pylist()
+    Path(paths[0].removeprefix("file://")).write_bytes(b"")
+    options = ("--option", "max-file-group-input-files=2", "--option", "min-input-files=2")
+    result = shop.run("--table", "db.events", *options)
+    assert result.exit_code == 1
+    assert "compacted, 1 failed" in result.stdout
+    assert "2 of 3" in result.stdout
+    assert paths[0] in "".join(result.stdout.split())
+    assert paths[0] in "".join(result.stderr.split())
+    assert shop.files("events") == 4  # two of the group that failed
+    history = ["history", "--state", str(shop.state)]
+    (record,) = document(CliRunner().invoke(app, [*history, "--output", "json"]))
+    (failed,) = [group for group in record["outcome"]["group_outcomes"] if group["outcome"] == "failed"]
+    assert failed["file_path"] == paths[0]
+    assert "compacted, 1 failed" in CliRunner().invoke(app, history).stdout
 
 
 def test_an_unsupported_table_is_refused_and_untouched(shop: Shop) -> None:

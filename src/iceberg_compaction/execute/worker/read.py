@@ -95,7 +95,7 @@ def _footer(
     worth_copying: int | None,
 ) -> Footer:
     tail, size = found
-    with translated(path):
+    with translated(path), in_memory():
         file = pq.ParquetFile(pa.BufferReader(tail), arrow_extensions_enabled=False, coerce_int96_timestamp_unit="us")
         metadata, schema = file.metadata, with_ids(file.schema_arrow)
         if metadata.num_rows != expected:
@@ -140,13 +140,23 @@ def translated(path: str, kind: str = "Data file", act: str = "rewritten") -> It
         raise _about(damaged(told), path) from error
 
 
+@contextlib.contextmanager
+def in_memory() -> Iterator[None]:
+    """What a decoder says of bytes that are here already: they are damaged, storage has no part in it."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(_first_line(error)) from error
+
+
 def _about(error: errors.CompactionError, path: str) -> errors.CompactionError:
     error.path = path
     return error
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    told = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+    return "".join(letter if letter.isprintable() else "?" for letter in told)  # a decoder quotes what it finds
 
 
 def _compressed(group: Any) -> int:
@@ -194,7 +204,8 @@ def read_batches(
     the top-level columns to read. Small files are fetched a few ahead, so storage is not waited for."""
     for part, source in _open_ahead(io, parts):
         footer = part.footer
-        with translated(footer.path), contextlib.closing(source):
+        here = in_memory() if footer.size <= WHOLE_FILE else contextlib.nullcontext()
+        with translated(footer.path), here, contextlib.closing(source):
             for first, batch in _read_part(source, part, dictionaries, only):
                 yield footer, first, batch
 

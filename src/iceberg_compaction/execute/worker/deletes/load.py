@@ -64,10 +64,13 @@ class Source:
     @contextlib.contextmanager
     def _open(self, file: task_model.DeleteFile) -> Iterator[Any]:
         if (content := self.contents.get(file.file_path)) is not None:
-            yield python_io.BytesIO(content)
+            with read.in_memory():
+                yield python_io.BytesIO(content)
             return
         if file.file_size_in_bytes <= read.WHOLE_FILE:
-            yield python_io.BytesIO(patience.patiently(lambda: self._read(file)))
+            content = patience.patiently(lambda: self._read(file))
+            with read.in_memory():
+                yield python_io.BytesIO(content)
             return
         with patience.patiently(self.io.new_input(file.file_path).open) as stream:
             yield stream

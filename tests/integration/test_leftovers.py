@@ -192,6 +192,16 @@ def test_a_number_that_is_another_process_now_is_no_life(scene: Scene, change: d
     scene.check()
 
 
+def test_a_run_of_a_version_that_did_not_write_down_its_catalog_is_told_and_left_alone(scene: Scene) -> None:
+    start = runs.make_start(scene.table, scene.dead, process.this_process().model_copy(update={"started": "1"}))
+    scene.store.begin(record.RunStart.model_validate(start.model_dump(exclude={"catalog"})))
+    path = scene.place(f"data/00000-0-abcdef12-{scene.dead}-00000.parquet")
+    told = f"Run {scene.dead} did not finish, but worked on an entry of a catalog that is not known"
+    assert told in scene.run(NOTHING_TO_DO).sentence
+    assert told not in scene.run(later_ms=leftovers.TOLD_MS).sentence
+    assert Path(path).exists()
+
+
 def test_a_run_elsewhere_is_waited_for(scene: Scene) -> None:
     path = begin(scene, record.Process(host="elsewhere", pid=1, started="1"))
     scene.run(later_ms=HOUR // 2)

@@ -38,7 +38,7 @@ def _sql(catalog: Catalog, table: Table) -> str:
     """The rows of several catalogs may be in one database, each with the catalog's name."""
     from pathlib import Path
 
-    from sqlalchemy.engine import make_url
+    from sqlalchemy.engine import URL, make_url
 
     url = make_url(str(catalog.properties["uri"]))
     if url.get_backend_name() == "sqlite":
@@ -46,7 +46,8 @@ def _sql(catalog: Catalog, table: Table) -> str:
             return ""
         return _joined("sql", _on_this_machine(str(Path(str(url.database)).resolve())), name=catalog.name)
     public = {key: value for key, value in url.query.items() if not redact.is_secret(key)}
-    place = url.set(username=None, password=None, query=public).render_as_string()
+    bare = URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database, query=public)
+    place = bare.render_as_string()
     return _joined("sql", place if not _is_local(url.host or "") else _on_this_machine(place), name=catalog.name)
 
 

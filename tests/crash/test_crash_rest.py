@@ -3,12 +3,17 @@ writes table metadata, every request may be the last one, and a file that is not
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import uuid
 from typing import TYPE_CHECKING
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from tests.crash import child, drill, points, scene
+from tests.factories import storage
+
+from iceberg_compaction import CatalogSettings, Compactor, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
     from tests.crash.drill import Bench
     from tests.crash.points import Point
     from tests.factories.lake import Lake
+    from tests.factories.servers import S3Server
 
 pytestmark = pytest.mark.server
 
@@ -44,6 +50,42 @@ def test_killed_at_any_point_a_plain_run_finishes_the_job(bench: Bench, point: P
     bench.kill(point)
     bench.check_readable()
     bench.check_plain_run(doubtful=None)
+
+
+@pytest.mark.parametrize(
+    "name", ["last task ends", "the journal has heard of the snapshot", "first snapshot has landed"]
+)
+def test_a_run_in_another_catalog_leaves_alone_what_a_dead_one_wrote(
+    bench: Bench, s3_server: S3Server, tmp_path: Path, name: str
+) -> None:
+    """The table is registered in a database, too, with its files where they are."""
+    other = tmp_path / "other.db"
+    made = SqlCatalog("default", uri=f"sqlite:///{other}", warehouse=s3_server.warehouse, **s3_server.s3_properties)
+    made.create_namespace("db")
+    with bench.table() as table:
+        made.register_table("db.t", table.metadata_location)
+    made.close()
+    bench.kill(points.BY_NAME[name])
+    with bench.table() as table:
+        before = storage.files_under(table)
+    settings = CatalogSettings(
+        uri=f"sqlite:///{other}", warehouse=s3_server.warehouse, properties=s3_server.s3_properties
+    )
+    alias = dataclasses.replace(bench, settings=settings, name="db.t")
+    compactor = Compactor(settings, "small-files", options=scene.OPTIONS, engine="inline", state=bench.state)
+    outcome = compactor.compact_table("db.t")
+    compactor.catalog.close()
+    assert outcome.kind is Kind.COMPACTED
+    assert f"did not finish, but worked on {bench.name} of the catalog rest {s3_server.rest_uri}" in outcome.sentence
+    alias.check_readable()
+    with bench.table() as table:
+        assert before <= storage.files_under(table)
+    bench.check_readable()
+    compactor = Compactor(bench.settings, "small-files", options=scene.OPTIONS, engine="inline", state=bench.state)
+    assert "worked on" not in compactor.compact_table(bench.name).sentence
+    compactor.catalog.close()
+    alias.check_readable()
+    bench.check_readable()
 
 
 @pytest.mark.parametrize("turn", range(RANDOM_TIMES))

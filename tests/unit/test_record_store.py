@@ -78,6 +78,7 @@ def test_a_run_taken_for_dead_may_not_publish(store: RunStore) -> None:
     assert taken is not None
     assert taken.attempt == ATTEMPT
     assert not store.publishing("a", ATTEMPT)
+    store.end("a", 35)
     store.begin(make_start())  # nor does it come back to life by beginning again
     assert not store.publishing("a", ATTEMPT)
     store.settle("a", 40)

@@ -124,7 +124,7 @@ class RunStore:
 
     def end(self, run_id: str, now_ms: int) -> None:
         """The run has ended and may have left something behind."""
-        self._write("update journal set ended = 1, seen_ms = ? where run_id = ?", (now_ms, run_id))
+        self._write("update journal set ended = max(ended, 1), seen_ms = ? where run_id = ?", (now_ms, run_id))
 
     def take_over(self, run: UnfinishedRun) -> UnfinishedRun | None:
         """The run is taken for dead: it may publish nothing from now on but what it has written down by now, and that

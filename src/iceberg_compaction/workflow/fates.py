@@ -73,11 +73,13 @@ def is_nowhere(table: Table, attempt: Attempt, listed: Sequence[Listed], since: 
     """Whether the attempt, which is REPLACED in the table, is in no other line of metadata either. A table that is
     registered twice, renamed, or put back to where the attempt set out has several of them, and most often they are in
     the same folder. `listed`: what is in there; `since`: when the run's first file was written."""
-    current = _name(table.metadata_location)
-    if current not in {file.name for file in listed}:
+    current = _place(table.metadata_location)
+    if current not in {_place(file.path) for file in listed}:
         return False  # metadata is somewhere else, where it cannot be listed
-    own = {current, *(_name(entry.metadata_file) for entry in table.metadata.metadata_log)}
-    lines = [file for file in listed if is_metadata(file.name) and file.name not in own and _is_younger(file, since)]
+    own = {current, *(_place(entry.metadata_file) for entry in table.metadata.metadata_log)}
+    lines = [
+        file for file in listed if is_metadata(file.name) and _place(file.path) not in own and _is_younger(file, since)
+    ]
     try:
         return len(lines) <= _MOST_LINES and all(_is_taken(_read(table.io, file.path), attempt) for file in lines)
     except errors.CompactionError:
@@ -118,5 +120,7 @@ def _read(io: FileIO, path: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
+def _place(path: str) -> str:
+    """A path without its scheme, which may be written in several ways. The name alone would not do: some catalogs
+    number their files, and do so in every folder."""
+    return path.removeprefix("file:").partition("://")[2] or "/" + path.removeprefix("file:").lstrip("/")

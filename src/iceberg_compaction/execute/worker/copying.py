@@ -58,11 +58,10 @@ class Copy:
     def part(self) -> read.Part:
         return read.Part(self.footer, (self.group,))
 
-    def chunk(self, field_id: int) -> raw_footer.Chunk | None:
-        """A column that is copied; None: it is not."""
-        found = (place for place in self.places if place is not None and self.raw.leaves[place].field_id == field_id)
-        place = next(found, None)
-        return None if place is None else self.raw.groups[self.group].chunks[place]
+    def chunks(self) -> dict[int | None, raw_footer.Chunk]:
+        """The columns that are copied, by field id."""
+        found = self.raw.groups[self.group].chunks
+        return {self.raw.leaves[place].field_id: found[place] for place in self.places if place is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,10 +166,12 @@ def _look(number: int, footer: read.Footer, wanted: Wanted) -> Iterator[_Group]:
         whole_file = Kept.WRITER
     elif not any(leaf.field_id is not None for leaf in raw.leaves):
         whole_file = Kept.NO_IDS
+    known: dict[frozenset[int], tuple[int | None, ...]] = {}  # most row groups are alike
     for index, group in enumerate(raw.groups):
         if not group.rows:
             continue
-        places = match(raw.leaves, wanted, identity.doubtful(raw.leaves, group, wanted.partition))
+        doubtful = identity.doubtful(raw.leaves, group, wanted.partition)
+        places = known.get(doubtful) or known.setdefault(doubtful, match(raw.leaves, wanted, doubtful))
         patched = frozenset(top for top, place in zip(wanted.tops, places, strict=True) if place is None)
         chunks = [group.chunks[place] for place in places if place is not None]
         copy = Copy(

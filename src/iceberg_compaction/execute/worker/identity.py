@@ -56,14 +56,16 @@ def repeated_texts(schema: iceberg_schema.Schema, found: Mapping[int, Any]) -> f
     )
 
 
-def doubtful(leaves: Sequence[footer.Leaf], group: footer.Group, wanted: Mapping[int, pa.Array]) -> set[int]:
+def doubtful(leaves: Sequence[footer.Leaf], group: footer.Group, wanted: Mapping[int, pa.Array]) -> frozenset[int]:
     """Those of the columns which, for all that statistics of a row group say, may hold another value than the wanted
     one."""
-    return {
+    if not wanted:
+        return frozenset()
+    return frozenset(
         number
         for leaf, chunk in zip(leaves, group.chunks, strict=True)
         if (number := leaf.field_id) is not None and number in wanted and not _is_proved(leaf, chunk, wanted[number])
-    }
+    )
 
 
 def _is_proved(leaf: footer.Leaf, chunk: footer.Chunk, value: pa.Array) -> bool:

@@ -191,11 +191,11 @@ def _told(task: task_model.RewriteTask, file: output_file.WrittenFile) -> dict[t
     for number, groups in by_input.items():
         if len(groups) != sum(1 for rows in groups[0].step.footer.group_rows if rows):
             continue
+        columns = [group.step.chunks() for group in groups]
         for field_id, (nulls, low, high) in task.told[number].items():
-            chunks = [group.step.chunk(field_id) for group in groups]
-            if any(chunk is None for chunk in chunks):
+            if not all(field_id in chunks for chunks in columns):
                 continue  # encoded, and looked at by then
-            if any(chunk is not None and fields.Statistics.NULLS in chunk.statistics for chunk in chunks):
+            if any(fields.Statistics.NULLS in chunks[field_id].statistics for chunks in columns):
                 nulls = None
             for group in groups:
                 found[group.place, field_id] = metrics.Told(nulls=nulls, low=low, high=high)

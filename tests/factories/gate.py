@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -73,6 +73,7 @@ class Weather:
     longest_delay: float = 0.0  # seconds
     kinds: tuple[Fault, ...] = tuple(Fault)
     seed: int = 0
+    times: int | None = None  # so many faults, and no more
     at: Callable[[Request], bool] = lambda request: True  # what may fail
 
 
@@ -87,11 +88,12 @@ class Gate:
     happened: Counter[str] = field(default_factory=Counter)
     weather: Weather = field(default_factory=Weather)
     _random: random.Random = field(default_factory=random.Random)
+    _left: int | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def turn(self, weather: Weather) -> None:
         with self._lock:
-            self.weather, self._random = weather, random.Random(weather.seed)
+            self.weather, self._random, self._left = weather, random.Random(weather.seed), weather.times
 
     def throw(self, request: Request) -> tuple[float, Fault | None]:
         """A delay in seconds, and what goes wrong."""
@@ -100,8 +102,9 @@ class Gate:
             weather, dice = self.weather, self._random
             delay = dice.random() * weather.longest_delay if dice.random() < weather.delay_rate else 0.0
             fault = dice.choice(weather.kinds) if dice.random() < weather.rate else None
-            if fault is None or not weather.at(request):
+            if fault is None or not weather.at(request) or self._left == 0:
                 return delay, None
+            self._left = None if self._left is None else self._left - 1
             self.happened["faults"] += 1
             self.happened[fault.name] += 1
             return delay, fault
@@ -216,7 +219,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
     def _fail(self, status: int, code: str) -> None:
-        self._answer(s3_error(status, code))
+        """S3's own words, or those of a proxy before it, which knows nothing of S3."""
+        answer = s3_error(status, code)
+        if status in (429, 502):
+            answer = replace(answer, headers=(("Content-Type", "text/html"),), body=f"<html>{code}</html>".encode())
+        self._answer(answer)
 
     def _reset(self) -> None:
         # With no time to linger, closing sends a reset.

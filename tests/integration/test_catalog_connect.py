@@ -10,12 +10,13 @@ import traceback
 from pathlib import Path
 
 import pytest
+from tests.factories import gate as gates
 from tests.factories import lake as lakes
 from tests.factories import proxy as proxies
 from tests.factories import servers
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import connect, s3_client, tables
+from iceberg_compaction.catalog import connect, patience, s3_client, tables
 from iceberg_compaction.catalog import io as catalog_io
 from iceberg_compaction.settings import CatalogSettings
 
@@ -202,6 +203,26 @@ def test_a_server_that_never_answers_is_given_up() -> None:
         with pytest.raises(errors.UnreachableError, match="Read timed out"):
             connect.connect(CatalogSettings(uri=proxy.uri, properties=properties))
     assert time.monotonic() - started < 5
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("fault", gates.Fault, ids=lambda one: one.name)
+def test_a_catalog_is_asked_again_what_can_be_asked_twice(
+    s3_lake: lakes.Lake, fault: gates.Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lakes.append_small_files(lakes.make_table(s3_lake.catalog, s3_lake.name("events")), 1)
+    waits: list[float] = []
+    monkeypatch.setattr(patience, "USUAL", patience.Patience(sleep=waits.append))
+    with gates.gate(s3_lake.settings.uri or "") as gate:
+        settings = s3_lake.settings.model_copy(update={"uri": gate.uri})
+        with connect.connect(settings) as catalog:
+            gate.turn(gates.Weather(rate=1.0, kinds=(fault,), times=patience.USUAL.retries))
+            assert tables.load_table(catalog, s3_lake.name("events")).current_snapshot() is not None
+            gate.turn(gates.Weather(rate=1.0, kinds=(fault,)))
+            with pytest.raises(errors.CatalogError):
+                tables.load_table(catalog, s3_lake.name("events"))
+    assert len(waits) == 2 * patience.USUAL.retries
+    assert gate.happened["faults"] == 2 * patience.USUAL.retries + 1
 
 
 @pytest.mark.server

@@ -368,6 +368,53 @@ def test_r14_nothing_is_deleted_while_the_state_is_unknown(table: Table, monkeyp
     assert ids(table) == list(range(24))
 
 
+@pytest.mark.parametrize("lost", [1, 2], ids=["once", "twice"])
+def test_r14_a_commit_that_never_arrived_is_sent_again_as_it_is(
+    table: Table, monkeypatch: pytest.MonkeyPatch, lost: int
+) -> None:
+    request = rewrites.rewrite_request(table)
+    sent: list[Any] = []
+    real = publish.publish
+
+    def lossy(to: Table, *what: Any) -> None:
+        sent.append(what)
+        if len(sent) <= lost:
+            raise errors.StateUnknownError("502")
+        real(to, *what)
+
+    monkeypatch.setattr(publish, "publish", lossy)
+    result = replace.replace(table, request, sleep=lambda seconds: None)
+    assert sent == [sent[0]] * (lost + 1)
+    assert result.attempts == 1
+    assert [snapshot.snapshot_id for snapshot in other(table).snapshots()][-1] == result.snapshot_id
+    assert ids(table) == list(range(24))
+    assert avro_files(table) == avro_files_in_use(table)
+
+
+def test_r14_a_commit_that_lands_late_and_is_sent_again_lands_once(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first is on its way while the second is sent: the second is refused, and the first is found."""
+    request = rewrites.rewrite_request(table)
+    sent: list[Any] = []
+    real = publish.publish
+
+    def slow(*arguments: Any) -> None:
+        sent.append(arguments)
+        if len(sent) == 1:
+            raise errors.StateUnknownError("504")
+        real(*sent[0])
+        real(*arguments)
+
+    monkeypatch.setattr(publish, "publish", slow)
+    result = replace.replace(table, request, sleep=lambda seconds: None)
+    assert len(sent) == 2
+    landed = [snapshot.snapshot_id for snapshot in other(table).snapshots()]
+    assert landed.count(result.snapshot_id) == 1
+    assert ids(table) == list(range(24))
+    assert avro_files(table) == avro_files_in_use(table)
+
+
 def test_a_commit_that_can_no_longer_land_is_tried_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     request = rewrites.rewrite_request(table)
     raising(monkeypatch, errors.StateUnknownError("504"), lands=False, after=lambda: other(table).append(rows(100)))

@@ -26,11 +26,12 @@ _ERRNOS = frozenset(
     )
     if hasattr(errno, name)
 )
-# Arrow makes of whatever a store says an OSError without a number: the words of S3, Google's and Azure's clients.
+# Arrow makes of whatever a store says an OSError without a number: the words of S3, Google's and Azure's clients. That
+# an upload is gone is what S3 says to a client that was not told that it is complete.
 _PASSING = re.compile(
     r"curlcode|network_connection|slow_?down|throttl|request_?time_?out|timed out|timeout was reached|internal_failure|"
     r"internal_?error|service_?unavailable|server ?busy|too ?many ?requests|connection (reset|aborted|closed|refused)|"
-    r"http status (408|429|5\d\d)|\] (408|429|5\d\d)\b|"
+    r"no_?such_?upload|http status (408|429|5\d\d)|\] (408|429|5\d\d)\b|"
     r"status\((unavailable|deadline_exceeded|resource_exhausted|internal)",
     re.IGNORECASE,
 )
@@ -73,7 +74,10 @@ class Patience:
     clock: Callable[[], float] = time.monotonic
 
     def waits(self) -> Iterator[float]:
-        started = self.clock()
+        """Seconds before each retry. Time counts from now on, what is done between them included."""
+        return self._waits(self.clock())
+
+    def _waits(self, started: float) -> Iterator[float]:
         for number in range(self.retries):
             wait = min(self.longest, self.first * 2**number) * (0.5 + 0.5 * self.random())
             if self.clock() - started + wait > self.total:

@@ -195,8 +195,8 @@ class _Attempts(Generic[S]):
     def _settle(self, snapshot: Snapshot, error: BaseException, again: Callable[[Table], None] | None = None) -> None:
         """Find out whether the snapshot landed after all. That it is absent proves nothing, for a slow server may yet
         add it (R14), and it may have landed and expired since. `again` sends the very same commit once more: since it
-        holds on to the parent, at most one of them lands, and whichever does is ours. What the catalog says to it
-        settles nothing; only the table does."""
+        holds on to the parent, at most one of them lands, and whichever does is ours. That is done as long as nothing
+        at all has become of the table; and a refusal settles nothing, only the table does."""
         waits = retry.status_check(self.table.metadata.properties).waits(self.around.random, self.around.clock)
         for look in itertools.count():
             table = self._look()
@@ -204,7 +204,8 @@ class _Attempts(Generic[S]):
                 return
             if (wait := next(waits, None)) is None:
                 break
-            if look and table is not None and again is not None and _took(again, table):
+            untouched = table is not None and table.metadata_location == self.table.metadata_location
+            if look and untouched and again is not None and _took(again, self.table):
                 return
             self.around.sleep(wait)
         raise errors.StateUnknownError(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import patience
+from iceberg_compaction.catalog import io as catalog_io
+from iceberg_compaction.catalog import patience, vended
 
 # As Arrow's file systems say it.
 PASSING = [
@@ -134,3 +137,21 @@ def test_an_error_that_is_its_own_cause_is_judged() -> None:
     error = errors.ExecuteError("odd")
     error.__cause__ = error
     assert not patience.is_passing(error)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"s3.access-key-id": "ASIA", "s3.secret-access-key": "s", "s3.session-token": "t"},
+        {"gcs.oauth2.token": "ya29", "gcs.oauth2.token-expires-at": "1"},
+        {"adls.sas-token.lake.dfs.core.windows.net": "sig"},
+    ],
+    ids=["s3", "google", "azure"],
+)
+def test_credentials_are_vended_if_they_are_not_the_catalogs_own(given: dict[str, str]) -> None:
+    own = {"s3.endpoint": "http://here", "token": "catalog's"}
+    table: Any = SimpleNamespace(catalog=SimpleNamespace(properties=own), io=SimpleNamespace(properties=own | given))
+    assert vended.is_vended(table)
+    assert catalog_io.io_properties(table) == {"s3.endpoint": "http://here"} | given
+    table.catalog.properties = own | given
+    assert not vended.is_vended(table)

@@ -15,6 +15,7 @@ border where they appear, with the cause chained. Each class says whether trying
     │   └── ProofError             the rows written are not the rows read; they were not committed
     ├── CommitError              the table was not changed
     │   ├── ConflictError          somebody else changed what the commit depends on (retryable)
+    │   │   └── NothingLeftError     ... and nothing is left to commit
     │   ├── DefectError            our own code failed before anything was published
     │   └── StateUnknownError      the catalog did not say whether the commit landed (never retried blindly)
     └── CancelledError           stopped on request
@@ -100,6 +101,10 @@ class ConflictError(CommitError):
 
 class DefectError(CommitError):
     """Our own code failed before anything was published. What it failed with is chained."""
+
+
+class NothingLeftError(ConflictError):
+    """Somebody else has done all that the commit was for."""
 
 
 class StateUnknownError(CommitError):

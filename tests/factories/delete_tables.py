@@ -42,10 +42,11 @@ class DeleteTable:
 
     table: Table
 
-    def data(self, *cities: str | None, spec_id: int | None = None) -> list[str]:
-        """A data file for each city (an unpartitioned spec: for each None); their paths."""
+    def data(self, *cities: str | None, spec_id: int | None = None, sequence_number: int | None = None) -> list[str]:
+        """A data file for each city (an unpartitioned spec: for each None); their paths. `sequence_number`: an older
+        one than the commit's, as a rewrite's files have."""
         made = [self._file(f"{uuid.uuid4()}.parquet", city, spec_id) for city in cities]
-        self._add(made, Operation.APPEND)
+        self.table = manifests.add_files(self.refresh().table, made, sequence_number=sequence_number)
         return [file.file_path for file in made]
 
     def position(self, city: str | None, *targets: str, scoped: bool = False, more: Sequence[str] = ()) -> str:

@@ -114,17 +114,27 @@ def data_file_of(table: Table, path: str, *, branch: str = "main") -> DataFile:
 
 
 def add_files(
-    table: Table, files: list[DataFile], *, operation: Operation = Operation.APPEND, branch: str = "main"
+    table: Table,
+    files: list[DataFile],
+    *,
+    operation: Operation = Operation.APPEND,
+    branch: str = "main",
+    sequence_number: int | None = None,
 ) -> Table:
     """Commit a snapshot that adds these files (of one spec and one content kind) to the branch, or makes the branch.
-    Returns the table as committed."""
+    They have the commit's sequence number, or an older one as a rewrite's have. Returns the table as committed."""
     snapshot_id = table.metadata.new_snapshot_id()
-    manifest = write_manifest_of(table, files, snapshot_id)
+    manifest = write_manifest_of(table, files, snapshot_id, sequence_number=sequence_number)
     return commit_manifests(table, snapshot_id, [manifest], files, operation=operation, branch=branch)
 
 
 def write_manifest_of(
-    table: Table, files: list[DataFile], snapshot_id: int, *, writer_class: type[ManifestWriterV2] | None = None
+    table: Table,
+    files: list[DataFile],
+    snapshot_id: int,
+    *,
+    writer_class: type[ManifestWriterV2] | None = None,
+    sequence_number: int | None = None,
 ) -> ManifestFile:
     """A manifest with one ADDED entry per file, by PyIceberg's writer for the table unless given."""
     with _manifest_writer(table, files[0], snapshot_id, writer_class) as writer:
@@ -133,7 +143,7 @@ def write_manifest_of(
                 ManifestEntry.from_args(
                     status=ManifestEntryStatus.ADDED,
                     snapshot_id=snapshot_id,
-                    sequence_number=None,
+                    sequence_number=sequence_number,
                     file_sequence_number=None,
                     data_file=file,
                 )

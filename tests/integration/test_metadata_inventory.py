@@ -164,7 +164,7 @@ def test_deletes_are_counted_for_every_file(local_lake: lakes.Lake) -> None:
     # Deletes of its own in full, a half of the two that it shares with the other file, which has as many rows.
     assert (known[first], known[second]) == ([3, 6], [2, 3])
     assert sum(sum(counts) for counts in known.values()) == 14  # nothing applies to delete files
-    assert found.dangling_deletes == 0
+    assert found.useless_deletes == 0
 
 
 def test_deletes_that_cannot_be_applied_are_not_supported(local_lake: lakes.Lake) -> None:

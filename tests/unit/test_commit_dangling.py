@@ -3,6 +3,7 @@ position delete file names, in each format."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from tests.factories import delete_rules as rules
 from iceberg_compaction import errors
 from iceberg_compaction.commit import dangling
 from iceberg_compaction.commit.replace import ReplaceGroup, ReplaceRequest
-from iceberg_compaction.metadata import delete_paths
+from iceberg_compaction.metadata import delete_index, delete_paths, useless
 from iceberg_compaction.model.plan import PLAN_FILES
 from iceberg_compaction.model.table import FILES, Pin
 from iceberg_compaction.model.task import StagedFile
@@ -46,6 +47,7 @@ def cases(draw: st.DrawFn) -> tuple[list[dict[str, Any]], ReplaceRequest, dict[s
     removed = [row for row in data if draw(st.booleans())]
     outputs = draw(st.lists(PLACES, max_size=2))
     request = ReplaceRequest(
+        tidies=draw(st.booleans()),
         pin=Pin(
             table_uuid="u",
             snapshot_id=1,
@@ -109,7 +111,8 @@ def leaves(
     """R17, R18 in plain words; `after` are the data files once the rewrite has landed."""
     everywhere = delete["spec_id"] in UNPARTITIONED
     equality = delete["content"] == rules.EQUALITY
-    if (delete["spec_id"], delete["partition"]) not in request.partitions and not (equality and everywhere):
+    rewritten = (delete["spec_id"], delete["partition"]) in request.partitions
+    if not rewritten and not request.tidies and not (equality and everywhere):
         return False  # the rewrite has nothing to do with it
     met = [data for data in after if rules.in_scope(data, delete, UNPARTITIONED)]
     paths = {data["file_path"] for data in after}
@@ -120,7 +123,7 @@ def leaves(
         return not met and not (doubtful and any(d["sequence_number"] < delete["sequence_number"] for d in after))
     if delete["referenced_data_file"] is not None:
         return delete["referenced_data_file"] not in paths
-    return not met or (named is not None and not named & paths)
+    return not met or (rewritten and named is not None and not named & paths)
 
 
 @hypothesis.settings(deadline=None, derandomize=True, max_examples=150)
@@ -142,6 +145,24 @@ def test_r17_r18_delete_files_that_leave_are_those_of_the_rules(
     expected = {d["file_path"] for d in deletes if leaves(d, after, request, readable.get(d["file_path"]))}
     assert set(found["file_path"].to_pylist()) == expected
     hypothesis.event(f"{len(expected)} leave")
+
+
+@hypothesis.settings(deadline=None, derandomize=True, max_examples=100)
+@hypothesis.given(cases())
+def test_what_a_plan_counts_is_what_a_commit_without_files_drops(
+    case: tuple[list[dict[str, Any]], ReplaceRequest, dict[str, Any]],
+) -> None:
+    """Otherwise a table would be planned for again and again."""
+    rows, request, named = case
+    live = table([row for row in rows if not rules.is_vector(row)])
+    try:
+        index = delete_index.build(live, unpartitioned_specs=UNPARTITIONED)
+    except errors.MetadataError:
+        hypothesis.reject()
+    request = dataclasses.replace(request, groups=(), tidies=True)
+    found = dangling.find(PyArrowFileIO(), live, request, UNPARTITIONED, Told(named))
+    assert useless.of_snapshot(live, index, UNPARTITIONED) == found.num_rows
+    hypothesis.event(f"{found.num_rows} leave")
 
 
 def table(rows: list[dict[str, Any]]) -> pa.Table:

@@ -1,10 +1,9 @@
 """Delete files that can apply to nothing once a rewrite has landed (R17, R18), so that they leave with the same commit.
-The head's live files come in, rows of delete files go out. Only what the rewritten partitions may have freed is looked
-at, and whatever is not certain stays."""
+The head's live files come in, rows of delete files go out. What the rewritten partitions may have freed is looked at,
+or the whole table if the plan has found useless ones elsewhere; whatever is not certain stays."""
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 
 from iceberg_compaction import errors
 from iceberg_compaction.commit import prune
-from iceberg_compaction.metadata import cache, delete_index, delete_paths, delete_scopes, files, manifests
+from iceberg_compaction.metadata import cache, delete_index, delete_paths, delete_scopes, files, manifests, useless
 from iceberg_compaction.model import table as table_model
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _NONE = table_model.FILES.empty_table()
-_ENDLESS = 2**63 - 1  # the number of the oldest file where there is no file
 # Of FILES, what decides where a delete applies.
 _INDEXED = [
     "file_path",
@@ -58,18 +56,19 @@ def dangling(
     without any data file."""
     everywhere = delete_scopes.unpartitioned(table.specs())
     scope = prune.Scope(table.metadata, request.partitions)
-    if not any(concerned(row, scope, everywhere) for row in rows):
+    if not any(concerned(row, scope, everywhere, tidies=request.tidies) for row in rows):
         return _NONE
     kept = cache.from_environment()
     live = files.live_files(table, head, manifests=rows, cache=kept, branch=request.pin.branch)
     return find(table.io, live, request, everywhere, paths)
 
 
-def concerned(row: ManifestFile, scope: prune.Scope, everywhere: Collection[int]) -> bool:
-    """Whether a manifest may list delete files that the rewritten partitions meet."""
+def concerned(row: ManifestFile, scope: prune.Scope, everywhere: Collection[int], *, tidies: bool) -> bool:
+    """Whether a manifest may list delete files that leave: that the rewritten partitions meet, or any if the commit
+    `tidies` the whole table."""
     if row.content != manifests.DELETES or not manifests.has_live_files(row):
         return False
-    return row.partition_spec_id in everywhere or scope.may_be_in(row)
+    return tidies or row.partition_spec_id in everywhere or scope.may_be_in(row)
 
 
 def find(
@@ -80,21 +79,21 @@ def find(
     paths: delete_paths.NamedPaths,
 ) -> pa.Table:
     """As `dangling`, given the live files. Equality deletes of the specs `everywhere` are global."""
-    content, here = live["content"].to_numpy(), _lies_in(live, request.partitions)
+    content, rewritten = live["content"].to_numpy(), _lies_in(live, request.partitions)
+    here = np.ones(live.num_rows, np.bool_) if request.tidies else rewritten
     is_global = (content == table_model.EQUALITY_DELETES) & np.isin(live["spec_id"].to_numpy(), list(everywhere))
-    deletes = live.filter(pa.array((content != table_model.DATA) & (here | is_global)))
+    asked = (content != table_model.DATA) & (here | is_global)
+    deletes = live.filter(pa.array(asked))
     if not deletes.num_rows:
         return _NONE
     after = _After(live, here, request)
-    kinds = _Kinds(deletes, everywhere)
-    free = np.zeros(deletes.num_rows, np.bool_)
-    local = kinds.shared | (kinds.equality & ~kinds.is_global)
-    free[local] = _meets_nothing(after.near, deletes.filter(pa.array(local)))
-    newer_than_none = deletes["sequence_number"].to_numpy() <= after.oldest
-    free |= kinds.is_global & newer_than_none
-    free &= ~kinds.doubtful | newer_than_none
-    free |= kinds.named & ~after.has(deletes["referenced_data_file"])
-    unsure = kinds.shared & ~free
+    kinds = useless.Kinds(deletes, everywhere)
+    unmet = np.zeros(deletes.num_rows, np.bool_)
+    unmet[kinds.local] = _meets_nothing(after.near, deletes.filter(pa.array(kinds.local)))
+    dead = ~after.has(deletes["referenced_data_file"])
+    free = kinds.useless(unmet=unmet, oldest=after.oldest, dead=dead)
+    # What a position delete names is read only where files leave: elsewhere it was written for files that are there.
+    unsure = kinds.shared & ~free & rewritten[asked]
     free[unsure] = _names_nothing(io, deletes.filter(pa.array(unsure)), after, paths)
     return deletes.filter(pa.array(free))
 
@@ -110,7 +109,7 @@ class _After:
         near = near.filter(pc.invert(pc.is_in(near["file_path"], value_set=self._removed)))
         self.near = pa.concat_tables([near, _added(request, near.schema)])  # of the rewritten partitions, and added
         numbers = (live["sequence_number"].to_numpy()[data & ~here], self.near["sequence_number"].to_numpy())
-        self.oldest = min((int(some.min()) for some in numbers if len(some)), default=_ENDLESS)
+        self.oldest = min((int(some.min()) for some in numbers if len(some)), default=useless.ENDLESS)
 
     def has(self, paths: pa.ChunkedArray) -> Mask:
         """Which of these paths are data files; null is none."""
@@ -141,21 +140,6 @@ def _added(request: ReplaceRequest, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_pylist(rows, pa.schema(plain)).cast(schema)
 
 
-class _Kinds:
-    """Delete files by what decides whether they dangle; deletion vectors are none of these."""
-
-    def __init__(self, deletes: pa.Table, everywhere: frozenset[int]) -> None:
-        self.equality: Mask = deletes["content"].to_numpy() == table_model.EQUALITY_DELETES
-        self.is_global: Mask = self.equality & np.isin(deletes["spec_id"].to_numpy(), list(everywhere))
-        vector = pc.equal(deletes["file_format"].cast(pa.string()), "PUFFIN").to_numpy()
-        named = deletes["referenced_data_file"].is_valid().to_numpy()
-        self.named: Mask = ~self.equality & ~vector & named
-        self.shared: Mask = ~self.equality & ~vector & ~named
-        # Some writers mean a global delete, but state a partitioned spec and then no value at all (16668). It is one
-        # of a partition to every reader; it goes only when it could not apply as a global one either.
-        self.doubtful: Mask = self.equality & ~self.is_global & _all_null(deletes)
-
-
 def _lies_in(rows: pa.Table, places: Collection[tuple[int, str]]) -> Mask:
     """Which files lie in one of these partitions."""
     column, specs = rows["partition"].unify_dictionaries().combine_chunks(), rows["spec_id"].to_numpy()
@@ -167,12 +151,6 @@ def _lies_in(rows: pa.Table, places: Collection[tuple[int, str]]) -> Mask:
         mine = {text for other, text in places if other == spec_id}
         found |= (specs == spec_id) & np.fromiter((text in mine for text in texts), np.bool_, len(texts))[codes]
     return found
-
-
-def _all_null(rows: pa.Table) -> Mask:
-    texts = rows["partition"].cast(pa.string()).to_pylist()
-    null = {text: all(value is None for value in json.loads(text).values()) for text in set(texts)}
-    return np.fromiter((null[text] for text in texts), np.bool_, len(texts))
 
 
 def _meets_nothing(data: pa.Table, deletes: pa.Table) -> Mask:

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iceberg_compaction import errors
 from iceberg_compaction.commit import attempts, concurrent_deletes, dangling, validate
 from iceberg_compaction.commit import stage as snapshots
 from iceberg_compaction.commit.request import ReplaceGroup, ReplaceRequest
@@ -89,6 +90,8 @@ class Replacement:
         parent = snapshots.Parent(metadata=metadata, snapshot=head, rows=rows)
         data = self._arrange_data(parent)
         useless = dangling.dangling(table, head, rows, staging.request, self._paths)
+        if not staging.request.groups and not useless.num_rows:
+            raise errors.NothingLeftError("No delete file is left in the table that applies to nothing.")
         return staging.stage(parent, data, useless, now_ms)
 
     def _arrange_data(self, parent: snapshots.Parent) -> arrange.Arranged:

@@ -128,7 +128,9 @@ class Staging:
             parent,
             manifests.DELETES,
             removed=pa.array(sorted(useless), pa.string()),
-            may_hold=lambda row: bool(useless) and dangling_deletes.concerned(row, scope, everywhere),
+            may_hold=lambda row: (
+                bool(useless) and dangling_deletes.concerned(row, scope, everywhere, tidies=self.request.tidies)
+            ),
         )
         found = self._deletes.setdefault(useless, arrange.Rewrites()).arrange(wish)
         if sorted(found.removed) != sorted(useless):

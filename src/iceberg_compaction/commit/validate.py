@@ -27,7 +27,7 @@ def check_request(request: ReplaceRequest) -> None:
     """What must hold whatever the table looks like."""
     if request.pin.format_version not in _VERSIONS:
         raise errors.UnsupportedError(f"Format version {request.pin.format_version} cannot be committed to yet.")
-    if not request.groups:
+    if not request.groups and not request.tidies:
         raise errors.CommitError("There is nothing to commit: the request has no groups.")
     if len(set(request.ids)) != len(request.ids):
         raise errors.CommitError("The request names a group twice.")

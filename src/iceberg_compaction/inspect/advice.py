@@ -72,9 +72,10 @@ def _deletes(found: TableHealth) -> Iterator[str]:
     met = ""
     if deletes.per_data_file_mean is not None:
         met = f", {deletes.per_data_file_mean:.1f} for a data file on average and {deletes.per_data_file_max:,} at most"
-    yield f"{deletes.files:,} delete files ({listed}) are applied whenever the table is read{met}."
+    if deletes.files > (deletes.dangling_files or 0):
+        yield f"{deletes.files:,} delete files ({listed}) are applied whenever the table is read{met}."
     if deletes.dangling_files:
-        yield f"{deletes.dangling_files:,} delete files apply to no data file any more and only cost planning time."
+        yield f"{deletes.dangling_files:,} delete files apply to no data file any more: a run drops them."
     if deletes.deleted_row_ratio >= 0.1:
         yield f"{deletes.deleted_row_ratio:.0%} of the rows are deleted, but still stored and read."
 

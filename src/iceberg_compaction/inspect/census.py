@@ -51,7 +51,7 @@ class Columns:
     """Delete files of one kind. The arrays run in parallel."""
 
     bytes: Ints
-    records: Ints
+    records: Ints  # that they delete; none if they apply to nothing
     places: Ints
 
     def __len__(self) -> int:
@@ -98,7 +98,10 @@ def take(inventory: Inventory) -> Census:
         rows = kinds.get(kind)
         if rows is None:
             return none
-        return Columns(bytes=sizes[rows], records=records.take(pa.array(rows)).to_numpy(), places=of_place[rows])
+        applied = records.take(pa.array(rows)).to_numpy()
+        if inventory.dangling is not None:
+            applied = np.where(inventory.dangling.take(pa.array(rows)).to_numpy(zero_copy_only=False), 0, applied)
+        return Columns(bytes=sizes[rows], records=applied, places=of_place[rows])
 
     return Census(
         files=files,

@@ -14,7 +14,7 @@ from pyiceberg.table import refs
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import cache as caches
-from iceberg_compaction.metadata import clustering, delete_index, delete_scopes, fetch, sort_order, support
+from iceberg_compaction.metadata import clustering, delete_index, delete_scopes, fetch, sort_order, support, useless
 from iceberg_compaction.metadata import files as live
 from iceberg_compaction.metadata import filter as file_filter
 from iceberg_compaction.model import table as table_model
@@ -106,9 +106,15 @@ def _deletes(table: Table, files: pa.Table) -> dict[str, Any]:
     """What deletes mean for each file, if there are any."""
     if (pc.max(files["content"]).as_py() or table_model.DATA) == table_model.DATA:
         return {}
-    index = delete_index.build(files, unpartitioned_specs=delete_scopes.unpartitioned(table.specs()))
+    everywhere = delete_scopes.unpartitioned(table.specs())
+    index = delete_index.build(files, unpartitioned_specs=everywhere)
     found = index.figures_per_data_file()
-    columns: dict[str, Any] = {"dangling_deletes": len(index.dangling())}
+    dangling = np.zeros(files.num_rows, np.bool_)
+    dangling[index.dangling().to_numpy()] = True
+    columns: dict[str, Any] = {
+        "dangling": pa.array(dangling),
+        "useless_deletes": useless.of_snapshot(files, index, everywhere),
+    }
     for name in ("delete_files", "deleted_rows"):
         column = np.zeros(files.num_rows, np.int64)
         column[found["row"].to_numpy()] = found[name].to_numpy()

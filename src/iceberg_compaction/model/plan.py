@@ -99,6 +99,7 @@ class Plan(Value):
     groups: PlanGroups
     left_out: tuple[LeftOut, ...]
     files: PlanFiles
+    useless_deletes: Count = 0  # delete files, anywhere in the table, that apply to nothing and are dropped
 
     @model_validator(mode="before")
     @classmethod
@@ -123,7 +124,8 @@ class Plan(Value):
 
     @property
     def empty(self) -> bool:
-        return not len(self.groups)
+        """Whether there is nothing to do."""
+        return not len(self.groups) and not self.useless_deletes
 
     @property
     def input_files(self) -> int:
@@ -155,7 +157,12 @@ class Plan(Value):
             return f"Nothing to do: {why[0].lower() + why[1:]}."
         files = "1 file" if self.input_files == 1 else f"{self.input_files} files"
         groups = "1 group" if len(self.groups) == 1 else f"{len(self.groups)} groups"
-        return f"{files} in {groups} become {self._about}{self.output_files}.{self._spread}"
+        told = [f"{files} in {groups} become {self._about}{self.output_files}"] if len(self.groups) else []
+        if self.useless_deletes:
+            one = self.useless_deletes == 1
+            which = "1 delete file applies" if one else f"{self.useless_deletes} delete files apply"
+            told.append(f"{which} to nothing and {'is' if one else 'are'} dropped")
+        return f"{'; '.join(told)}.{self._spread}"
 
     @property
     def _about(self) -> str:

@@ -82,6 +82,7 @@ class Inventory:
     feeds: pa.Table | None = None  # where rows of older specs belong now, see metadata.feeds; None: not looked up
     delete_files: pa.Int64Array | None = None  # that apply to each row of `files`; None: the table has no deletes
     deleted_rows: pa.Int64Array | None = None  # of each row of `files`, an estimate; see metadata.delete_index
-    dangling_deletes: int = 0  # delete files that apply to nothing any more
+    dangling: pa.BooleanArray | None = None  # rows of `files`: delete files that apply to nothing; None: no deletes
+    useless_deletes: int = 0  # of these, how many it is safe to drop
     unwritable_specs: frozenset[int] = frozenset()  # partition specs that files can be read of, but not written in
     unsupported: tuple[str, ...] = ()  # why the table must not be rewritten; empty: it may

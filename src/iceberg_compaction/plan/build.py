@@ -52,6 +52,7 @@ def build(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: int, ra
         groups=Groups(groups, sizes, weighed),
         left_out=_left_out(left, len(files), policy, sizes),
         files=files,
+        useless_deletes=inventory.useless_deletes,
     )
 
 

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 def needs_work(inventory: Inventory, policy: Policy) -> bool:
     """Whether `build` would make a plan that is not empty. Never for a table that must not be rewritten."""
+    return needs_rewrite(inventory, policy) or (inventory.useless_deletes > 0 and not inventory.unsupported)
+
+
+def needs_rewrite(inventory: Inventory, policy: Policy) -> bool:
+    """Whether `build` would make a plan with groups."""
     if inventory.unsupported:
         return False
     decided = decide.decide(inventory, policy, decide.resolve_sizes(inventory, policy))
@@ -21,4 +26,4 @@ def needs_work(inventory: Inventory, policy: Policy) -> bool:
     if policy.max_files_to_rewrite is None and policy.max_bytes_to_rewrite is None:
         return bool(kept.any())
     # A budget smaller than the first group may leave nothing to gain.
-    return bool(kept.any()) and not build.build(inventory, policy, plan_id="", now_ms=0).empty
+    return bool(kept.any()) and len(build.build(inventory, policy, plan_id="", now_ms=0).groups) > 0

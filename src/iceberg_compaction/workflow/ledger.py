@@ -118,9 +118,10 @@ class Ledger:
     def close(self) -> outcome.Outcome:
         """How a run ended that nothing stopped: something landed, all was in conflict, all that could land failed, or
         there was nothing to do."""
-        if not self._groups:
-            sentence = self._plans[0].sentence
-            return self._outcome(outcome.Kind.HEALTHY, sentence)
+        if not self._groups and not self.landed:
+            plan = self._plans[0]
+            gone = "Nothing is left to do: the delete files that applied to nothing are gone already."
+            return self._outcome(outcome.Kind.HEALTHY, plan.sentence if plan.empty else gone)
         if not self.landed and (failed := self._with(GroupEnd.FAILED)):
             one = len(self._groups) == 1
             told = failed[0].sentence if one else f"None of {self._count()} landed. {' '.join(self._others())}"
@@ -187,7 +188,15 @@ class Ledger:
         written = sum(commit.bytes_added for commit in self.landed)
         ids = [commit.snapshot_id for commit in self.landed]
         where = f"snapshot {ids[0]}" if len(ids) == 1 else f"{len(ids)} snapshots, the last {ids[-1]}"
-        gone = _deletes(proof.deleted_rows, sum(commit.removed_delete_files for commit in self.landed))
+        useless = sum(commit.removed_delete_files for commit in self.landed)
+        if not self.count_landed:
+            which = (
+                "1 delete file that applied to nothing was"
+                if useless == 1
+                else (f"{useless} delete files that applied to nothing were")
+            )
+            return f"{which} removed in {where}."
+        gone = _deletes(proof.deleted_rows, useless)
         return (
             f"{removed['files']} files ({size.format_size(removed['bytes'])}) became {files_added} "
             f"({size.format_size(written)}) in {where}{gone}."
@@ -226,7 +235,7 @@ class Ledger:
     def _outcome(self, kind: outcome.Kind, sentence: str) -> outcome.Outcome:
         plan = self._plans[0] if self._plans else None
         removed = self._removed()
-        proof = self._proof() if self.landed else None
+        proof = self._proof() if self.count_landed else None
         return outcome.Outcome(
             kind=kind,
             table=self.table,

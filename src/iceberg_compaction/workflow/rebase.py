@@ -92,6 +92,7 @@ def _keep(plan: Plan, inventory: Inventory, kept: NDArray[np.bool_], owner: NDAr
         groups=Groups(groups, plan.sizes, copying),
         left_out=plan.left_out,
         files=plan.files.filter(pa.array(kept[owner])),
+        useless_deletes=inventory.useless_deletes if plan.useless_deletes else 0,
     )
 
 

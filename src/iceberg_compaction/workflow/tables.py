@@ -19,7 +19,7 @@ from iceberg_compaction.model.plan import LeftOutReason
 from iceberg_compaction.model.policy import Policy, Strategy
 from iceberg_compaction.model.table import DATA
 from iceberg_compaction.plan import build, decide, quick
-from iceberg_compaction.workflow import apply, claims, failures, journal, leftovers, proving, rebase
+from iceberg_compaction.workflow import apply, claims, failures, journal, leftovers, proving, rebase, tidying
 from iceberg_compaction.workflow import ledger as ledgers
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def diagnose(
         policy=policy,
         sizes=decide.resolve_sizes(inventory, policy),
         sick=quick.needs_work(inventory, policy),
-        worn=inventory.delete_files is not None and quick.needs_work(inventory, _MANY_DELETES),
+        worn=inventory.delete_files is not None and quick.needs_rewrite(inventory, _MANY_DELETES),
         applied=_applied_deletes(inventory),
         history=history.read_history(table, branch=branch),
         worst=worst,
@@ -84,7 +84,7 @@ def _applied_deletes(inventory: Inventory) -> deletes.Applied | None:
     if inventory.delete_files is None:
         return None
     met = inventory.delete_files.filter(pc.equal(inventory.files["content"].combine_chunks(), DATA))
-    return deletes.Applied(per_data_file=met.to_numpy(), dangling=inventory.dangling_deletes)
+    return deletes.Applied(per_data_file=met.to_numpy(), dangling=pc.sum(inventory.dangling).as_py() or 0)
 
 
 def plan_table(catalog: Catalog, name: str, policy: Policy, run: Run) -> Plan:
@@ -145,6 +145,10 @@ def _perform(
         return ledger.close()
     table = tables.load_table(catalog, plan.table)
     branch = plan.pin.branch if plan.pin else run.branch
+    if not len(plan.groups):
+        with journal.kept(table, run, branch=branch, job=job.command):
+            tidying.drop_useless_deletes(table, plan, run, ledger)
+        return ledger.close()
     with engines() as bare, journal.kept(table, run, branch=branch, job=job.command, claims=plan.partitions) as entry:
         engine = entry.watched(bare) if entry else bare
         apply.apply(table, plan, engine, run, ledger)
@@ -170,7 +174,7 @@ def _plan_again(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger, number: 
     except errors.CompactionError as error:
         ledger.remark(f"What conflicted could not be planned anew: {error}")
         return None
-    if newer.empty:
+    if not len(newer.groups):
         if any(left.reason is LeftOutReason.CLAIMED for left in newer.left_out):
             ledger.remark("Another run is at work on what conflicted.")
         else:

@@ -160,11 +160,11 @@ class World:
         elif table.metadata.current_snapshot_id is not None:
             table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "side").commit()
 
-    def clean(self, dice: random.Random) -> None:
-        """Remove some of the metadata files that no entry has any more."""
+    def clean(self, dice: random.Random | None = None) -> None:
+        """Remove all or some of the metadata files that no entry has any more."""
         current = {self.load(entry).metadata_location for entry in self.entries()}
         for path in self.old:
-            if path not in current and dice.random() < 0.5:
+            if path not in current and (dice is None or dice.random() < 0.5):
                 Path(path.removeprefix("file://")).unlink(missing_ok=True)
 
     def lose(self, store: int) -> None:

@@ -69,7 +69,18 @@ def test_a_run_under_another_name_leaves_alone_what_a_dead_one_wrote(world: Worl
 
 
 @pytest.mark.parametrize("point", PUBLISHED, ids=lambda point: point.name)
-@pytest.mark.parametrize("change", ["put back", "rolled back and expired", "swapped", "renamed", "cloned and expired"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "put back",
+        "expired",
+        "rolled back and expired",
+        "swapped",
+        "renamed",
+        "cloned and expired",
+        "cloned, put back and cleaned",
+    ],
+)
 def test_what_was_published_stays_when_it_leaves_its_own_entry(world: World, change: str, point: Point) -> None:
     """It landed on A, and B or a clone has it; then A, or what is called A, does not know of it any more."""
     base = world.load(A).metadata_location
@@ -80,8 +91,10 @@ def test_what_was_published_stays_when_it_leaves_its_own_entry(world: World, cha
         world.register(B, base)
     else:
         world.register(B, world.load(A).metadata_location)
-    if change == "put back":
+    if change.endswith(("put back", "cleaned")):
         world.register(A, base)
+    elif change == "expired":
+        world.expire(A)
     elif change == "swapped":
         world.swap(A, B)
     elif change == "renamed":
@@ -93,6 +106,8 @@ def test_what_was_published_stays_when_it_leaves_its_own_entry(world: World, cha
         world.append(A, 2)
         world.expire(A)
     world.append(A, 6)
+    if change.endswith("cleaned"):
+        world.clean()
     assert world.run(A, **LATER).status == 0
     world.check_readable()
 

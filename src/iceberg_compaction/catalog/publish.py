@@ -33,7 +33,7 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
             run_names.run_of(updates),
             lambda base, staged: made.append((base, staged)),
             # Said again after the file is there: whoever takes the run for dead from now on finds it (R49).
-            lambda: watch.tell_publishing(updates),
+            lambda: watch.tell_publishing(updates, made[-1][1].metadata_location),
         )
         watch.tell_publishing(updates)
     except errors.CompactionError:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class Watcher(Protocol):
     """Told of one run, from whatever thread."""
 
-    def publishing(self, snapshot: Snapshot) -> None:
-        """The snapshot is about to be published. Raises CommitError if it must not be."""
+    def publishing(self, snapshot: Snapshot, metadata: str | None) -> None:
+        """The snapshot is about to be published, with this metadata file if we are the ones to write it and it is
+        there. Raises CommitError if it must not be."""
         ...
 
     def landed(self, snapshot: Snapshot) -> None:
@@ -44,12 +45,12 @@ def watching(run_id: str, watcher: Watcher) -> Iterator[None]:
         del _watchers[run_id]
 
 
-def tell_publishing(updates: tuple[TableUpdate, ...]) -> None:
-    """Updates are about to be committed."""
+def tell_publishing(updates: tuple[TableUpdate, ...], metadata: str | None = None) -> None:
+    """Updates are about to be committed; with this metadata file, once it is written."""
     for update in updates:
         snapshot: Snapshot | None = getattr(update, "snapshot", None)
         if snapshot is not None and (watcher := _watchers.get(run_names.run_of_snapshot(snapshot) or "")):
-            watcher.publishing(snapshot)
+            watcher.publishing(snapshot, metadata)
 
 
 def tell_landed(snapshot: Snapshot) -> None:

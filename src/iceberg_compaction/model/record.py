@@ -66,6 +66,7 @@ class Attempt(Value):
     sequence_number: int | None  # format version 1 has none
     at_ms: int
     landed: tuple[int, ...] = ()  # the run's snapshots that are known to have landed
+    metadata: str | None = None  # the table metadata file with it, if the run has written that
 
 
 class UnfinishedRun(Value):

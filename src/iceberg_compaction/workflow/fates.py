@@ -74,8 +74,9 @@ def is_nowhere(table: Table, attempt: Attempt, listed: Sequence[Listed], since: 
     registered twice, renamed, or put back to where the attempt set out has several of them, and most often they are in
     the same folder. `listed`: what is in there; `since`: when the run's first file was written."""
     current = _place(table.metadata_location)
-    if current not in {_place(file.path) for file in listed}:
-        return False  # metadata is somewhere else, where it cannot be listed
+    places = {_place(file.path) for file in listed}
+    if current not in places or (attempt.metadata and _place(attempt.metadata) not in places):
+        return False  # metadata is somewhere else, where it cannot be listed, or it was and is removed
     own = {current, *(_place(entry.metadata_file) for entry in table.metadata.metadata_log)}
     lines = [
         file for file in listed if is_metadata(file.name) and _place(file.path) not in own and _is_younger(file, since)

@@ -47,7 +47,7 @@ class Entry:
     _attempt: record.Attempt | None = None  # the last one
     _landed: tuple[int, ...] = ()
 
-    def publishing(self, snapshot: Snapshot) -> None:
+    def publishing(self, snapshot: Snapshot, metadata: str | None) -> None:
         """Note a snapshot before it is published. CommitError: it must not be, because others took this run for dead
         and may have removed its files, or because nobody can tell whether they did."""
         self._attempt = record.Attempt(
@@ -56,6 +56,7 @@ class Entry:
             sequence_number=snapshot.sequence_number,
             at_ms=self.run.clock(),
             landed=self._landed,
+            metadata=metadata,
         )
         if not self._confirm(self._attempt):
             raise errors.CommitError(

@@ -97,7 +97,7 @@ def test_they_leave_with_a_rewrite_of_other_partitions(t: DeleteTable) -> None:
 
 
 def test_r18_a_global_delete_stays_although_its_own_spec_has_no_data(local_lake: Lake) -> None:
-    """Iceberg Java's remove_dangling_deletes drops it, and revives rows."""
+    """Whoever compares partitions only would drop it, and revive rows."""
     t = delete_table(local_lake, spec=UNPARTITIONED_PARTITION_SPEC)
     with t.table.update_spec() as update:
         update.add_identity("city")

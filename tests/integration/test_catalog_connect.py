@@ -143,6 +143,7 @@ def test_missing_table_metadata_is_said(local_lake: lakes.Lake) -> None:
         ("v.gz.metadata.json", gzip.compress(b"{}")[:-4]),
         ("v.gz.metadata.json", gzip.compress(b"{}")[:10] + b"\xff" * 20),
     ],
+    ids=["no text", "cut short", "no deflate"],
 )
 def test_damaged_table_metadata_is_said(local_lake: lakes.Lake, name: str, data: bytes) -> None:
     table = lakes.make_table(local_lake.catalog, "db.events")

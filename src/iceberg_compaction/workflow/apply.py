@@ -267,7 +267,8 @@ class _Batches:
             _log.warning("Whether other groups can still be committed could not be looked up: %s", error)
 
     def _remove(self, staged: Iterable[StagedFile]) -> None:
-        left = sweep.sweep(self._table.io, [file.file_path for file in staged])
+        paths = [file.file_path for file in staged]
+        left = sweep.sweep(self._table.io, paths) if paths else ()
         if left:
             _log.warning("%d staged files could not be removed, the first is %s", len(left), left[0])
 

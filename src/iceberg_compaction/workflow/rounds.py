@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, TypeAlias
 
 from iceberg_compaction.catalog import io as catalog_io
-from iceberg_compaction.catalog import publish
+from iceberg_compaction.catalog import publish, vended
 from iceberg_compaction.execute import failure
 
 if TYPE_CHECKING:
@@ -23,17 +23,22 @@ _log = logging.getLogger(__name__)
 Renew: TypeAlias = "Callable[[RewriteContext], RewriteContext]"
 
 
-def renewing(table: Table) -> Renew:
-    """How the context of a run on the table gets the credentials that the catalog gives now."""
+def renewing(table: Table) -> Renew | None:
+    """How the context of a run on the table gets the credentials that the catalog gives now; None: it gives none."""
+    if not vended.is_vended(table):
+        return None
     return lambda context: context.model_copy(update={"io_properties": catalog_io.io_properties(publish.reload(table))})
 
 
 def perform(
-    engine: Engine, tasks: Sequence[RewriteTask], context: RewriteContext, on_end: OnEnd, renew: Renew
+    engine: Engine, tasks: Sequence[RewriteTask], context: RewriteContext, on_end: OnEnd, renew: Renew | None
 ) -> RewriteContext:
     """Have all tasks performed. Rounds end when one in which nothing was done shows that fresh credentials do not help,
     or when there are none. Returns the context of the last round."""
     in_vain = 0
+    if renew is None:
+        engine.run(tasks, context, on_end)
+        return context
     while tasks:
         heard = _Heard(on_end)
         engine.run(tasks, context, heard.on_end)

@@ -98,6 +98,7 @@ def worst(found: Partitions, census: Census, most: int, depths: NDArray[np.float
         "text": census.places.texts_of(places),
     }
     keys = [("needless", "descending"), ("spec", "ascending"), ("text", "ascending")]
+    most = min(most, len(places))  # whoever wants all may write any number
     first = pc.select_k_unstable(pa.table(columns), most, sort_keys=keys).to_numpy() if most else places[:0]
     ordered = places[first].tolist()
     records = _records(census, ordered)

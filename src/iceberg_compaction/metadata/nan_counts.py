@@ -37,6 +37,7 @@ _COLUMNS: dict[str, Sequence[str | int]] = {"status": ("status",), "file_path": 
 _NANS = "nan_value_counts"
 _NULLS = "null_value_counts"
 _TOLD = (_NULLS, *metrics.BOUNDS)
+_NOTHING = (None,) * len(_TOLD)
 _UNTOLD = -1
 _FLOATS, _TEXTS = (types.FloatType, types.DoubleType), (types.StringType, types.BinaryType)
 
@@ -56,8 +57,7 @@ class NanCounts:
     codes: NDArray[np.int32]  # of each file, its place in `distinct`
     distinct: Sequence[Counts]
     rows: NDArray[np.int64]  # of each file, its row in `told`; -1: it is not there
-    told: pa.Table  # null counts and bounds, as `metrics.column` names them
-    fields: Sequence[int]
+    told: Sequence[Told]
 
     def of(self, start: int, stop: int) -> tuple[Counts, ...]:
         """Those of some files, one after the other; shared, so nobody may change them."""
@@ -65,16 +65,7 @@ class NanCounts:
 
     def told_of(self, start: int, stop: int) -> tuple[Told, ...]:
         """Null counts and bounds of some files, one after the other."""
-        rows = self.rows[start:stop]
-        found: list[Told] = [{} for _ in rows]
-        places = np.flatnonzero(rows >= 0)
-        chosen = self.told.take(pa.array(rows[places]))
-        for field_id in self.fields:
-            columns = [chosen[metrics.column(metric, field_id)].to_pylist() for metric in _TOLD]
-            for place, told in zip(places.tolist(), zip(*columns, strict=True), strict=True):
-                if any(value is not None for value in told):
-                    found[place][field_id] = told
-        return tuple(found)
+        return tuple(self.told[row] if row >= 0 else {} for row in self.rows[start:stop].tolist())
 
 
 def of_plan(table: Table, plan: Plan, may_hold: Callable[[ManifestFile], bool]) -> NanCounts | None:
@@ -103,7 +94,18 @@ def of_plan(table: Table, plan: Plan, may_hold: Callable[[ManifestFile], bool]) 
         if wanted.are_found(places):
             break
     distinct = [_counts(key, fields.floats) for key in known]
-    return NanCounts(codes=codes, distinct=distinct, rows=lines, told=pa.concat_tables(told), fields=fields.bounded)
+    return NanCounts(codes=codes, distinct=distinct, rows=lines, told=_rows(pa.concat_tables(told), fields))
+
+
+def _rows(table: pa.Table, fields: _Fields) -> list[Told]:
+    """What is told of each file. All at once, as tasks are many and each asks for a few files."""
+    found: list[Told] = [{} for _ in range(table.num_rows)]
+    for field_id in fields.bounded:
+        columns = [table[metrics.column(metric, field_id)].to_pylist() for metric in _TOLD]
+        for of_file, told in zip(found, zip(*columns, strict=True), strict=True):
+            if told != _NOTHING:
+                of_file[field_id] = told
+    return found
 
 
 def _fields(schema: Schema, kinds: tuple[type[types.IcebergType], ...]) -> Iterator[int]:

@@ -182,4 +182,4 @@ def test_yes_alone_is_a_mistake(clinic: Clinic) -> None:
 def test_as_many_partitions_as_asked_for(clinic: Clinic) -> None:
     found = document(clinic.call("--table", "db.sick", "--partitions", "0", "--output", "json"))
     assert found["worst_partitions"] == []
-    assert clinic.call("--table", "db.sick", "--partitions", "9" * 40).exit_code == 3  # as many as there are
+    assert clinic.call("--table", "db.sick", "--partitions", "9" * 40).exit_code == 0  # as many as there are

@@ -6,7 +6,6 @@ full."""
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import mmap
 import os
@@ -14,12 +13,12 @@ import secrets
 import stat
 import threading
 import time
-import zlib
 from concurrent import futures
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import xxhash
 
 from iceberg_compaction import settings
 from iceberg_compaction.model import cache as cache_model
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _SUFFIX, _UNFINISHED = ".arrow", ".tmp"
-_MAGIC = b"iccache2"
+_MAGIC = b"iccache3"
 _TRAILER = len(_MAGIC) + 8  # a checksum, then the magic bytes
 _PART = 16 << 20  # bytes that one thread sums up at a time
 _ABANDONED_S = 3600  # an unfinished file older than this was left by a process that died
@@ -222,22 +221,21 @@ def _checksum(content: pa.Buffer) -> bytes:
     """By several cores, a part each."""
     parts = [content.slice(first, min(_PART, content.size - first)) for first in range(0, content.size, _PART)]
     with futures.ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1) or 1) as pool:
-        return _digest(pool.map(zlib.crc32, parts), content.size)
+        return _digest(pool.map(xxhash.xxh3_64_digest, parts), content.size)
 
 
 def _checksum_of_file(file: BufferedRandom) -> bytes:
     """The same for a file, from where it stands to its end; not mapped, which would count as memory once more."""
     sums, size = [], 0
     while part := file.read(_PART):
-        sums.append(zlib.crc32(part))
+        sums.append(xxhash.xxh3_64_digest(part))
         size += len(part)
     return _digest(sums, size)
 
 
-def _digest(sums: Iterable[int], size: int) -> bytes:
+def _digest(sums: Iterable[bytes], size: int) -> bytes:
     """Parts that change places, too, give another one."""
-    text = b"".join(number.to_bytes(4, "little") for number in sums) + size.to_bytes(8, "little")
-    return hashlib.blake2b(text, digest_size=8).digest()
+    return xxhash.xxh3_64_digest(b"".join(sums) + size.to_bytes(8, "little"))
 
 
 def _age_and_size(entry: os.DirEntry[str]) -> tuple[float, int]:

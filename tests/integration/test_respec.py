@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -21,7 +22,7 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 from pyiceberg.types import LongType, NestedField, StringType, TimestampType
-from tests.factories import storage
+from tests.factories import manifests, storage
 from tests.factories.lake import local_catalog, make_table
 
 from iceberg_compaction import Kind, Policy
@@ -219,3 +220,90 @@ def test_whatever_the_specs_are_no_partition_gets_more_files_than_it_needs(
         assert group.spread is Spread.LEAST
         assert group.new_partitions <= len(found)
     assert f"become {group.spread.word}{group.outputs}, as their rows go to" in group.sentence
+
+
+@pytest.fixture
+def by_word(tmp_path: Path) -> Table:
+    """Three old partitions with twelve files each, whose rows belong to the same four new ones."""
+    table = make_table(local_catalog(tmp_path), "db.t", SCHEMA, spec=BY_WORD)
+    fill(table, 12, 10, words=3)
+    move(table, ("id", BucketTransform(4)), dropped=("word",))
+    return current(table)
+
+
+def path_in(table: Table, word: str) -> str:
+    files = current(table).inspect.data_files().to_pylist()
+    return next(str(file["file_path"]) for file in files if file["partition"]["word"] == word)
+
+
+def k_of(value: int) -> pa.Table:
+    return pa.table({"k": pa.array([value], pa.int64())})
+
+
+@pytest.mark.parametrize("target", [2**20, 3000], ids=["one task", "two rounds"])
+def test_r18_deletes_of_one_old_partition_do_not_touch_rows_of_another(by_word: Table, target: int) -> None:
+    """In the second partition an equality delete names a `k` that rows of all have, in the third one a position."""
+    with_four = [row for row in by_word.scan().to_arrow().to_pylist() if row["k"] == 4]
+    doomed = [row for row in with_four if row["word"] == "w1"]
+    assert 0 < len(doomed) < len(with_four)
+    path = path_in(by_word, "w2")
+    table = manifests.add_equality_delete(current(by_word), k_of(4), like=path_in(by_word, "w1"))
+    table = manifests.add_position_delete(table, {path: [0]})
+    before = {row["id"] for row in by_word.scan().to_arrow().to_pylist()}
+    gone = {row["id"] for row in doomed} | {pq.read_table(path)["id"][0].as_py()}
+    engine = Cores(4)
+    outcome = compact(table, Policy(target_file_size_bytes=target), engine)
+    assert outcome.kind is Kind.COMPACTED, outcome.sentence
+    assert (len(engine.tasks), outcome.deleted_rows, outcome.delete_files_removed) == (
+        1 + (target < 2**20),
+        len(gone),
+        2,
+    )
+    assert set(current(table).scan().to_arrow()["id"].to_pylist()) == before - gone
+
+
+@pytest.mark.parametrize("word", ["w0", "w1", "w2"])
+def test_r4_a_delete_that_comes_to_any_of_the_old_partitions_is_a_conflict(by_word: Table, word: str) -> None:
+    """Rows leave the partition that it is for: it would not apply to them any more."""
+    policy = Policy(target_file_size_bytes=2**20, replan_conflicts=False)
+
+    class Meanwhile(Cores):
+        def run(self, *work: Any) -> Any:
+            results = super().run(*work[:2], lambda end: None)
+            manifests.add_equality_delete(current(by_word), k_of(4), like=path_in(by_word, word))
+            for result in results:
+                work[2](result)
+            return results
+
+    outcome = compact(by_word, policy, Meanwhile(1))
+    assert outcome.kind is Kind.CONFLICT
+    assert "moves rows into or out of its partition" in outcome.sentence
+    assert not [path for path in storage.files_under(by_word) if outcome.run_id in path]
+
+
+@pytest.mark.parametrize("stop", [OSError, KeyboardInterrupt])
+def test_what_the_first_round_wrote_goes_when_the_second_fails(by_word: Table, stop: type[BaseException]) -> None:
+    before, files = rows(by_word), storage.files_under(by_word, "data")
+    seen = []
+
+    class Failing(Cores):
+        def run(self, tasks: Any, *others: Any) -> Any:
+            if self.tasks:
+                seen.extend(path for task in tasks for path in task.file_paths)
+                self._rewrite = self.fail
+            return super().run(tasks, *others)
+
+        def fail(self, *work: Any) -> Any:
+            assert storage.files_under(by_word, "data") > files
+            raise stop("gone")
+
+    policy, run = Policy(target_file_size_bytes=3000), wiring.new_run()
+    try:
+        outcome = tables.compact_table(by_word.catalog, "db.t", policy, lambda: Failing(4), run)
+        assert outcome.kind is Kind.FAILED
+    except KeyboardInterrupt:
+        assert stop is KeyboardInterrupt
+    assert seen
+    assert all(run.run_id in path for path in seen)  # so that the next run would find them if this process had died
+    assert storage.files_under(by_word, "data") == files
+    assert rows(by_word) == before

@@ -307,3 +307,25 @@ def test_what_the_first_round_wrote_goes_when_the_second_fails(by_word: Table, s
     assert all(run.run_id in path for path in seen)  # so that the next run would find them if this process had died
     assert storage.files_under(by_word, "data") == files
     assert rows(by_word) == before
+
+
+@pytest.mark.parametrize("target", [2**20, 3000], ids=["one task", "two rounds"])
+def test_small_files_that_are_in_the_new_partitions_already_are_joined_in_the_same_run(
+    by_word: Table, target: int
+) -> None:
+    """Else the next run would have to join them with what this one brings."""
+    now = current(by_word)
+    for number in range(3):
+        ids = pa.array(range(1000 + number * 10, 1010 + number * 10), pa.int64())
+        now.append(pa.table({"id": ids, "k": ids, "word": ["new"] * 10, "at": pa.nulls(10, pa.timestamp("us"))}))
+    policy = Policy(target_file_size_bytes=target, min_input_files=2)
+    (group,) = plan_of(by_word, policy).groups
+    assert {section.spec_id for section in group.sections} == {0, 1}
+    before, engine = rows(by_word), Cores(4)
+    assert compact(by_word, policy, engine).kind is Kind.COMPACTED
+    assert len(engine.tasks) == 1 + (target < 2**20)
+    assert rows(by_word) == before
+    found = files_by_partition(by_word)
+    assert len(found) == 4
+    assert all(sum(size < 0.75 * target for size in sizes) <= 1 for sizes in found.values()), found
+    assert plan_of(by_word, policy).empty

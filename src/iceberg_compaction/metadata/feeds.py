@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
 
 _NUMBERS = (
     types.IntegerType,
@@ -41,36 +42,35 @@ def add(table: Table, inventory: table_model.Inventory, *, cache: caches.Cache |
     snapshot = None if pin is None else table.metadata.snapshot_by_id(pin.snapshot_id)
     if pin is None or snapshot is None or inventory.unsupported:
         return inventory
-    old = (inventory.files["content"].to_numpy() == table_model.DATA) & (
-        inventory.files["spec_id"].to_numpy() != pin.spec_id
-    )
-    if not old.any():
+    data = inventory.files["content"].to_numpy() == table_model.DATA
+    current = inventory.files["spec_id"].to_numpy() == pin.spec_id
+    old, new = np.flatnonzero(data & ~current), np.flatnonzero(data & current)
+    if not len(old):
         return inventory
-    # A manifest holds files of one spec, so these list just the files that are asked for, in the same order.
+    files = _with_bounds(table, snapshot, pin, caches.from_environment() if cache is None else cache)
+    if files.num_rows != len(old):
+        return inventory
+    files = pa.concat_tables([files, inventory.files.take(pa.array(new))], promote_options="default")
+    columns: dict[str, Any] = {"row": np.concatenate([old, new])}
+    for place, field in enumerate(table.specs()[pin.spec_id].fields):
+        found = _Ranges(field, table.schema(), files.num_rows)
+        found.by_tuples(files.unify_dictionaries(), table.specs())
+        found.by_bounds(files)
+        columns |= {f"low_{place}": found.column(found.low), f"high_{place}": found.column(found.high)}
+        columns[f"null_{place}"] = found.null
+    return replace(inventory, feeds=pa.table(columns).sort_by("row"))
+
+
+def _with_bounds(table: Table, snapshot: Snapshot, pin: table_model.Pin, cache: caches.Cache) -> pa.Table:
+    """The data files of older specs, with the metrics of what the current one is derived from. A manifest holds files
+    of one spec, so they come in the order of the inventory."""
     listed = [
         row
         for row in fetch.list_manifests(table.io, snapshot)
         if row.content == ManifestContent.DATA and row.partition_spec_id != pin.spec_id
     ]
-    spec = table.specs()[pin.spec_id]
-    files = live.live_files(
-        table,
-        snapshot,
-        metrics=tuple(sorted({field.source_id for field in spec.fields})),
-        manifests=listed,
-        cache=caches.from_environment() if cache is None else cache,
-        branch=pin.branch,
-    )
-    columns: dict[str, Any] = {"row": np.flatnonzero(old)}
-    if files.num_rows != len(columns["row"]):
-        return inventory
-    for place, field in enumerate(spec.fields):
-        found = _Ranges(field, table.schema(), files.num_rows)
-        found.by_tuples(files, table.specs())
-        found.by_bounds(files)
-        columns |= {f"low_{place}": found.column(found.low), f"high_{place}": found.column(found.high)}
-        columns[f"null_{place}"] = found.null
-    return replace(inventory, feeds=pa.table(columns))
+    sources = tuple(sorted({field.source_id for field in table.specs()[pin.spec_id].fields}))
+    return live.live_files(table, snapshot, metrics=sources, manifests=listed, cache=cache, branch=pin.branch)
 
 
 class _Ranges:

@@ -52,6 +52,7 @@ class RewriteTask(Value):
     told: tuple[dict[int, Told], ...] = ()
     deletes: tuple[DeleteFile, ...] = ()  # every delete file that applies to one of the files, or to several
     sections: tuple[TaskSection, ...] = ()  # where the files lie, if in several partitions; they have the deletes then
+    parted: bool = False  # rows are sent to the partitions of their values, even if they are in the output's spec
 
     @property
     def bytes(self) -> int:
@@ -67,7 +68,7 @@ class RewriteTask(Value):
             mine = slice(start, start + section.files)
             here = {name: getattr(self, name)[mine] for name in _FILE_COLUMNS}
             here |= {"spec_id": section.spec_id, "partition": section.partition, "deletes": section.deletes}
-            found.append(self.model_copy(update=here | {"sections": ()}))
+            found.append(self.model_copy(update=here | {"sections": (), "parted": True}))
             start += section.files
         return tuple(found)
 

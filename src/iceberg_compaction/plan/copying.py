@@ -77,8 +77,11 @@ def break_even(rates: Rates, row_group: int) -> int:
 def expect(inventory: Inventory, policy: Policy, weighed: Copying, rows: Ints, first: Ints) -> dict[str, Any]:
     """The columns of PLAN_GROUPS that tell about copying. Groups are slices of the chosen rows of the inventory's
     files; each begins at its `first`."""
-    spec_ids = inventory.files["spec_id"].to_numpy()[rows[first]]
-    return judge(_inputs(inventory, rows, first), weighed, _forbidden(inventory, policy, spec_ids))
+    current = None if inventory.pin is None or policy.keep_spec else inventory.pin.spec_id
+    moves = np.zeros(len(rows), np.bool_) if current is None else inventory.files["spec_id"].to_numpy()[rows] != current
+    return judge(
+        _inputs(inventory, rows, first), weighed, _forbidden(inventory, policy, selection.sums(moves, first) > 0)
+    )
 
 
 def _inputs(inventory: Inventory, rows: Ints, first: Ints) -> Inputs:
@@ -117,14 +120,13 @@ def judge(files: Inputs, weighed: Copying, forbidden: dict[Way, NDArray[np.bool_
     }
 
 
-def _forbidden(inventory: Inventory, policy: Policy, spec_ids: Ints) -> dict[Way, NDArray[np.bool_]]:
-    """Which groups, given by their specs, cannot be copied at all."""
-    every = np.ones(len(spec_ids), np.bool_)
-    current = None if inventory.pin is None or policy.keep_spec else inventory.pin.spec_id
+def _forbidden(inventory: Inventory, policy: Policy, moves: NDArray[np.bool_]) -> dict[Way, NDArray[np.bool_]]:
+    """Which groups cannot be copied at all, given of which rows move to another partition spec."""
+    every = np.ones(len(moves), np.bool_)
     return {
         Way.NEVER: every & (policy.copy_row_groups is CopyMode.NEVER),
         Way.SORTED: every & inventory.sorts_rows,
-        Way.RESPEC: every & (current is not None) & (spec_ids != current),
+        Way.RESPEC: moves,
     }
 
 

@@ -13,7 +13,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.model import policy as policy_model
 from iceberg_compaction.model.plan import LeftOutReason
 from iceberg_compaction.model.policy import Policy, Sizes, Strategy
-from iceberg_compaction.plan import candidates, delete_files, full, packing, small_files, verdict
+from iceberg_compaction.plan import candidates, delete_files, full, packing, respec, small_files, verdict
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,6 +39,8 @@ def decide(inventory: Inventory, policy: Policy, sizes: Sizes) -> Decision:
     selected, ruled_out = _data_files(inventory, policy)
     wanted = np.ones(len(selected.rows), np.bool_) if policy.rewrite_all else _candidates(selected, policy, sizes)
     files = selected.take(wanted)
+    if policy.strategy is not Strategy.DELETE_FILES:
+        files = respec.with_neighbours(inventory, files, sizes)
     order = candidates.ReadingOrder(inventory, files)
     numbers, bins = packing.pack(files, order, policy, sizes)
     decided = verdict.everything(bins) if policy.rewrite_all else _judge(bins, policy, sizes)

@@ -4,7 +4,7 @@ partition side by side, and a group of them names its partitions as sections."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,26 @@ def moving(inventory: Inventory, policy: Policy) -> NDArray[np.bool_] | None:
         return None
     found: NDArray[np.bool_] = inventory.files["spec_id"].to_numpy() != inventory.pin.spec_id
     return found if found.any() else None
+
+
+def with_neighbours(inventory: Inventory, files: DataFiles, sizes: Sizes) -> DataFiles:
+    """The same files, with small ones of the current spec in the pool, too, that lie where rows of pooled files go.
+    Else a run would leave one more small file beside them, and the next would join what this one has made."""
+    if files.homes is files.keys or inventory.feeds is None:
+        return files
+    pooled = files.keys != files.homes
+    small = np.flatnonzero(~pooled & (files.bytes < sizes.min))
+    ranges = _ranges(inventory.feeds, files.rows[pooled])
+    volume = np.prod(ranges.width, axis=1)
+    if not len(small) or not ranges.told.all() or volume.sum() > _MOST_CELLS:
+        return files
+    cells, _ = ranges.cells(volume.astype(np.int64))
+    here = _ranges(inventory.feeds, files.rows[small]).low
+    numbers = np.unique(np.concatenate([cells, here]), axis=0, return_inverse=True)[1].reshape(-1)
+    met = small[np.isin(numbers[len(cells) :], numbers[: len(cells)])]
+    keys = files.keys.copy()
+    keys[met] = len(files.partitions) - 1
+    return replace(files, keys=keys)
 
 
 def section_ranks(files: DataFiles, positions: Ints, clusters: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -54,7 +54,7 @@ def lay_out(
     """The layout that the context asks for; refuses transforms that cannot be computed."""
     wanted = task.spec_id if context.output_spec_id is None else context.output_spec_id
     spec = PartitionSpec.model_validate_json(context.partition_specs[wanted])
-    same = wanted == task.spec_id
+    same = wanted == task.spec_id and not task.parted
     if not same:
         tuples.PartitionTuples(spec, schema, columns)
     asked = None if context.sort_order is None else SortOrder.model_validate_json(context.sort_order)

@@ -168,6 +168,7 @@ NEW: dict[str, list[tuple[str, Any]]] = {
     "year and word": [("at", YearTransform()), ("word", IdentityTransform())],
     "k": [("k", TruncateTransform(3))],
     "bucket": [("id", BucketTransform(4))],
+    "two buckets": [("id", BucketTransform(2))],  # where the least and the greatest value often share one
     "word": [("word", IdentityTransform())],
     "void": [("word", VoidTransform())],
 }
@@ -181,6 +182,7 @@ EXACT |= {("hour", "day"), ("hour", "month"), ("day", "month"), ("day", "day")}
     [
         ("nothing", "day", 8),
         ("nothing", "bucket", 3),
+        ("nothing", "two buckets", 2),
         ("nothing", "word", 1),
         ("word", "k", 4),
         ("day", "word", 2),

@@ -133,8 +133,10 @@ class _Ranges:
             self._set(told, low, high)
             return
         for row in np.flatnonzero(told & ~self._known).tolist():
-            pair = [self._transformed(bound[row].as_py()) for bound in (lower, upper)]
-            if pair[0] is not None and pair[0] == pair[1]:
+            ends = [bound[row].as_py() for bound in (lower, upper)]
+            pair = [self._transformed(end) for end in ends]
+            ordered = not isinstance(self._field.transform, transforms.BucketTransform)  # what lies between is, too
+            if pair[0] is not None and pair[0] == pair[1] and (ordered or ends[0] == ends[1]):
                 self.low[row] = self.high[row] = self._code(pair[0])
                 self._known[row] = True
 

@@ -175,10 +175,12 @@ class Plan(Value):
         if not moved.num_rows:
             return ""
         files, outputs = pc.sum(moved["files"]).as_py(), pc.sum(moved["outputs"]).as_py()
-        verb = "is" if files == 1 else "are"
+        lies, current = self.groups.sections(), self.pin.spec_id if self.pin else None
+        older = pc.sum(lies["files"].filter(pc.not_equal(lies["spec_id"], current))).as_py()
+        verb = "is" if older == 1 else "are"
         many = "" if outputs <= files else f", so that there are more than before ({files} become {outputs})"
         return (
-            f" {files} of them {verb} of an older partition spec: rows go to the partitions of the current one{many}."
+            f" {older} of them {verb} of an older partition spec: rows go to the partitions of the current one{many}."
         )
 
     def files_of(self, group: FileGroup) -> pa.Table:

@@ -11,7 +11,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import lake as lakes
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import listing
+from iceberg_compaction.catalog import listing, run_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,25 +32,31 @@ def fill(io: FileIO, folder: str) -> set[str]:
     return mine
 
 
+def listed(io: FileIO, folder: str, run_ids: list[str]) -> list[str]:
+    """The files of runs, as a run looks for them."""
+    found = listing.list_files(io, folder, lambda name: any(run_names.is_of(run_id, name) for run_id in run_ids))
+    return [file.path for file in found]
+
+
 def test_files_of_a_run_are_found_in_the_form_of_the_folder(lake: lakes.Lake) -> None:
     table = lakes.make_table(lake.catalog, lake.name("listed"))
     folder = f"{table.location()}/data/here"
     mine = fill(table.io, folder)
-    assert set(listing.list_files(table.io, folder, [MINE])) == mine
-    assert listing.list_files(table.io, f"{folder}/", [uuid.uuid4().hex]) == []
-    assert listing.list_files(table.io, f"{table.location()}/data/nowhere", [MINE]) == []
+    assert set(listed(table.io, folder, [MINE])) == mine
+    assert listed(table.io, f"{folder}/", [uuid.uuid4().hex]) == []
+    assert listed(table.io, f"{table.location()}/data/nowhere", [MINE]) == []
 
 
 @pytest.mark.parametrize("form", ["file://{}/t", "file:{}/t", "{}/t"])
 @pytest.mark.parametrize("kind", [PyArrowFileIO, FsspecFileIO])
 def test_every_way_to_write_a_folder_comes_back(tmp_path: Path, kind: type[FileIO], form: str) -> None:
     mine = fill(kind({}), form.format(tmp_path))
-    assert set(listing.list_files(kind({}), form.format(tmp_path), [OTHER, MINE])) - mine == {
+    assert set(listed(kind({}), form.format(tmp_path), [OTHER, MINE])) - mine == {
         f"{form.format(tmp_path)}/0-{OTHER}-0.parquet"
     }
-    for path in listing.list_files(kind({}), form.format(tmp_path), [MINE]):
+    for path in listed(kind({}), form.format(tmp_path), [MINE]):
         kind({}).delete(path)
-    assert listing.list_files(kind({}), form.format(tmp_path), [MINE]) == []
+    assert listed(kind({}), form.format(tmp_path), [MINE]) == []
 
 
 def test_a_file_io_of_another_kind_is_said_to_be_unable() -> None:
@@ -59,4 +65,4 @@ def test_a_file_io_of_another_kind_is_said_to_be_unable() -> None:
 
     Other.__abstractmethods__ = frozenset()
     with pytest.raises(errors.UnsupportedError, match="Other cannot list the files in s3://b/t"):
-        listing.list_files(Other(), "s3://b/t", [MINE])
+        listed(Other(), "s3://b/t", [MINE])

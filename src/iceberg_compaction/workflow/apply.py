@@ -235,7 +235,7 @@ class _Batches:
             pin=self._plan.pin,
             groups=groups,
             snapshot_properties=proving.snapshot_properties(self._plan, self._progress.run, batch=self._commits),
-            tidies=self._plan.useless_deletes > 0,
+            tidies=self._plan.useless_deletes > 0 and not self._ledger.landed,  # once will do: it looks at all files
             tell=lambda landed: proving.group_properties([group for group in batch if group.id in set(landed)]),
         )
 

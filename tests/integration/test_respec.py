@@ -3,7 +3,9 @@ tasks and cores there are, so that each new partition gets the files that its by
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,6 +23,7 @@ from pyiceberg.transforms import (
     VoidTransform,
     YearTransform,
 )
+from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType, TimestampType
 from tests.factories import manifests, storage
 from tests.factories.lake import local_catalog, make_table
@@ -32,8 +35,6 @@ from iceberg_compaction.model.group import Spread
 from iceberg_compaction.workflow import tables
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyiceberg.table import Table
 
     from iceberg_compaction import Outcome
@@ -283,6 +284,31 @@ def test_r4_a_delete_that_comes_to_any_of_the_old_partitions_is_a_conflict(by_wo
     assert not [path for path in storage.files_under(by_word) if outcome.run_id in path]
 
 
+def test_r4_a_delete_that_comes_to_a_partition_in_which_rows_were_by_mistake_is_a_conflict(tmp_path: Path) -> None:
+    """A file of the current spec is in the pool, and its rows leave the partition that a writer had put them into."""
+    table = make_table(local_catalog(tmp_path), "db.t", SCHEMA, spec=BY_WORD)
+    far = pa.table({"id": [0, 100], "k": [4, 4], "word": ["w", "w"], "at": pa.nulls(2, pa.timestamp("us"))})
+    for _ in range(4):
+        table.append(far)
+    move(table, ("id", TruncateTransform(10)), dropped=("word",))
+    path = Path(path_in(table, "w").removeprefix("file://"))
+    place = {"partition": Record(50), "record_count": 2, "file_size_in_bytes": path.stat().st_size}
+    file = manifests.fake_data_file(current(table), "mislaid.parquet", **place)
+    path.with_name("copy").write_bytes(path.read_bytes())
+    path.with_name("copy").rename(file.file_path.removeprefix("file://"))
+    manifests.add_files(current(table), [file])
+
+    class Meanwhile(Cores):
+        def run(self, *work: Any) -> Any:
+            manifests.add_equality_delete(current(table), k_of(4), like=file.file_path)
+            return super().run(*work)
+
+    policy = Policy(min_input_files=2, replan_conflicts=False)
+    assert 50 in {json.loads(one.partition).get("id_trunc_10") for one in plan_of(table, policy).groups[0].sections}
+    outcome = compact(table, policy, Meanwhile(1))
+    assert outcome.kind is Kind.CONFLICT, outcome.sentence  # else rows would be back that the delete has taken
+
+
 @pytest.mark.parametrize("stop", [OSError, KeyboardInterrupt])
 def test_what_the_first_round_wrote_goes_when_the_second_fails(by_word: Table, stop: type[BaseException]) -> None:
     before, files = rows(by_word), storage.files_under(by_word, "data")
@@ -331,3 +357,19 @@ def test_small_files_that_are_in_the_new_partitions_already_are_joined_in_the_sa
     assert len(found) == 4
     assert all(sum(size < 0.75 * target for size in sizes) <= 1 for sizes in found.values()), found
     assert plan_of(by_word, policy).empty
+
+
+def test_limits_never_spend_a_run_on_small_files_of_the_new_partitions_alone(by_word: Table) -> None:
+    """They come first in reading order, but only beside rows of the older spec there is something to gain."""
+    now = current(by_word)
+    for number in range(2):
+        ids = pa.array(range(1000 + number * 40, 1040 + number * 40), pa.int64())
+        long_ago = pa.array([-(2**55)] * 40, pa.int64()).view(pa.timestamp("us"))
+        now.append(pa.table({"id": ids, "k": ids, "word": ["new"] * 40, "at": long_ago}))
+    for group in plan_of(by_word, Policy(min_input_files=2, max_file_group_input_files=3)).groups:
+        assert len(group.sections) < 2 or 0 in {section.spec_id for section in group.sections}
+    before, policy = rows(by_word), Policy(min_input_files=2, max_files_to_rewrite=12)
+    for left in 24, 12, 0:
+        compact(by_word, policy, Cores(1))
+        assert len(files_by_partition(by_word).get("spec 0", ())) == left
+    assert rows(by_word) == before

@@ -52,11 +52,11 @@ class ReplaceGroup:
     @property
     def moved(self) -> frozenset[Place]:
         """The partitions that rows leave or enter, because the output is in another spec than some input; empty: every
-        row stays in its partition."""
+        row stays in its partition. Inputs of the output's spec count too: rows that some writer had put into a wrong
+        partition of it leave that one."""
         outputs = self.outputs
-        specs = {spec_id for spec_id, _ in outputs}
-        left = frozenset(place for place in self.partitions if place[0] not in specs)
-        return left | outputs if outputs and left else frozenset()
+        moves = {spec_id for spec_id, _ in self.partitions} - {spec_id for spec_id, _ in outputs}
+        return outputs.union(self.partitions) if outputs and moves else frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots: what is said of all groups is kept once it was asked for

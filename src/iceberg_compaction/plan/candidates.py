@@ -101,9 +101,10 @@ class ReadingOrder:
         """`positions` of the files, sorted by their group numbers and each group in reading order."""
         rows, columns = self._files.rows[positions], self._inventory.files
         unknown, clusters = ordering.nulls_last(columns["cluster_lower"], rows)
+        current = None if self._inventory.pin is None else self._inventory.pin.spec_id
         by = (
             ordering.from_zero(groups),
-            respec.section_ranks(self._files, positions, np.where(unknown, _LAST, clusters)),
+            respec.section_ranks(self._files, positions, np.where(unknown, _LAST, clusters), current),
             unknown,
             clusters,
             ordering.from_zero(_numbers(columns, "sequence_number")[rows]),

@@ -40,7 +40,7 @@ def decide(inventory: Inventory, policy: Policy, sizes: Sizes) -> Decision:
     wanted = np.ones(len(selected.rows), np.bool_) if policy.rewrite_all else _candidates(selected, policy, sizes)
     files = selected.take(wanted)
     if policy.strategy is not Strategy.DELETE_FILES:
-        files = respec.with_neighbours(inventory, files, sizes)
+        files = respec.with_neighbours(inventory, files, policy, sizes)
     order = candidates.ReadingOrder(inventory, files)
     numbers, bins = packing.pack(files, order, policy, sizes)
     decided = verdict.everything(bins) if policy.rewrite_all else _judge(bins, policy, sizes)

@@ -36,9 +36,10 @@ def moving(inventory: Inventory, policy: Policy) -> NDArray[np.bool_] | None:
     return found if found.any() else None
 
 
-def with_neighbours(inventory: Inventory, files: DataFiles, sizes: Sizes) -> DataFiles:
+def with_neighbours(inventory: Inventory, files: DataFiles, policy: Policy, sizes: Sizes) -> DataFiles:
     """The same files, with small ones of the current spec in the pool, too, that lie where rows of pooled files go.
-    Else a run would leave one more small file beside them, and the next would join what this one has made."""
+    Else a run would leave one more small file beside them, and the next would join what this one has made. Not so if
+    they do not all fit into one group: in another than those rows they would be rewritten for nothing."""
     if files.homes is files.keys or inventory.feeds is None:
         return files
     pooled = files.keys != files.homes
@@ -51,14 +52,21 @@ def with_neighbours(inventory: Inventory, files: DataFiles, sizes: Sizes) -> Dat
     here = _ranges(inventory.feeds, files.rows[small]).low
     numbers = np.unique(np.concatenate([cells, here]), axis=0, return_inverse=True)[1].reshape(-1)
     met = small[np.isin(numbers[len(cells) :], numbers[: len(cells)])]
+    pooled[met] = True
+    most = policy.max_file_group_input_files or len(pooled)
+    if pooled.sum() > most or files.bytes[pooled].sum() > policy.max_file_group_size_bytes:
+        return files
     keys = files.keys.copy()
     keys[met] = len(files.partitions) - 1
     return replace(files, keys=keys)
 
 
-def section_ranks(files: DataFiles, positions: Ints, clusters: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def section_ranks(
+    files: DataFiles, positions: Ints, clusters: NDArray[np.uint64], spec_id: int | None
+) -> NDArray[np.uint64]:
     """Numbers that sort pooled files by where they lie, partitions with the lowest values of the clustering column
-    first, since those are likely to feed the same new partitions. `clusters`: that value of each file."""
+    first, since those are likely to feed the same new partitions. `clusters`: that value of each file. Partitions of
+    the current spec, `spec_id`, come last: a budget goes to rows that move, else it might never come to them."""
     ranks = np.zeros(len(positions), np.uint64)
     if files.homes is files.keys:
         return ranks
@@ -67,7 +75,8 @@ def section_ranks(files: DataFiles, positions: Ints, clusters: NDArray[np.uint64
     least = np.full(len(homes), np.iinfo(np.uint64).max, np.uint64)
     np.minimum.at(least, back, clusters[pooled])
     by_text = files.partitions.sort(homes)
-    order = by_text[ordering.positions_by((least[by_text],))]
+    stays = (files.partitions.spec_ids[homes] == spec_id).astype(np.uint64)
+    order = by_text[ordering.positions_by((stays[by_text], least[by_text]))]
     rank = np.empty(len(homes), np.uint64)
     rank[order] = np.arange(len(homes), dtype=np.uint64)
     ranks[pooled] = rank[back]

@@ -1,5 +1,5 @@
-"""Files come out within 10 % of the target, all but the last, whatever the inputs looked like: other codecs, useless
-dictionaries, rows that change on the way; in one partition or many."""
+"""Files come out even and near the target, whatever the inputs looked like: other codecs, useless dictionaries, rows
+that change on the way; in one partition or many."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import BinaryType, DoubleType, LongType, NestedField, StringType
 from tests.factories import tasks
 
-from iceberg_compaction.execute.worker import rewrite, schemas
+from iceberg_compaction.execute.worker import rewrite, schemas, write
 from iceberg_compaction.model import sizing
 from iceberg_compaction.model.policy import ProofLevel, Sizes
 
@@ -85,6 +85,13 @@ def _rewritten(
     return result.staged, target
 
 
+def _groups(file: StagedFile) -> list[int]:
+    """Bytes of the row groups of a file."""
+    metadata = pq.read_metadata(file.file_path.removeprefix("file://"))
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    return [sum(group.column(at).total_compressed_size for at in range(group.num_columns)) for group in groups]
+
+
 def _sizes(root: Path, shape: str, codecs: tuple[str, str], group: float, **update: Any) -> list[list[float]]:
     """Sizes of the outputs in targets, by partition."""
     staged, target = _rewritten(root, shape, codecs, group, **update)
@@ -98,13 +105,13 @@ def _sizes(root: Path, shape: str, codecs: tuple[str, str], group: float, **upda
 @pytest.mark.parametrize(
     ("codecs", "group"), [(("none", "zstd"), 10), (("snappy", "zstd"), 0.3), (("zstd", "uncompressed"), 1)]
 )
-def test_all_files_but_the_last_are_near_the_target(
+def test_all_files_are_near_the_target_however_rows_change(
     tmp_path: Path, shape: str, codecs: tuple[str, str], group: float
 ) -> None:
     (sizes,) = _sizes(tmp_path, shape, codecs, group)
-    assert 5 <= len(sizes) <= 7
-    assert all(0.9 <= size <= 1.1 for size in sizes[:-1]), sizes
-    assert 0.3 <= sizes[-1] <= 1.8, sizes
+    assert 5 <= len(sizes) <= 6
+    assert all(0.85 <= size <= 1.15 for size in sizes[:-1]), sizes
+    assert 0.4 <= sizes[-1] <= 1.3, sizes
 
 
 @pytest.mark.parametrize("codecs", [("none", "zstd"), ("snappy", "zstd"), ("zstd", "uncompressed")])
@@ -112,9 +119,7 @@ def test_row_groups_share_a_file_evenly(tmp_path: Path, codecs: tuple[str, str])
     """A file has no room for two and a bit: the bit would be a row group of its own."""
     staged, target = _rewritten(tmp_path, "even", codecs, 0.35)
     for file in staged:
-        metadata = pq.read_metadata(file.file_path.removeprefix("file://"))
-        groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-        sizes = [sum(group.column(at).total_compressed_size for at in range(4)) / target for group in groups]
+        sizes = [size / target for size in _groups(file)]
         assert min(sizes) > 0.15, sizes
 
 
@@ -135,16 +140,37 @@ def test_so_are_those_of_every_partition(tmp_path: Path, ordered: bool) -> None:
     assert len(found) == 2
     for sizes in found:
         assert len(sizes) >= 5
-        assert all(0.9 <= size <= 1.1 for size in sizes[:-1]), sizes
+        assert all(0.85 <= size <= 1.15 for size in sizes), sizes
 
 
-def test_the_arithmetic_keeps_near_the_target_and_leaves_no_small_file() -> None:
-    """For any number of bytes; only between 1.63 and 1.7 targets, two files cannot both be near and large enough."""
+@pytest.mark.parametrize("bounded", [False, True])
+def test_what_ends_in_two_and_a_half_targets_becomes_three_even_files(tmp_path: Path, bounded: bool) -> None:
+    """Not one of a target and a large one. No row group is a small rest, also where memory bounds them."""
+    paths = [tasks.write_input(tmp_path / f"in-{seed}.parquet", _table(seed, 40), SCHEMA) for seed in range(FILES)]
+    context = tasks.make_context(tmp_path, SCHEMA, verify=ProofLevel.COUNTS)
+    whole = rewrite.rewrite(tasks.make_task(paths), context, "whole").bytes_written
+    context = tasks.make_context(tmp_path, SCHEMA, verify=ProofLevel.COUNTS, target=int(whole / 2.5))
+    with pytest.MonkeyPatch.context() as patch:
+        if bounded:
+            patch.setattr(write, "_BUFFER_BYTES", whole // 6)
+        staged = rewrite.rewrite(tasks.make_task(paths), context, "cut").staged
+    sizes = [file.file_size_in_bytes for file in staged]
+    assert len(sizes) == 3
+    assert max(sizes) < 1.1 * min(sizes), sizes
+    for file in staged:
+        groups = _groups(file)
+        assert min(groups) > 0.4 * max(groups), groups
+
+
+def test_the_arithmetic_divides_evenly_and_leaves_no_small_file() -> None:
+    """For any number of bytes: files are within 10 % of the target from five on, and never small or too large."""
     sizes = Sizes(target=1000, min=750, max=1800)
     for total in range(1000, 12_000, 7):
-        files, rest = [], total
-        while not sizing.takes_all(0, rest, sizes):
-            files.append(sizing.roll_size(rest, sizes))
-            rest -= files[-1]
-        assert sizes.min <= rest <= sizes.max / 1.09, (total, files, rest)
-        assert 1630 < total < 1700 or all(900 <= size <= 1100 for size in files), (total, files, rest)
+        files, rest, aimed = [], total, sizing.file_count(total, sizes)
+        while not sizing.takes_all(0, rest, sizes, aimed):
+            files.append(sizing.roll_size(rest, sizes, 0, aimed))
+            rest, aimed = rest - files[-1], aimed - 1
+        files.append(rest)
+        assert max(files) - min(files) <= len(files), (total, files)
+        assert sizes.min <= min(files) <= max(files) <= sizes.max / 1.09, (total, files)
+        assert total < 4500 or 900 <= min(files) <= max(files) <= 1100, (total, files)

@@ -77,8 +77,7 @@ def test_files_come_out_at_the_target_size(tmp_path: Path, codec_in: str, codec_
     result = _rewrite(tmp_path, paths, target=target, properties={"write.parquet.compression-codec": codec_out})
     sizes = [file.file_size_in_bytes for file in result.staged]
     assert len(sizes) in (5, 6)
-    assert all(abs(size - target) <= 0.1 * target for size in sizes[:-1]), (target, sizes)
-    assert 0.7 * target <= sizes[-1] <= 1.8 * target
+    assert all(abs(size - target) <= 0.2 * target for size in sizes), (target, sizes)
     assert sum(file.record_count for file in result.staged) == 240_000
     ids = np.concatenate([pq.read_table(file.file_path, columns=["id"])["id"].to_numpy() for file in result.staged])
     assert (ids == np.arange(240_000)).all()

@@ -10,9 +10,7 @@ if TYPE_CHECKING:
 
 # How far a written file may end up from its estimate without leaving the range min ... max.
 MARGIN = 1.1
-# All files but the last should be within 10 % of the target, and the writer may miss what it aims at.
-NEAR_TARGET = (0.95, 1.05)
-FAR_FROM_TARGET = 0.9
+STAYS = 1.15  # times the target, up to which equal files may grow before there is one more of them
 LEAST_MARGIN = 1.06  # of the last files over the minimum, of which the estimate is good by then
 
 
@@ -26,26 +24,31 @@ def output_count(total: int, sizes: Sizes) -> int:
     return whole if spread or not rest else whole + 1
 
 
-def file_count(total: int, sizes: Sizes) -> int:
+def file_count(total: int, sizes: Sizes, aimed: int | None = None) -> int:
     """Output files that the writer aims for: Iceberg's count, or one fewer where that many equal files would lie below
-    or just above the minimum size. Without this a rewrite makes the small files that the next run finds."""
+    or just above the minimum size, or further from the target than fewer would. Without this a rewrite makes the small
+    files that the next run finds. `aimed`: how many it was so far, which stays as long as that is no bad choice, as
+    estimates go up and down."""
+    if aimed and MARGIN * sizes.min * aimed <= total <= STAYS * sizes.target * aimed:
+        return aimed
     count = output_count(total, sizes)
+    if count == 1 or total * MARGIN > sizes.max * (count - 1):
+        return count
     too_small = total < MARGIN * sizes.min * count
-    if count > 1 and too_small and total * MARGIN <= sizes.max * (count - 1):
-        return count - 1
-    return count
+    fewer_are_nearer = float(total) * (2 * count - 1) < 2.0 * sizes.target * count * (count - 1)
+    return count - 1 if too_small or fewer_are_nearer else count
 
 
-def takes_all(held: int, to_come: int, sizes: Sizes) -> bool:
+def takes_all(held: int, to_come: int, sizes: Sizes, aimed: int | None = None) -> bool:
     """Whether an open file should take all that is to come: it is the only one for so many bytes; or estimates have
     changed, it has outgrown its share, and what it would leave makes a small file."""
     total = held + to_come
-    count = file_count(total, sizes)
+    count = file_count(total, sizes, aimed)
     rest = total - max(held, -(-total // count))
     return count == 1 or (rest < LEAST_MARGIN * sizes.min and total <= sizes.max)
 
 
-def roll_size(remaining: int, sizes: Sizes, held: int = 0) -> int:
+def roll_size(remaining: int, sizes: Sizes, held: int = 0, aimed: int | None = None) -> int:
     """Where to close an output file that holds `held` bytes, given the estimated output bytes from its beginning to the
     end of the task.
 
@@ -54,21 +57,12 @@ def roll_size(remaining: int, sizes: Sizes, held: int = 0) -> int:
     asked only when a file begins would cut the first by a mere guess at how the input compresses, and a second plan
     could find it small.
     """
-    count = file_count(remaining, sizes)
-    if takes_all(held, remaining - held, sizes):
+    if takes_all(held, remaining - held, sizes, aimed):
         return min(max(sizes.write_max, int(remaining * MARGIN)), sizes.max)
-    return _near_target(-(-remaining // count), remaining, count, sizes)
+    return -(-remaining // file_count(remaining, sizes, aimed))
 
 
-def _near_target(share: int, remaining: int, count: int, sizes: Sizes) -> int:
-    """An equal share moved towards the target, as far as the last file can make up for it. Where the files would be
-    too small for that, one fewer takes its part, and the last is large."""
-    low, high = int(NEAR_TARGET[0] * sizes.target), min(int(NEAR_TARGET[1] * sizes.target), sizes.max)
-    if share > high:
-        return min(share, max(high, remaining - int(sizes.max / MARGIN) * (count - 1)))
-    if share >= low:
-        return share
-    many = max(share, min(low, (remaining - int(LEAST_MARGIN * sizes.min)) // (count - 1)))
-    last_of_many, last_of_few = remaining - many * (count - 1), remaining - high * (count - 2)
-    few_are_better = many < FAR_FROM_TARGET * sizes.target or last_of_few - sizes.target < sizes.target - last_of_many
-    return high if few_are_better and last_of_few * MARGIN <= sizes.max else many
+def alone_size(sizes: Sizes) -> float:
+    """From here on a row is a file of its own. A file that is too small could not take it without being too large, and
+    so would stay as it is; every smaller row fits, with room for what its estimate missed."""
+    return max(0.9 * (sizes.max - sizes.min), sizes.min)

@@ -63,6 +63,7 @@ class DataFiles:
     rows: NDArray[np.int64]  # row numbers of Inventory.files
     bytes: NDArray[np.int64]
     live: NDArray[np.int64]  # bytes of the rows that deletes leave, an estimate; the same array where there are none
+    single: NDArray[np.bool_]  # has one row only, which no rewrite divides
     worn: NDArray[np.bool_]  # has so many deletes that this alone is a reason to rewrite it
     homes: NDArray[np.int64]  # numbers of the partitions that files lie in
     keys: NDArray[np.int64]  # the same, but that of the pool for files whose rows move to another partition spec
@@ -70,7 +71,11 @@ class DataFiles:
 
     def outside(self, sizes: Sizes) -> NDArray[np.bool_]:
         """Which files are smaller than the minimum or larger than the maximum size."""
-        return (self.bytes < sizes.min) | (self.bytes > sizes.max)
+        return (self.bytes < sizes.min) | self.large(sizes)
+
+    def large(self, sizes: Sizes) -> NDArray[np.bool_]:
+        """Which files are larger than the maximum size and can be divided (R53)."""
+        return (self.bytes > sizes.max) & ~self.single
 
     def take(self, chosen: NDArray[np.bool_]) -> DataFiles:
         """The files of a mask."""
@@ -81,6 +86,7 @@ class DataFiles:
             rows=self.rows[chosen],
             bytes=size,
             live=size if self.live is self.bytes else self.live[chosen],
+            single=self.single[chosen],
             worn=self.worn[chosen],
             homes=homes,
             keys=homes if self.keys is self.homes else self.keys[chosen],
@@ -128,7 +134,14 @@ def data_files(inventory: Inventory, policy: Policy) -> tuple[DataFiles, dict[Le
         keys, partitions = np.where(moving, len(partitions), homes), partitions.with_pool()
     live, worn = _wear(inventory, policy, size)
     everything = DataFiles(
-        rows=np.arange(len(size)), bytes=size, live=live, worn=worn, homes=homes, keys=keys, partitions=partitions
+        rows=np.arange(len(size)),
+        bytes=size,
+        live=live,
+        single=_numbers(files, "record_count") == 1,
+        worn=worn,
+        homes=homes,
+        keys=keys,
+        partitions=partitions,
     )
     ruled_out = {LeftOutReason.NOT_SELECTED: size[is_data & ~selected], LeftOutReason.CLAIMED: size[selected & ~free]}
     return everything.take(free), ruled_out

@@ -1,9 +1,9 @@
 """Strategy `full`: rewrites whole partitions that are not laid out as well as they could be.
 
-Candidates: all files of a partition, well sized or not. A group is left alone when it is well sized already: no file
-above the maximum, at most one outside the range (the rest of a division), and none worn, with so many deletes that
-this alone is a reason. Else the rules of `small-files` apply to all its files. Fixed point: a rewrite leaves every
-group well sized; see docs/strategies.md for the conditions.
+Candidates: all files of a partition, well sized or not, but those of one row that is no small file by itself (R53). A
+group is left alone when it is well sized already: no file above the maximum, at most one outside the range (the rest of
+a division), and none worn, with so many deletes that this alone is a reason. Else the rules of `small-files` apply to
+all its files. Fixed point: a rewrite leaves every group well sized; see docs/strategies.md for the conditions.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.plan.packing import Bins
 
 
-def candidates(files: DataFiles, _sizes: Sizes) -> NDArray[np.bool_]:
-    return np.ones(len(files.rows), np.bool_)
+def candidates(files: DataFiles, sizes: Sizes) -> NDArray[np.bool_]:
+    return ~files.single | (files.bytes < sizes.min) | files.worn
 
 
 def judge(bins: Bins, policy: Policy, sizes: Sizes) -> verdict.Verdict:

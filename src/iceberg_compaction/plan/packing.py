@@ -73,7 +73,7 @@ def measure(files: DataFiles, numbers: NDArray[np.int64], keys: NDArray[np.int64
         bytes=total,
         below=_counts(numbers, below, count),
         below_bytes=below_bytes,
-        above=_counts(numbers, files.bytes > sizes.max, count),
+        above=_counts(numbers, files.large(sizes), count),
         worn=_counts(numbers, files.worn, count),
         outputs=output_counts(total if files.live is files.bytes else _sums(numbers, files.live, len(keys)), sizes),
         alone=alone,
@@ -93,7 +93,8 @@ def file_counts(total: NDArray[np.int64], sizes: Sizes) -> NDArray[np.int64]:
     """`model.sizing.file_count` for many totals at once."""
     counts = output_counts(total, sizes)
     too_small = total < sizing.MARGIN * sizes.min * counts
-    fewer = (counts > 1) & too_small & (total * sizing.MARGIN <= sizes.max * (counts - 1))
+    nearer = total.astype(np.float64) * (2 * counts - 1) < 2.0 * sizes.target * counts * (counts - 1)
+    fewer = (counts > 1) & (too_small | nearer) & (total * sizing.MARGIN <= sizes.max * (counts - 1))
     aimed: NDArray[np.int64] = np.where(fewer, counts - 1, counts)
     return aimed
 

@@ -68,7 +68,7 @@ def select(decided: Decision, policy: Policy, sizes: Sizes, inventory: Inventory
         count=count,
         bytes=total,
         below=sums(size < sizes.min, first),
-        above=sums(size > sizes.max, first),
+        above=sums(decided.files.large(sizes)[positions], first),
         outputs=packing.output_counts(sums(decided.files.live[positions], first), sizes),
         over_budget=(int(bins.count[kept].sum() - len(positions)), int(bins.bytes[kept].sum() - total.sum())),
     )
@@ -149,6 +149,6 @@ def _shortened(files: DataFiles, positions: NDArray[np.int64], start: int, polic
         length = min(length, int(np.searchsorted(np.cumsum(size), left, side="right")))
     shortened = positions[start : start + length]
     live = int(files.live[shortened].sum())
-    by_itself = (files.bytes[shortened] > sizes.max) | files.worn[shortened]
+    by_itself = (files.large(sizes) | files.worn)[shortened]
     gains = sizing.output_count(live, sizes) < length or bool(by_itself.any())
     return length if gains or policy.rewrite_all else 0

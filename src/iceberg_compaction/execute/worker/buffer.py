@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import collections
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iceberg_compaction.execute.worker import widths
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,6 +22,7 @@ class _Part:
     batch: pa.RecordBatch
     width: float  # Arrow bytes per row; a slice would count all of its dictionaries
     told: float  # bytes per row in a file by trial
+    exact: bool = False  # whether the trial was of all of it
 
     def sliced(self, start: int, rows: int) -> _Part:
         return replace(self, batch=self.batch.slice(start, rows))
@@ -33,7 +39,18 @@ class RowBuffer:
         self.rows = 0
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Take a batch, in pieces if it is large, since rows may change on the way."""
+        """Take a batch, in pieces if it is large, since rows may change on the way. A row that is large by itself is a
+        piece, of which a trial tells exactly what it takes."""
+        for start, stop in itertools.pairwise(_cuts(batch, self._trial_bytes)):
+            piece = batch.slice(start, stop - start)
+            if piece.num_rows == 1 and piece.nbytes >= self._trial_bytes:  # it tells nothing of the others
+                told = self._forecasts.trial(piece, remember=False)
+                self._parts.append(_Part(piece, piece.nbytes, told, exact=True))
+            else:
+                self._append(piece)
+        self.rows += batch.num_rows
+
+    def _append(self, batch: pa.RecordBatch) -> None:
         width = batch.nbytes / max(1, batch.num_rows)
         pieces = max(1, min(batch.num_rows, batch.nbytes // self._trial_bytes))
         rows = max(1, -(-batch.num_rows // pieces))
@@ -46,7 +63,6 @@ class RowBuffer:
             else:
                 told = self._forecasts.latest
             self._parts.append(_Part(piece, width, told))
-        self.rows += batch.num_rows
 
     @property
     def weight(self) -> int:
@@ -61,22 +77,35 @@ class RowBuffer:
     @property
     def size(self) -> float:
         """Bytes that all rows will take in a file."""
-        return self._forecasts.corrected(self.told(self.rows))
+        guessed, exact = self.told(self.rows)
+        return self._forecasts.corrected(guessed) + exact
 
-    def told(self, rows: int) -> float:
-        """What trials say that the first rows take, uncorrected."""
-        total = 0.0
+    def told(self, rows: int) -> tuple[float, float]:
+        """What trials say that the first rows take: that which is to be corrected, and that which is exact."""
+        totals = [0.0, 0.0]
         for part in self._parts:
             count = min(rows, part.batch.num_rows)
-            total += count * part.told
+            totals[part.exact] += count * part.told
             rows -= count
-        return total
+        return totals[0], totals[1]
+
+    def _each(self, part: _Part) -> float:
+        return part.told if part.exact else self._forecasts.corrected(part.told)
+
+    def rows_before(self, size: float) -> int | None:
+        """How many rows there are before one that takes so many bytes alone; None: no such row is there."""
+        rows = 0
+        for part in self._parts:
+            if part.exact and part.told >= size:
+                return rows
+            rows += part.batch.num_rows
+        return None
 
     def rows_within(self, size: float) -> int:
         """How many rows will take so many bytes; at least one, at most all."""
         rows = 0
         for part in self._parts:
-            each = self._forecasts.corrected(part.told)
+            each = self._each(part)
             if size <= part.batch.num_rows * each:
                 return max(1, rows + int(size / each))
             rows += part.batch.num_rows
@@ -96,3 +125,12 @@ class RowBuffer:
             missing -= part.batch.num_rows
         self.rows -= rows
         return taken
+
+
+def _cuts(batch: pa.RecordBatch, large: int) -> list[int]:
+    """Where the pieces of a batch begin, and its end, so that every row of so many bytes is alone."""
+    ends = {0, batch.num_rows}
+    if batch.num_rows > 1 and batch.nbytes >= large and not isinstance(each := widths.row_bytes(batch), int):
+        found = np.flatnonzero(each >= large).tolist()
+        ends.update(found, (row + 1 for row in found))
+    return sorted(ends)

@@ -35,7 +35,7 @@ class Forecast:
         self.learned = False  # whether anything but trials is known
         self.doubt = 0.5  # the part of a forecast that may be wrong
 
-    def trial(self, batch: pa.RecordBatch) -> float:
+    def trial(self, batch: pa.RecordBatch, *, remember: bool = True) -> float:
         """Bytes per row of this batch by trial. A small part differs from the whole, in its dictionaries above all, so
         the figure is right only after `corrected`."""
         rows = min(batch.num_rows, max(_LEAST_ROWS, batch.num_rows // _SHARE))
@@ -45,8 +45,10 @@ class Forecast:
         step = max(length, (batch.num_rows - length) // max(1, _PIECES - 1))
         pieces = [self._decoded(batch.slice(start, length)) for start in range(0, batch.num_rows, step)][:_PIECES]
         table = pa.Table.from_batches(pieces, schema=self._plain)
-        self._latest = max(1.0, self._encoded(table) / max(1, table.num_rows))
-        return self._latest
+        found = float(max(1.0, self._encoded(table) / max(1, table.num_rows)))
+        if remember:
+            self._latest = found
+        return found
 
     def weigh(self, batches: Iterable[pa.RecordBatch]) -> int:
         """Bytes that rows take as one row group, which is known only when all of them have been encoded."""

@@ -42,7 +42,7 @@ class Footer:
     size: int
     data_bytes: int  # compressed, without the footer
     group_rows: tuple[int, ...]
-    largest_group: int  # compressed
+    group_bytes: tuple[int, ...]  # compressed
     schema: pa.Schema  # the file's own, with field ids; columns that the partition has values of have none (R51)
     dictionaries: frozenset[int]  # field ids of top-level text columns that are stored as dictionaries throughout
     needs: decoding.Needs  # memory
@@ -101,15 +101,15 @@ def _footer(
         if metadata.num_rows != expected:
             raise errors.DamagedFileError(f"it has {metadata.num_rows} rows where the manifest says {expected}")
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-        largest = max((_compressed(group) for group in groups), default=0)
-        is_worth_it = worth_copying is not None and largest >= worth_copying
+        group_bytes = tuple(_compressed(group) for group in groups)
+        is_worth_it = worth_copying is not None and max(group_bytes, default=0) >= worth_copying
         return Footer(
             path=path,
             rows=metadata.num_rows,
             size=size,
-            data_bytes=sum(_compressed(group) for group in groups),
+            data_bytes=sum(group_bytes),
             group_rows=tuple(group.num_rows for group in groups),
-            largest_group=largest,
+            group_bytes=group_bytes,
             schema=schema,
             dictionaries=_dictionary_columns(schema, groups),
             needs=decoding.needs(schema, groups),
@@ -251,7 +251,7 @@ def _read_part(
     footer = part.footer
     schema = _selected(footer.schema, only)
     columns = None if len(schema) == len(footer.schema) else schema.names
-    streamed = footer.largest_group > _BUFFERED_GROUP
+    streamed = max(footer.group_bytes, default=0) > _BUFFERED_GROUP
     kept = {field.name for field in footer.schema if schemas.field_id(field) in dictionaries}
     file = decoding.Decoder(
         source,

@@ -17,6 +17,7 @@ from iceberg_compaction.execute.worker import (
     measure,
     metrics,
     parts,
+    profile,
     setting,
     sink,
     transfer,
@@ -105,6 +106,16 @@ def write_request(
         bytes_per_row=sum(footer.data_bytes for footer in known.footers) / max(1, known.stored_rows),
         mixed=known.steps.copies,
         least_group=context.min_row_group if known.steps.copies else 0,
+        profile=_profile(known),
+    )
+
+
+def _profile(known: setting.Setting) -> profile.Profile:
+    """Only where rows keep their order and their partition it is known which of them come when."""
+    if known.layout.order or not known.layout.same_partition:
+        return profile.EVEN
+    return profile.Profile(
+        group for footer in known.footers for group in zip(footer.group_rows, footer.group_bytes, strict=True)
     )
 
 

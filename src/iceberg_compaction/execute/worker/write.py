@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from iceberg_compaction.catalog import patience
-from iceberg_compaction.execute.worker import buffer, forecast, output_file
+from iceberg_compaction.execute.worker import buffer, forecast, output_file, profile
 from iceberg_compaction.model import sizing
 
 if TYPE_CHECKING:
@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from iceberg_compaction.model import policy
 
 _BUFFER_BYTES = 192 * 2**20  # Arrow bytes held back at most; a row group may come out smaller for it
+_GROUP_SHARE = 0.85  # of these that a row group is planned to have, so that a little more does not leave a small rest
 _CLOSE_ENOUGH = 0.1  # of a size; no row group is opened for less
 _FULL = 0.03  # of the target; a file that lacks no more than this is full
-_DOUBTFUL = 0.7  # the part of a file's room that is filled first where the forecast may miss by more than that
+_DOUBTFUL = 0.5  # the part of a file's room that is filled first where the forecast may miss by more than that
+_WORTH_IT = 0.2  # of the target; a row group that is cut for this is no smaller
+_BELOW_MAX = 0.95  # of the maximum size, above which no file is meant to be: a forecast may be a little low
 _SURELY = 4  # times as large as it must be; no forecast is so wrong
 _TRIAL_BYTES = 8 * 2**20  # Arrow bytes of which a few rows are encoded for trial
 
@@ -42,6 +45,7 @@ class WriteRequest:
     bytes_per_row: float
     mixed: bool = False  # whether row groups come as bytes, too
     least_group: int = 0  # bytes of a row group; nothing smaller is cut off where row groups are mixed
+    profile: profile.Profile = profile.EVEN  # what rows take in the inputs, in the order in which they come
 
 
 class Measures(Protocol):
@@ -59,11 +63,14 @@ class RollingWriter:
         self._request = request
         self._meter = meter
         self._forecast = forecast.Forecast(request.columns, request.options, request.bytes_per_row)
-        self._buffer = buffer.RowBuffer(self._forecast, min(_TRIAL_BYTES, request.sizes.target // 10))
+        self._trial_bytes = min(_TRIAL_BYTES, request.sizes.target // 10)
+        self._buffer = buffer.RowBuffer(self._forecast, self._trial_bytes)
         self._written_rows = 0
-        self._recent = (0.0, 0.0)  # rows and bytes written, those of earlier files fading out
+        self._recent = (0.0, 0.0)  # the part of the input and the bytes written, those of earlier files fading out
         self._footer = 0  # bytes that the last file took after its rows
         self._known_rows = request.rows
+        self._aimed: int | None = None  # how many files there should be, the open one included
+        self._alone = sizing.alone_size(request.sizes)
         self._run_rows: int | None = None  # that are still to be encoded before a row group comes as bytes
         self._file: output_file.EncodedFile | output_file.MixedFile | None = None
         self.finished: list[output_file.WrittenFile] = []
@@ -152,9 +159,10 @@ class RollingWriter:
         there are rows for another, since the last few may still go into it."""
         held = 0 if self._file is None else self._file.position
         room, takes_all = self._room(held)
-        target = self._request.sizes.target
-        full = max(_FULL * target, min(self._least(), _CLOSE_ENOUGH * target))
-        return 0 if not takes_all and room <= full else held
+        sizes = self._request.sizes
+        is_large = held >= sizing.LEAST_MARGIN * sizes.min
+        full = _CLOSE_ENOUGH if is_large else max(_FULL, min(self._least() / sizes.target, _CLOSE_ENOUGH))
+        return 0 if not takes_all and room <= full * sizes.target else held
 
     def _ends_before(self, size: int) -> bool:
         """Whether the open file comes closer to what it should hold without a row group of so many bytes."""
@@ -167,38 +175,48 @@ class RollingWriter:
 
     def _to_come(self) -> int:
         """Bytes of rows that are not written yet, buffered or still to be read."""
-        known = self._buffer.size
-        unread = max(0, (self._known_rows or 0) - self._written_rows - self._buffer.rows)
-        rows, size = self._recent
-        return int(known + unread * (size + known) / max(1.0, rows + self._buffer.rows))
+        known, arrived = self._buffer.size, self._part(self._written_rows + self._buffer.rows)
+        part, size = self._recent
+        seen = part + arrived - self._part(self._written_rows)
+        return int(known + (1 - arrived) * (size + known) / seen) if seen > 0 else int(known)
+
+    def _part(self, rows: int) -> float:
+        """The part of the input's bytes that so many rows have, the first ones."""
+        return self._request.profile.part(min(1.0, rows / max(1, self._known_rows or rows)))
 
     def _room(self, held: int) -> tuple[int, bool]:
         """Bytes that a file with so many should still take, and whether it takes all that is to come."""
         held += self._footer
         if self._known_rows is None:
             return self._request.sizes.target - held, False
-        rest = self._to_come()
-        if sizing.takes_all(held, rest, self._request.sizes):
+        rest, aimed = self._to_come(), self._files(held)
+        if sizing.takes_all(held, rest, self._request.sizes, aimed):
             return rest, True
-        room = sizing.roll_size(held + rest, self._request.sizes, held) - held
+        room = sizing.roll_size(held + rest, self._request.sizes, held, aimed) - held
         return room, rest - room <= _CLOSE_ENOUGH * self._request.sizes.target
+
+    def _files(self, held: int) -> int:
+        """How many files there should be from the one with so many bytes on."""
+        is_next = self._file is not None and not held  # the open one is full
+        aimed = None if self._aimed is None else self._aimed - is_next
+        count = sizing.file_count(held + self._to_come(), self._request.sizes, aimed)
+        if not is_next and self._written_rows:  # before, it is a mere guess
+            self._aimed = count
+        return count
 
     def _group_bytes(self) -> float:
         """What the next row group should take."""
         held = self._held()
         room, takes_all = self._room(held)
-        group = (
-            self._even_group()
-            if self._run_rows is not None
-            else _even(max(0, room), self._request.options.row_group_bytes)
-        )
+        group = self._even_group() if self._run_rows is not None else self._even(max(0, room))
         if room > (1 + _CLOSE_ENOUGH) * group:
             return group
         if takes_all or self._run_fits(held, room):
             return math.inf
         # What ends a file must hit. The larger part comes first, and what it really took tells how large the rest is.
         doubtful = self._forecast.doubt * room > _FULL * self._request.sizes.target
-        return room * _DOUBTFUL if doubtful and room * (1 - _DOUBTFUL) >= self._least() else room
+        least = max(self._least(), _WORTH_IT * self._request.sizes.target)
+        return room * _DOUBTFUL if doubtful and room * (1 - _DOUBTFUL) >= least else room
 
     def _least(self) -> float:
         """What rows must be expected to take so that they surely make a row group that is large enough."""
@@ -209,8 +227,12 @@ class RollingWriter:
         group = self._request.options.row_group_bytes
         if not self._buffer.rows:
             return group
-        in_memory = (self._run_rows or 0) * self._buffer.nbytes / self._buffer.rows
-        return _even(self._run_size(), group, math.ceil(in_memory / _BUFFER_BYTES))
+        return self._even(self._run_size())
+
+    def _even(self, total: float) -> float:
+        """Bytes of each of the equal row groups that so many bytes make, by the table's settings and in memory."""
+        group, width = self._request.options.row_group_bytes, self._buffer.nbytes / max(1.0, self._buffer.size)
+        return _even(total, group, math.ceil(total * width / (_GROUP_SHARE * _BUFFER_BYTES)))
 
     def _run_size(self) -> float:
         return (self._run_rows or 0) * self._buffer.size / max(1, self._buffer.rows)
@@ -224,7 +246,9 @@ class RollingWriter:
 
     def _group_rows(self) -> int:
         """Rows of the next row group; 0 means: wait for more."""
-        wanted = self._group_bytes()
+        wanted, before = self._group_bytes(), self._buffer.rows_before(self._alone)
+        if before is not None and before <= self._buffer.rows_within(wanted):
+            return before or 1
         if self._buffer.rows and self._buffer.size >= wanted:
             return self._spared(self._buffer.rows_within(wanted))
         return self._buffer.rows if self._buffer.nbytes >= _BUFFER_BYTES else 0
@@ -246,24 +270,36 @@ class RollingWriter:
     # Encoding
 
     def _write_group(self, rows: int) -> None:
-        if self._file is not None and not self._held():
+        (guessed, exact), alone = self._buffer.told(rows), self._buffer.rows_before(self._alone) == 0
+        expected = self._forecast.corrected(guessed) + exact
+        if self._file is not None and (alone or not self._held() or self._is_too_much(expected)):
             self._finish_file()
-        told = self._buffer.told(rows)
         table = pa.Table.from_batches(self._take(rows), schema=self._request.columns).unify_dictionaries()
         if self._file is None:
             self._file = self._open_file(table)
         for batch in table.to_batches():
             self._meter.add(batch)
         size = self._file.write(table)
-        self._forecast.learn(told, size)
+        if guessed >= max(
+            exact, min(self._trial_bytes, self._request.options.row_group_bytes) / 2
+        ):  # few rows tell little
+            self._forecast.learn(guessed, max(1, size - int(exact)))
         if self._run_rows is not None:
             self._run_rows = max(0, self._run_rows - rows)
         self._count(rows, size)
+        if alone:
+            self._finish_file()
+
+    def _is_too_much(self, size: float) -> bool:
+        """Whether so many bytes would make the open file larger than the maximum."""
+        assert self._file is not None
+        return self._file.position + size > _BELOW_MAX * self._request.sizes.max
 
     def _count(self, rows: int, size: int) -> None:
+        part = self._part(self._written_rows + rows) - self._part(self._written_rows)
         self._written_rows += rows
         fading = 0.5 ** (size / self._request.sizes.target)
-        self._recent = (self._recent[0] * fading + rows, self._recent[1] * fading + size)
+        self._recent = (self._recent[0] * fading + part, self._recent[1] * fading + size)
 
     def _open_file(self, first: pa.Table) -> output_file.EncodedFile | output_file.MixedFile:
         if self._request.mixed:
@@ -288,6 +324,7 @@ class RollingWriter:
         position = self._file.position
         self.finished.append(self._file.finish(self._request.partition))
         self._footer = self.finished[-1].size - position
+        self._aimed = None if self._aimed is None else self._aimed - 1
         self._file = None
 
 

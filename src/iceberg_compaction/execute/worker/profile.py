@@ -1,0 +1,27 @@
+"""What rows take in the inputs, from the first to the last: what comes next may take more or less than what came
+before, and footers know it. Row groups come in; for a part of the rows the part of the bytes goes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Profile:
+    """Rows and bytes of row groups, one after the other."""
+
+    def __init__(self, groups: Iterable[tuple[int, int]]) -> None:
+        counts = np.array([(0, 0), *((rows, size) for rows, size in groups if rows)], dtype=np.float64)
+        reach = np.cumsum(counts, axis=0)
+        self._rows, self._bytes = (reach / np.maximum(reach[-1], 1)).T
+
+    def part(self, rows: float) -> float:
+        """Of all bytes that which the first rows have, a part of all."""
+        return float(np.interp(rows, self._rows, self._bytes)) if len(self._rows) > 1 else rows
+
+
+EVEN = Profile(())  # all rows take the same, as far as anybody knows

@@ -17,7 +17,7 @@ from tests.factories import dying, runs, storage
 from tests.factories import lake as lakes
 
 from iceberg_compaction import Kind, Policy, errors
-from iceberg_compaction.catalog import listing, publish
+from iceberg_compaction.catalog import listing, publish, run_names
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.metadata import fetch
 from iceberg_compaction.model import record
@@ -224,6 +224,32 @@ def test_a_run_that_was_only_asleep_cannot_commit(scene: Scene) -> None:
     assert "another run removed its files" in outcome.sentence
     assert "nothing was committed" in outcome.sentence
     scene.check()
+
+
+def test_what_a_run_asleep_may_still_send_stays_however_often_others_look(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server writes table metadata, and takes a request at any time should the table be put back. That somebody took
+    the run for dead does not mean that it has ended."""
+    scene.kill("manifests-written")
+    (run,) = unfinished(scene)
+    head = scene.table.metadata
+    attempt = record.Attempt(
+        snapshot_id=1,
+        parent_snapshot_id=head.current_snapshot_id,
+        sequence_number=head.next_sequence_number(),
+        at_ms=run.seen_ms,
+    )
+    elsewhere = run.start.model_copy(update={"process": record.Process(host="elsewhere", pid=1, started="1")})
+    scene.store.finish(scene.dead)
+    scene.store.begin(elsewhere)
+    assert scene.store.publishing(scene.dead, attempt)
+    scene.table.append(scene.table.scan().to_arrow().slice(0, 0))
+    monkeypatch.setattr(run_names, "lets_clients_write", lambda catalog: False)
+    left = scene.of(scene.dead)
+    for _ in range(2):
+        assert "cannot be told" in scene.run(NOTHING_TO_DO, later_ms=2 * HOUR).sentence
+    assert scene.of(scene.dead) == left != set()
 
 
 @pytest.mark.parametrize("how", ["unreachable", "lost"])

@@ -96,6 +96,17 @@ def test_settled_runs_are_forgotten_after_a_month(store: RunStore) -> None:
     assert not store.publishing("a", ATTEMPT)
 
 
+def test_a_run_that_is_in_the_journal_is_told_so_though_others_cannot_be_forgotten(store: RunStore) -> None:
+    """Else it would go on as if nobody could take it for dead."""
+    store.begin(make_start())
+    store.settle("a", 10)
+    connection = sqlite3.connect(store.path)
+    connection.execute("create trigger full before delete on journal begin select raise(abort, 'disk is full'); end")
+    connection.close()
+    assert store.begin(make_start("b", started_ms=10 + MONTH))
+    assert [run.start.run_id for run in store.unfinished("t")] == ["b"]
+
+
 def test_what_was_written_down_since_is_known_to_whoever_takes_over(store: RunStore) -> None:
     """Also where two clocks that differ show the same time."""
     store.begin(make_start())

@@ -76,3 +76,4 @@ class UnfinishedRun(Value):
     seen_ms: int  # its last sign of life
     ended: bool  # it has ended, and knew that something might be left; otherwise it runs or has crashed
     attempt: Attempt | None  # the last one
+    taken_over: bool = False  # it counts as ended because another run took it for dead; it may be asleep

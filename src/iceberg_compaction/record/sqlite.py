@@ -4,6 +4,7 @@ this version cannot read are those of a newer one: they are passed over with a w
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import sqlite3
@@ -98,7 +99,9 @@ class RunStore:
         """A run is about to write files. False: it goes on after it has left something behind."""
         row = (start.run_id, start.table_uuid, start.model_dump_json(), start.started_ms)
         if self._write("insert or ignore into journal (run_id, table_uuid, start, seen_ms) values (?, ?, ?, ?)", row):
-            self._forget(start.started_ms - _REMEMBER_SETTLED_MS)
+            # Whatever becomes of others, this run is in the journal, and has to know that.
+            with contextlib.suppress(errors.ConfigError):
+                self._forget(start.started_ms - _REMEMBER_SETTLED_MS)
             return True
         again = "update journal set ended = 0, seen_ms = ? where run_id = ? and settled_ms is null and ended < ?"
         self._write(again, (start.started_ms, start.run_id, _TAKEN_OVER))
@@ -205,6 +208,7 @@ def _unfinished(row: Sequence[Any]) -> UnfinishedRun:
         start=RunStart.model_validate_json(start),
         seen_ms=seen_ms,
         ended=bool(ended),
+        taken_over=ended == _TAKEN_OVER,
         attempt=None if attempt is None else Attempt.model_validate_json(attempt),
     )
 

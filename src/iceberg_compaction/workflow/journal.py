@@ -161,10 +161,10 @@ def _begin(table: Table, run: Run, branch: str, claims: tuple[tuple[int, str], .
     )
     try:
         clean = run.store.begin(start)
-        before = None if clean else run.store.attempt(run.run_id)
     except errors.ConfigError as error:
         _log.warning("If this run is killed, no other will remove what it leaves behind: %s", error)
         return None
+    before = None if clean else run.store.attempt(run.run_id)
     landed = () if before is None else (*before.landed, before.snapshot_id)  # or it will be missed, which is safe
     return Entry(run=run, store=run.store, clean=clean, _landed=landed)
 

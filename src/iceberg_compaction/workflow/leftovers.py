@@ -134,7 +134,11 @@ def settle(table: Table, over: Sequence[UnfinishedRun], store: RunStore, clock: 
         found = _find(table, dead)
         # What is listed was written before; a table that is loaded after that knows all that any commit has made of it.
         table = publish.reload(table)
-        asleep = {run.start.run_id for run in own if not run.ended and process.is_alive(run.start.process) is None}
+        asleep = {
+            run.start.run_id
+            for run in own
+            if (run.taken_over or not run.ended) and process.is_alive(run.start.process) is None
+        }
         fate |= {run.start.run_id: _judge(table, run, found, asleep) for run in dead}
         dead = [run for run in dead if fate[run.start.run_id] is Fate.SETTLED]
         removed, left = _remove(table, [run.start.run_id for run in dead], found)

@@ -3,6 +3,7 @@ nothing else, least of all what landed, what may still land, or what belongs to 
 
 from __future__ import annotations
 
+import errno
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -285,6 +286,24 @@ def test_a_store_that_is_away_for_a_moment_is_waited_for(scene: Scene, monkeypat
     monkeypatch.setattr(RunStore, "publishing", sometimes)
     outcome = scene.run()
     assert (outcome.kind, outcome.groups_landed) == (Kind.COMPACTED, 2)
+
+
+def test_a_store_that_goes_away_before_the_compare_and_set_leaves_no_doubt(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its fault is one that may pass, as storage has them too; but nobody was asked to commit."""
+    monkeypatch.setattr(journal, "CONFIRM_WAITS_S", ())
+    real = RunStore.publishing
+
+    def away(store: RunStore, run_id: str, attempt: record.Attempt) -> bool:
+        if attempt.metadata is not None:
+            raise errors.ConfigError("The run store is away.") from OSError(errno.ESTALE, "Stale file handle")
+        return real(store, run_id, attempt)
+
+    monkeypatch.setattr(RunStore, "publishing", away)
+    outcome = scene.run()
+    assert "nothing was committed, start again. The run store is away." in outcome.sentence
+    scene.check()
 
 
 def test_a_store_that_cannot_be_written_is_a_warning(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:

@@ -60,6 +60,13 @@ def test_files_stay_where_the_table_does_not_ask_or_shares_them(local_lake: lake
     assert stored(table) > before
 
 
+def test_a_database_is_asked_for_as_many_as_leave_at_once(local_lake: lakes.Lake) -> None:
+    """As when a table that kept thousands is to keep a few."""
+    used = {small_table(local_lake).metadata_location}
+    gone = {f"file:///t/metadata/{number:05d}-a.metadata.json" for number in range(2000)}
+    assert metadata_log._in_use(local_lake.catalog, gone | used) == used
+
+
 def test_what_another_entry_of_the_catalog_has_stays(local_lake: lakes.Lake) -> None:
     table = small_table(local_lake)
     *_, oldest = sorted(logged(table), reverse=True)

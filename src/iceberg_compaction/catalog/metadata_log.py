@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ENABLED = "write.metadata.delete-after-commit.enabled"
 GC = "gc.enabled"  # Iceberg's own word for a table that shares files with another one
 _THREADS = 8
+_ASKED_AT_ONCE = 500  # SQLite takes no more than a thousand terms
 _log = logging.getLogger(__name__)
 
 
@@ -61,9 +62,13 @@ def _in_use(catalog: Catalog, paths: set[str]) -> set[str]:
         return set()
     column = sql.IcebergTables.metadata_location
     names = {path.rpartition("/")[2]: path for path in paths}  # another entry may write it with another scheme
+    waiting, found = list(names), set[str]()
     with orm.Session(catalog.engine) as session:
-        found = session.scalars(select(column).where(or_(*(column.endswith(name, autoescape=True) for name in names))))
-        return {names[text.rpartition("/")[2]] for text in found if text}
+        while waiting:
+            some, waiting = waiting[:_ASKED_AT_ONCE], waiting[_ASKED_AT_ONCE:]
+            like = or_(*(column.endswith(name, autoescape=True) for name in some))
+            found |= {text.rpartition("/")[2] for text in session.scalars(select(column).where(like)) if text}
+    return {path for name, path in names.items() if name in found}
 
 
 def _remove(table: Table, path: str) -> None:

@@ -44,7 +44,7 @@ class CountingIO(FileIO):
 class _CountedFile(OutputFile):
     def __init__(self, io: FileIO, location: str, then: Callable[[], None] = lambda: None) -> None:
         super().__init__(location=location)
-        self._io, self._then = io, then
+        self._io, self.then = io, then
         self._real = io.new_output(location)
 
     def __len__(self) -> int:
@@ -75,7 +75,6 @@ class _CountedFile(OutputFile):
         stored = len(self._io.new_input(self.location))
         if stored != written:
             raise OSError(f"storage holds {stored} bytes of {self.location} where {written} were written")
-        self._then()
 
 
 class _CountedStream:
@@ -94,6 +93,7 @@ class _CountedStream:
         self._open = False
         patience.patiently(self._write)
         patience.patiently(lambda: self._file.check(sum(map(len, self._parts))))
+        self._file.then()  # what it raises is no fault of storage
 
     def _write(self) -> None:
         overwrite, self._overwrite = self._overwrite, True  # what a try that failed has left is ours

@@ -7,6 +7,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 from tests.factories import lake as lakes
 from tests.factories import servers
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 _LAB = Path(__file__).parent / "crash"
 # What a developer has configured on the machine must not leak into a test, nor a test write to a real lake.
 _FOREIGN = ("AWS_", "CATALOG_", "PYICEBERG_")
+
+# How long an example takes is no property of the code: on a busy machine any of them may take long.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-MOST = 700  # megabytes; a process that has only loaded the libraries takes 150
+MOST = 900  # megabytes; a process that has only loaded the libraries takes 150
 
 
 def _optional(field_id: int, name: str, kind: Any) -> NestedField:

@@ -9,8 +9,6 @@ import logging
 from concurrent import futures
 from typing import TYPE_CHECKING
 
-from pyiceberg.table import locations
-
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import StagedTable, Table
@@ -35,6 +33,8 @@ def remove_expired(table: Table, base: Table | None, published: StagedTable) -> 
 
 def _expired(base: Table | None, published: StagedTable) -> set[str]:
     """The files that the table asks to remove, and that surely are its own: in the folder where it has its metadata."""
+    from pyiceberg.table import locations
+
     properties = published.metadata.properties
     if base is None or not _is(properties.get(ENABLED), "true") or _is(properties.get(GC), "false"):
         return set()

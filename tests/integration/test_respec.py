@@ -32,6 +32,7 @@ from iceberg_compaction import Kind, Policy
 from iceberg_compaction.execute.inline import InlineEngine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.group import Spread
+from iceberg_compaction.record.sqlite import RunStore
 from iceberg_compaction.workflow import tables
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ SCHEMA = Schema(
     NestedField(4, "at", TimestampType()),
 )
 _HOUR, _EPOCH = 3_600_000_000, -5 * 24 * 3_600_000_000  # across 1970
+_AT = pa.timestamp("us")
 BY_WORD = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "word"), spec_id=0)
 
 
@@ -373,3 +375,21 @@ def test_limits_never_spend_a_run_on_small_files_of_the_new_partitions_alone(by_
         compact(by_word, policy, Cores(1))
         assert len(files_by_partition(by_word).get("spec 0", ())) == left
     assert rows(by_word) == before
+
+
+def test_a_damaged_file_of_the_older_spec_does_not_keep_small_files_of_the_current_one_from_being_joined(
+    by_word: Table, tmp_path: Path
+) -> None:
+    """At first they are in one group with it, afterwards no more."""
+    ids = pa.array(range(1000, 1040), pa.int64())
+    for _ in range(2):
+        current(by_word).append(pa.table({"id": ids, "k": ids, "word": ["new"] * 40, "at": pa.nulls(40, _AT)}))
+    Path(path_in(by_word, "w1").removeprefix("file://")).unlink()
+    policy, store = Policy(min_input_files=2), RunStore(tmp_path / "runs.db")
+    for kind, left in (Kind.FAILED, 2), (Kind.COMPACTED, 1), (Kind.FAILED, 1):
+        run = wiring.new_run(store=store)
+        outcome = tables.compact_table(by_word.catalog, "db.t", policy, lambda: Cores(1), run)
+        assert (outcome.kind, outcome.groups_failed) == (kind, 1), outcome.sentence
+        found = files_by_partition(by_word)
+        assert len(found.pop("spec 0")) == 36
+        assert [len(sizes) for sizes in found.values()] == [left] * 4

@@ -16,8 +16,6 @@ from tests.factories.spark import spark  # noqa: F401 - a fixture
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-hypothesis.settings.register_profile("untimed", deadline=None)  # how long an example takes is the machine's affair
-hypothesis.settings.load_profile("untimed")
 _LAB = Path(__file__).parent / "crash"
 # What a developer has configured on the machine must not leak into a test, nor a test write to a real lake.
 _FOREIGN = ("AWS_", "CATALOG_", "PYICEBERG_")

@@ -19,6 +19,7 @@ from tests.factories import lake as lakes
 
 from iceberg_compaction import Kind, Policy, errors
 from iceberg_compaction.catalog import listing, publish, run_names
+from iceberg_compaction.commit import attempts
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.metadata import fetch
 from iceberg_compaction.model import record
@@ -303,6 +304,36 @@ def test_a_store_that_goes_away_before_the_compare_and_set_leaves_no_doubt(
     monkeypatch.setattr(RunStore, "publishing", away)
     outcome = scene.run()
     assert "nothing was committed, start again. The run store is away." in outcome.sentence
+    scene.check()
+
+
+def test_nothing_that_goes_wrong_once_a_snapshot_has_landed_costs_its_files(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def odd(*given: Any) -> None:
+        raise errors.MetadataError("Something odd.")
+
+    monkeypatch.setattr(RunStore, "landed", odd)
+    assert scene.run().groups_landed == 2
+    scene.check()
+
+
+def test_nothing_that_goes_wrong_while_a_commit_is_in_doubt_costs_its_files(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, settled = SqlCatalog.commit_table, attempts._Attempts._is_settled
+
+    def silent(catalog: SqlCatalog, *given: Any) -> None:
+        commit(catalog, *given)
+        raise TimeoutError("no answer")
+
+    def odd(*given: Any) -> bool:
+        settled(*given)
+        raise errors.MetadataError("Something odd.")
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", silent)
+    monkeypatch.setattr(attempts._Attempts, "_is_settled", odd)
+    assert "so nothing was deleted: Something odd." in scene.run(IN_ONE).sentence
     scene.check()
 
 

@@ -99,12 +99,21 @@ def land(table: Table, operation: Operation[S], around: Surroundings | None = No
     try:
         with naming_defects(table, lambda: attempts.in_doubt):
             landed = attempts.run()
-    except BaseException:
+    except BaseException as error:
         if not attempts.in_doubt:
             sweep.sweep(attempts.table.io, operation.written)
+        elif isinstance(error, errors.CompactionError) and not isinstance(error, errors.StateUnknownError):
+            # Any other word of ours would mean that nothing was published.
+            raise errors.StateUnknownError(
+                f"Snapshot {operation.snapshot_id} was sent to the catalog, and whether it landed could not be found "
+                f"out, so nothing was deleted: {error}"
+            ) from error
         raise
-    watch.tell_landed(landed.staged.snapshot)
-    sweep.sweep(attempts.table.io, [path for path in operation.written if path not in landed.staged.files])
+    try:
+        watch.tell_landed(landed.staged.snapshot)
+        sweep.sweep(attempts.table.io, [path for path in operation.written if path not in landed.staged.files])
+    except Exception as error:  # noqa: BLE001 - it has landed, whatever this is
+        _log.warning("Snapshot %d landed, but not all was tidied up: %s", operation.snapshot_id, type(error).__name__)
     return landed
 
 

@@ -502,13 +502,19 @@ def test_a_lost_race_leaves_no_metadata_behind(scene: Scene, monkeypatch: pytest
     scene.check()
 
 
-def test_a_conflict_with_oneself_deletes_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client library that sends a commit twice is told of a conflict, though the first has landed."""
+@pytest.mark.parametrize(
+    "error", [CommitFailedException("the table has changed"), OSError(errno.EHOSTUNREACH, "No route to host")]
+)
+def test_an_error_after_the_commit_has_landed_deletes_nothing(
+    scene: Scene, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client library that sends a commit twice is told of a conflict, though the first has landed; and a database
+    driver may say that its network is gone as a file store would."""
     commit = SqlCatalog.commit_table
 
     def twice(catalog: SqlCatalog, *given: Any) -> None:
         commit(catalog, *given)
-        raise CommitFailedException("the table has changed")
+        raise error
 
     monkeypatch.setattr(SqlCatalog, "commit_table", twice)
     assert scene.run().kind is Kind.COMPACTED

@@ -27,13 +27,19 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
     CommitError (surely not landed, trying again will not help) or StateUnknownError (may have landed)."""
     secrets = redact.secrets_of(table.catalog.properties)
     made: list[tuple[Table | None, StagedTable]] = []  # on what, and what
+    stored: list[str] = []
+
+    def confirm() -> None:
+        """Said again after the file is there: whoever takes the run for dead from now on finds it (R49)."""
+        stored.append(made[-1][1].metadata_location)
+        watch.tell_publishing(updates, stored[-1])
+
     try:
         catalog = run_names.naming(
             table.catalog,
             run_names.run_of(updates),
             lambda base, staged: made.append((base, staged)),
-            # Said again after the file is there: whoever takes the run for dead from now on finds it (R49).
-            lambda: watch.tell_publishing(updates, made[-1][1].metadata_location),
+            confirm,
         )
         watch.tell_publishing(updates)
     except errors.CompactionError:
@@ -49,7 +55,7 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
     except Exception as error:  # noqa: BLE001 - an error of any kind leaves the state unknown
         written = [staged.metadata_location for _, staged in made]
         begun = catalog is table.catalog or bool(written)
-        translated = _verdict(error, table, translate.sentence_of(error, secrets), begun=begun)
+        translated = _verdict(error, table, translate.sentence_of(error, secrets), begun=begun, stored=bool(stored))
         if isinstance(translated, errors.StateUnknownError):
             for path in written:
                 watch.tell_left(path)
@@ -98,8 +104,9 @@ def _remove(table: Table, written: list[str]) -> None:
         watch.tell_left(written[0])
 
 
-def _verdict(error: Exception, table: Table, said: str, *, begun: bool) -> errors.CommitError:
-    """`begun`: the client may have come as far as to make the new metadata."""
+def _verdict(error: Exception, table: Table, said: str, *, begun: bool, stored: bool) -> errors.CommitError:
+    """`begun`: the client may have come as far as to make the new metadata; `stored`: it surely has written it, so that
+    the catalog may have been asked to take it."""
     from pyiceberg import exceptions
 
     from iceberg_compaction.catalog import rest
@@ -119,7 +126,13 @@ def _verdict(error: Exception, table: Table, said: str, *, begun: bool) -> error
         return errors.CommitError(f"The catalog refused the commit to {name}: {said}; the table is unchanged.")
     if rest.never_connected(error):
         return errors.CommitError(f"The catalog could not be reached for the commit to {name}: {said}.")
-    return _sql_verdict(error, table, name, said) or errors.StateUnknownError(
+    if isinstance(error, OSError) and stored:  # a driver's: whatever it says, storage has done its part
+        return _unknown(name, said)
+    return _sql_verdict(error, table, name, said) or _unknown(name, said)
+
+
+def _unknown(name: str, said: str) -> errors.StateUnknownError:
+    return errors.StateUnknownError(
         f"The catalog did not say whether the commit to {name} landed ({said}); nothing was deleted, look at the table."
     )
 

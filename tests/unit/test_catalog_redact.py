@@ -20,6 +20,9 @@ from iceberg_compaction.catalog import redact
         "{'s3.secret-access-key': 'hunter2', 'a': 'b'}",
         '{"client_secret": "hunter2"}',
         "token: hunter2",
+        "GET https://lake.blob.core.windows.net/c/x?sv=2021&sr=b&sig=hunter2%3D failed",
+        "AccountName=lake;AccountKey=hunter2==",
+        "SharedKey lake:hunter2=",
     ],
 )
 def test_what_looks_like_a_secret_is_hidden(text: str) -> None:

@@ -22,13 +22,15 @@ _PATTERNS = (
     (re.compile(r"\b(Bearer|Basic)\s+(?!token\b)[\w.~+/=-]{6,}", re.IGNORECASE), rf"\1 {HIDDEN}"),
     (
         re.compile(
-            r"(?P<key>[\w.-]*(?:password|passwd|secret|token|credential|signature|access[-_]?key(?:[-_]?id)?)[\w.-]*"
+            r"(?P<key>[\w.-]*(?:password|passwd|secret|token|credential|signature|(?:access|account)[-_]?key)[\w.-]*"
             r"['\"]?\s*[=:]\s*['\"]?)(?P<value>[^\s'\",;&)}]{4,})",
             re.IGNORECASE,
         ),
         rf"\g<key>{HIDDEN}",
     ),
     (re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{12,}\b"), HIDDEN),
+    # What signs a URL of Azure, and who signs a request to it
+    (re.compile(r"\b(sig=|SharedKey(?:Lite)?\s+[\w-]+:)[^\s'\",;&)}]{4,}", re.IGNORECASE), rf"\1{HIDDEN}"),
 )
 _SHORTEST = 4  # replacing shorter values would garble ordinary words and protect nothing
 

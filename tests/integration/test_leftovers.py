@@ -4,6 +4,7 @@ nothing else, least of all what landed, what may still land, or what belongs to 
 from __future__ import annotations
 
 import errno
+import gzip
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -464,6 +465,24 @@ def test_what_can_land_no_more_goes(scene: Scene, silence: Silence) -> None:
     assert f"files of run {silence.run_id}" in scene.run(NOTHING_TO_DO).sentence
     assert not scene.of(silence.run_id)
     scene.check()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        gzip.compress(b"{}")[:10] + b"\xff" * 20,
+        b'{"last-sequence-number": "many"}',
+        b'{"last-sequence-number": 99, "snapshots": [1]}',
+    ],
+)
+def test_metadata_beside_the_tables_own_that_makes_no_sense_tells_nothing(
+    scene: Scene, silence: Silence, content: bytes
+) -> None:
+    Path(scene.place("metadata/odd.metadata.json")).write_bytes(content)
+    scene.table.append(scene.table.scan().to_arrow().slice(0, 0))
+    left = scene.of(silence.run_id)
+    assert "cannot be told" in scene.run(NOTHING_TO_DO).sentence
+    assert scene.of(silence.run_id) == left
 
 
 def test_a_commit_of_the_next_run_settles_the_one_before(scene: Scene, silence: Silence) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import enum
 import gzip
 import json
+import zlib
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
@@ -83,7 +84,7 @@ def is_nowhere(table: Table, attempt: Attempt, listed: Sequence[Listed], since: 
     ]
     try:
         return len(lines) <= _MOST_LINES and all(_is_taken(_read(table.io, file.path), attempt) for file in lines)
-    except errors.CompactionError:
+    except (errors.CompactionError, AttributeError, TypeError):  # not to be had, or nothing that anybody understands
         return False
 
 
@@ -118,6 +119,8 @@ def _read(io: FileIO, path: str) -> dict[str, Any] | None:
         found = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
     except (ValueError, EOFError, OSError):
         return None
+    except zlib.error as error:
+        raise errors.MetadataError(f"Table metadata {path} is damaged.") from error
     return found if isinstance(found, dict) else None
 
 

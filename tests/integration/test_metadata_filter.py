@@ -492,6 +492,24 @@ def test_a_time_before_1970_may_be_one_unit_late(lake: lakes.Lake) -> None:
     ]
 
 
+@pytest.mark.parametrize(("kind", "bits"), [(types.IntegerType(), 32), (types.LongType(), 64)], ids=str)
+def test_the_least_numbers_may_be_cut_off_to_the_greatest(
+    lake: lakes.Lake, kind: types.PrimitiveType, bits: int
+) -> None:
+    """Java's arithmetic has an end there, and its tables have such partitions."""
+    spec = PartitionSpec(PartitionField(1, 1000, transforms.TruncateTransform(10), "cut"))
+    schema = Schema(types.NestedField(1, "n", kind))
+    table = lakes.make_table(lake.catalog, lake.name(f"cut_{bits}"), schema, spec=spec)
+    wrapped = 2 ** (bits - 1) - 2  # of the least number there is, less two
+    table = manifests.add_files(
+        table,
+        [manifests.fake_data_file(table, str(cut), partition=Record(cut)) for cut in (wrapped, 2 ** (bits - 1) - 18)],
+    )
+    found = file_filter.parse("n < 0", table.schema())
+    rows = live.live_files(table, table.current_snapshot(), metrics=found.field_ids)
+    assert found.select(rows, table.specs()).to_pylist() == [True, False]
+
+
 @pytest.mark.parametrize(
     "transform", [transforms.YearTransform(), transforms.MonthTransform(), transforms.DayTransform()]
 )

@@ -74,22 +74,28 @@ def _tuple_test(
     evaluate = visitors.expression_evaluator(
         Schema(*spec.partition_type(schema).fields), projected, case_sensitive=True
     )
-    times = [isinstance(field.transform, transforms.TimeTransform) for field in spec.fields]
+    rules = [field.transform for field in spec.fields]
 
     def may_match(text: str) -> bool:
         values = partitions.decode(text, spec, schema)
-        return any(evaluate(variant) for variant in _variants(values, times))
+        return any(evaluate(variant) for variant in _variants(values, rules))
 
     return may_match
 
 
-def _variants(values: typedef.Record, times: list[bool]) -> Iterator[typedef.Record]:
-    """The tuple, and what it should have been: old writers put a time before 1970 one unit too late."""
-    choices = [
-        (value, value - 1) if is_time and value is not None and value <= 0 else (value,)
-        for is_time, value in zip(times, (values[i] for i in range(len(values))), strict=True)
-    ]
+def _variants(values: typedef.Record, rules: list[transforms.Transform[Any, Any]]) -> Iterator[typedef.Record]:
+    """The tuple, and what it should have been, where writers are known to go wrong."""
+    choices = [_meant(values[place], rule) for place, rule in enumerate(rules)]
     return (typedef.Record(*choice) for choice in itertools.product(*choices))
+
+
+def _meant(value: Any, rule: transforms.Transform[Any, Any]) -> tuple[Any, ...]:
+    """Old writers put a time before 1970 one unit too late; Java cuts the least numbers off to the greatest ones."""
+    if isinstance(rule, transforms.TimeTransform) and value is not None and value <= 0:
+        return value, value - 1
+    if isinstance(rule, transforms.TruncateTransform) and isinstance(value, int):
+        return value, *(value - 2**bits for bits in (32, 64) if 0 <= 2 ** (bits - 1) - 1 - value < rule.width)
+    return (value,)
 
 
 def by_metrics(files: pa.Table, expression: expressions.BooleanExpression, schema: Schema) -> Mask:

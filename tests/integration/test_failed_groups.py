@@ -327,3 +327,22 @@ def test_what_cannot_be_rewritten_yet_is_unsupported_and_costs_its_group_alone(t
     assert ends(outcome) == all_landed_but("Rome")
     assert "it has no field ids and the table has no name mapping" in outcome.sentence
     assert compact(table).kind is Kind.UNSUPPORTED
+
+
+def test_the_rest_of_a_group_lands_without_its_damaged_files(local_lake: Lake) -> None:
+    """A table without partitions is one group, so that one file could keep all of it from ever being compacted."""
+    table = make_table(local_lake.catalog, "db.t", SCHEMA)
+    for number in range(9):
+        table.append(pa.table({"id": pa.array([number], pa.int64()), "city": ["Bern"]}))
+    paths = sorted(table.inspect.data_files()["file_path"].to_pylist())
+    damaged = {path: Path(path.removeprefix("file://")) for path in (paths[0], paths[4], paths[8])}
+    for damage, path in zip((truncate, remove, empty), damaged.values(), strict=True):
+        damage(path)
+    outcome = compact(table)
+    assert (outcome.kind, outcome.ok, outcome.groups, outcome.groups_failed) == (Kind.COMPACTED, False, 4, 3)
+    assert {one.file_path for one in outcome.group_outcomes if one.file_path} == set(damaged)
+    assert "3 of 4 groups failed: group 0: Data file " in outcome.sentence
+    assert outcome.sentence.endswith("The other files of what failed were planned anew without it.")
+    left = current(table).inspect.data_files()["file_path"].to_pylist()
+    assert len(left) == 4
+    assert set(left) > set(damaged)

@@ -32,7 +32,6 @@ from iceberg_compaction import Kind, Policy
 from iceberg_compaction.execute.inline import InlineEngine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.group import Spread
-from iceberg_compaction.record.sqlite import RunStore
 from iceberg_compaction.workflow import tables
 
 if TYPE_CHECKING:
@@ -377,19 +376,18 @@ def test_limits_never_spend_a_run_on_small_files_of_the_new_partitions_alone(by_
     assert rows(by_word) == before
 
 
-def test_a_damaged_file_of_the_older_spec_does_not_keep_small_files_of_the_current_one_from_being_joined(
-    by_word: Table, tmp_path: Path
-) -> None:
-    """At first they are in one group with it, afterwards no more."""
+def test_a_damaged_file_of_the_older_spec_is_all_that_stays_in_it(by_word: Table) -> None:
+    """All are one group at first; what is left of it without the file is planned anew in the same run."""
     ids = pa.array(range(1000, 1040), pa.int64())
     for _ in range(2):
         current(by_word).append(pa.table({"id": ids, "k": ids, "word": ["new"] * 40, "at": pa.nulls(40, _AT)}))
-    Path(path_in(by_word, "w1").removeprefix("file://")).unlink()
-    policy, store = Policy(min_input_files=2), RunStore(tmp_path / "runs.db")
-    for kind, left in (Kind.FAILED, 2), (Kind.COMPACTED, 1), (Kind.FAILED, 1):
-        run = wiring.new_run(store=store)
-        outcome = tables.compact_table(by_word.catalog, "db.t", policy, lambda: Cores(1), run)
-        assert (outcome.kind, outcome.groups_failed) == (kind, 1), outcome.sentence
-        found = files_by_partition(by_word)
-        assert len(found.pop("spec 0")) == 36
-        assert [len(sizes) for sizes in found.values()] == [left] * 4
+    damaged = path_in(by_word, "w1")
+    Path(damaged.removeprefix("file://")).unlink()
+    outcome = tables.compact_table(
+        by_word.catalog, "db.t", Policy(min_input_files=2), lambda: Cores(1), wiring.new_run(store=None)
+    )
+    assert (outcome.kind, outcome.groups_failed, outcome.ok) == (Kind.COMPACTED, 1, False)
+    assert [one.file_path for one in outcome.group_outcomes if one.file_path] == [damaged]
+    found = files_by_partition(by_word)
+    assert len(found.pop("spec 0")) == 1
+    assert [len(sizes) for sizes in found.values()] == [1] * 4

@@ -39,13 +39,10 @@ def moving(inventory: Inventory, policy: Policy) -> NDArray[np.bool_] | None:
 def with_neighbours(inventory: Inventory, files: DataFiles, policy: Policy, sizes: Sizes) -> DataFiles:
     """The same files, with small ones of the current spec in the pool, too, that lie where rows of pooled files go.
     Else a run would leave one more small file beside them, and the next would join what this one has made. Not so if
-    they do not all fit into one group: in another than those rows they would be rewritten for nothing; nor if an
-    earlier run failed at the pool, which may fail again."""
+    they do not all fit into one group: in another than those rows they would be rewritten for nothing."""
     if files.homes is files.keys or inventory.feeds is None:
         return files
     pooled = files.keys != files.homes
-    if inventory.failed is not None and inventory.failed.to_numpy()[files.rows[pooled]].any():
-        return files
     small = np.flatnonzero(~pooled & (files.bytes < sizes.min))
     ranges = _ranges(inventory.feeds, files.rows[pooled])
     volume = np.prod(ranges.width, axis=1)

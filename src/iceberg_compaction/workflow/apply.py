@@ -156,7 +156,9 @@ class _Batches:
         group_id, told = failed.group_id, failed.sentence
         if group_id not in self._failed:
             self._failed.add(group_id)
-            self._ledger.fail(group_id, told, file_path=failed.file_path, refused=failed.refused)
+            self._ledger.fail(
+                group_id, told, file_path=failed.file_path, surely=failed.of_its_files, refused=failed.refused
+            )
             _log.warning("Group %d of %s failed and stays as it is: %s", group_id, self._plan.table, told)
         self._discard(group_id)
 

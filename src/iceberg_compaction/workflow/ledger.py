@@ -45,8 +45,10 @@ class Ledger:
     _groups: dict[int, dict[str, Any]] = field(default_factory=dict)  # rows of PLAN_GROUPS
     _ends: dict[int, GroupOutcome] = field(default_factory=dict)
     _remarks: list[str] = field(default_factory=list)
+    _marred: dict[int, str] = field(default_factory=dict)  # groups that failed for one data file alone
     _refused: set[int] = field(default_factory=set)  # groups
     _spared: bool = False
+    _around: bool = False
 
     def open(self, plan: Plan) -> None:
         """The run sets out to perform this plan."""
@@ -62,14 +64,17 @@ class Ledger:
         for group_id, sentence in sentences.items():
             self._enter([group_id], GroupEnd.CONFLICT, sentence=sentence)
 
-    def fail(self, group_id: int, sentence: str, *, file_path: str | None = None, refused: bool = False) -> None:
-        """This group could not be rewritten. `file_path`: the file that is to blame, if it is known; `refused`: it is
-        sound, but has something that cannot be rewritten safely yet."""
+    def fail(
+        self, group_id: int, sentence: str, *, file_path: str | None = None, surely: bool = False, refused: bool = False
+    ) -> None:
+        """This group could not be rewritten. `file_path`: the file that is to blame, if it is known, and whether that
+        is sure; `refused`: it is sound, but has something that cannot be rewritten safely yet."""
         self._refused |= {group_id} if refused else set()
-        plan = next(plan for plan in reversed(self._plans) if group_id in plan.groups.columns["id"].to_pylist())
-        first = plan.files["file_path"][self._groups[group_id]["first"]].as_py()
+        files = self._files_of(group_id)
         self._enter([group_id], GroupEnd.FAILED, sentence=sentence)
-        self._ends[group_id] = self._ends[group_id].model_copy(update={"file_path": file_path, "first_file": first})
+        self._ends[group_id] = self._ends[group_id].model_copy(update={"file_path": file_path, "first_file": files[0]})
+        if surely and file_path in files:
+            self._marred[group_id] = file_path
 
     def drop(self, sentences: Mapping[int, str]) -> None:
         """These groups were not even tried."""
@@ -84,6 +89,10 @@ class Ledger:
         """Something else to tell at the end."""
         self._remarks.append(sentence)
 
+    def plan_around(self) -> None:
+        """What else was in the groups that failed for a file was planned anew without it."""
+        self._around = True
+
     def spare(self) -> None:
         """What is in conflict needs no rewrite any more, as another plan shows."""
         self._spared = True
@@ -94,16 +103,18 @@ class Ledger:
 
     def conflicting(self) -> list[dict[str, Any]]:
         """The groups of the last plan that are in conflict, as rows of PLAN_GROUPS."""
-        last = self._plans[-1].groups.columns["id"].to_pylist()
-        return [self._groups[group_id] for group_id in last if self._is(group_id, GroupEnd.CONFLICT)]
+        return [row for row in self._last() if self._is(row["id"], GroupEnd.CONFLICT)]
+
+    def marred(self) -> list[dict[str, Any]]:
+        """The groups of the last plan that failed for one of their data files alone, as rows of PLAN_GROUPS."""
+        return [row for row in self._last() if row["id"] in self._marred]
 
     def failed_files(self) -> list[str]:
-        """The data files of groups that failed."""
+        """The data files that groups failed for; all files of a group where it is not sure which of them it was."""
         found = []
-        for plan in self._plans:
-            for row in plan.groups.columns.to_pylist():
-                if self._is(row["id"], GroupEnd.FAILED):
-                    found += plan.files["file_path"].slice(row["first"], row["files"]).to_pylist()
+        for group_id in self._groups:
+            if self._is(group_id, GroupEnd.FAILED):
+                found += [self._marred[group_id]] if group_id in self._marred else self._files_of(group_id)
         return found
 
     @property
@@ -138,6 +149,7 @@ class Ledger:
         if not self.landed:
             return self._outcome(outcome.Kind.CONFLICT, " ".join([self._none_landed(), *self._remarks]))
         remarks = [*self._others(), *self._remarks]
+        remarks += ["The other files of what failed were planned anew without it."] if self._around else []
         remarks += ["Planned anew, what conflicted needs no rewrite any more."] if self._spared else []
         return self._outcome(outcome.Kind.COMPACTED, " ".join([self._compacted(), *remarks]))
 
@@ -153,6 +165,16 @@ class Ledger:
         if self.landed:
             told.append(f"Before that {self.count_landed} of {self._count()} landed and stay: {self._compacted()}")
         return self._outcome(outcome.Kind.FAILED if len(told) > 1 else kind, " ".join(told))
+
+    def _last(self) -> list[dict[str, Any]]:
+        return [self._groups[group_id] for group_id in self._plans[-1].groups.columns["id"].to_pylist()]
+
+    def _files_of(self, group_id: int) -> list[str]:
+        """The paths of a group's data files."""
+        plan = next(plan for plan in reversed(self._plans) if group_id in plan.groups.columns["id"].to_pylist())
+        row = self._groups[group_id]
+        found: list[str] = plan.files["file_path"].slice(row["first"], row["files"]).to_pylist()
+        return found
 
     def _with(self, end: GroupEnd) -> list[GroupOutcome]:
         return [one for one in self._ends.values() if one.outcome is end]
@@ -205,8 +227,9 @@ class Ledger:
     def _others(self, *ends: GroupEnd) -> list[str]:
         """What became of groups that did not land, one sentence for each kind of end, or each of these."""
         told = []
+        stays = ("failed and stays as it was", "failed and stay as they were")
         for end, one, many in (
-            (GroupEnd.FAILED, "failed and stays as it was", "failed and stay as they were"),
+            (GroupEnd.FAILED, *(("failed", "failed") if self._around else stays)),
             (GroupEnd.CONFLICT, "was left alone because of other commits", "were left alone because of other commits"),
             (
                 GroupEnd.DROPPED,

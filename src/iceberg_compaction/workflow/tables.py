@@ -3,9 +3,10 @@ What goes wrong with a table is an Outcome; what goes wrong with the request (se
 
 from __future__ import annotations
 
+import itertools
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow.compute as pc
 
@@ -50,6 +51,7 @@ _TABLE_ERRORS: tuple[tuple[type[errors.CompactionError], outcome.Kind], ...] = (
 
 _MANY_DELETES = Policy(strategy=Strategy.DELETE_FILES, delete_file_threshold=checkup.MANY_DELETES)
 _REPLANS = 3  # times that what conflicts is planned anew, at most: a table that never rests must not keep a run forever
+_AROUND = 20  # times that groups are planned anew without a file that they failed for; each time it is another one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,7 @@ class _Job:
 
     command: str  # as it would be asked for again
     replans: bool = False  # what conflicts is planned anew
+    plans_around: bool = False  # so are groups that failed for one of their files, without that
 
 
 def diagnose(
@@ -116,7 +119,8 @@ def compact_table(catalog: Catalog, name: str, policy: Policy, engines: EngineFa
     def work(ledger: Ledger) -> outcome.Outcome:
         plan = plan_table(catalog, name, policy, run)
         ledger.open(plan)
-        job = _Job(command=journal.command("run", name, run.branch), replans=policy.replan_conflicts)
+        command = journal.command("run", name, run.branch)
+        job = _Job(command=command, replans=policy.replan_conflicts, plans_around=True)
         return leftovers.attend(catalog, plan, run, lambda: _perform(catalog, plan, engines, run, ledger, job))
 
     return remembered(name, run, work)
@@ -152,36 +156,51 @@ def _perform(
     with engines() as bare, journal.kept(table, run, branch=branch, job=job.command, claims=plan.partitions) as entry:
         engine = entry.watched(bare) if entry else bare
         apply.apply(table, plan, engine, run, ledger)
-        for number in range(1, 1 + (_REPLANS if job.replans else 0)):
-            if not ledger.conflicting() or (newer := _plan_again(catalog, plan, run, ledger, number)) is None:
+        for number in itertools.count(1):
+            conflicting = ledger.conflicting() if job.replans and number <= _REPLANS else []
+            marred = ledger.marred() if job.plans_around and number <= _AROUND else []
+            again = _Again(number=number, conflicting=conflicting, marred=marred)
+            if not (conflicting or marred) or (newer := _plan_again(catalog, plan, run, ledger, again)) is None:
                 break
             ledger.open(newer)
             apply.apply(tables.load_table(catalog, plan.table), newer, engine, run, ledger)
     return ledger.close()
 
 
-def _plan_again(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger, number: int) -> Plan | None:
-    """A new plan, the `number`th, by the same policy for the partitions of groups that were in conflict last; None:
-    nothing can or need be done."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Again:
+    """Groups to plan anew, as rows of PLAN_GROUPS, and for which time."""
+
+    number: int
+    conflicting: list[dict[str, Any]]
+    marred: list[dict[str, Any]]
+
+
+def _plan_again(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger, again: _Again) -> Plan | None:
+    """A new plan by the same policy for the partitions of groups that were in conflict last, or failed for a file,
+    which is left out; None: nothing can or need be done."""
     try:
         table = tables.load_table(catalog, plan.table)
         inventory = inventories.take_inventory(table, name=plan.table, branch=run.branch, where=plan.policy.where)
-        places = {place for row in ledger.conflicting() for place in group.places(row)}
+        places = {place for row in [*again.conflicting, *again.marred] for place in group.places(row)}
         concerned = rebase.only(inventory, places, run_id=run.run_id, without=ledger.failed_files())
         concerned = feeds.add(table, claims.leave_to_others(concerned, run))
-        again, rates = f"{plan.id}-again-{number}", plan.copying.rates
-        newer = build.build(concerned, plan.policy, plan_id=again, now_ms=run.clock(), rates=rates)
+        plan_id, rates = f"{plan.id}-again-{again.number}", plan.copying.rates
+        newer = build.build(concerned, plan.policy, plan_id=plan_id, now_ms=run.clock(), rates=rates)
     except errors.CompactionError as error:
-        ledger.remark(f"What conflicted could not be planned anew: {error}")
+        ledger.remark(f"What {'conflicted' if again.conflicting else 'failed'} could not be planned anew: {error}")
         return None
-    if not len(newer.groups):
-        if any(left.reason is LeftOutReason.CLAIMED for left in newer.left_out):
-            ledger.remark("Another run is at work on what conflicted.")
-        else:
-            ledger.spare()
-        return None
-    ledger.remark(f"What conflicted was planned anew: {newer.sentence[0].lower()}{newer.sentence[1:]}")
-    return rebase.renumber(newer, ledger.next_id)
+    if len(newer.groups):
+        if again.marred:
+            ledger.plan_around()
+        if again.conflicting:
+            ledger.remark(f"What conflicted was planned anew: {newer.sentence[0].lower()}{newer.sentence[1:]}")
+        return rebase.renumber(newer, ledger.next_id)
+    if again.conflicting and any(left.reason is LeftOutReason.CLAIMED for left in newer.left_out):
+        ledger.remark("Another run is at work on what conflicted.")
+    elif again.conflicting:
+        ledger.spare()
+    return None
 
 
 def remembered(table: str, run: Run, work: Callable[[Ledger], outcome.Outcome]) -> outcome.Outcome:

@@ -322,7 +322,9 @@ def test_matrix(
 
     interfere(monkeypatch, act, during=during)
     if line.refused:
-        with pytest.raises(errors.ConflictError, match=line.refused):
+        # Whether the catalog took the commit before it refused it, only the table could say, and that is gone (R50).
+        lost = during and line.name == "dropped and created anew"
+        with pytest.raises(errors.StateUnknownError if lost else errors.ConflictError, match=line.refused):
             replace.replace(table, made.request, sleep=lambda seconds: None)
         assert java_rows.multiset(writer.read()) == seen[0][0]
         assert writer.head() == seen[0][1]

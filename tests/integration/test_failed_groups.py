@@ -346,3 +346,18 @@ def test_the_rest_of_a_group_lands_without_its_damaged_files(local_lake: Lake) -
     left = current(table).inspect.data_files()["file_path"].to_pylist()
     assert len(left) == 4
     assert set(left) > set(damaged)
+
+
+def test_many_damaged_files_are_passed_by_in_few_runs(local_lake: Lake, tmp_path: Path) -> None:
+    """A run finds so many of them, and the next goes on from there."""
+    table = make_table(local_lake.catalog, "db.t", SCHEMA)
+    for number in range(28):
+        table.append(pa.table({"id": pa.array([number], pa.int64()), "city": ["Bern"]}))
+    paths = sorted(table.inspect.data_files()["file_path"].to_pylist())
+    for path in paths[:25]:
+        Path(path.removeprefix("file://")).unlink()
+    store = RunStore(tmp_path / "runs.db")
+    assert [compact(table, store=store).kind for _ in range(2)] == [Kind.FAILED, Kind.COMPACTED]
+    left = current(table).inspect.data_files()["file_path"].to_pylist()
+    assert set(paths[:25]) == set(left) & set(paths)
+    assert len(left) == 26

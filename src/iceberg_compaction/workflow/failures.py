@@ -15,6 +15,7 @@ from iceberg_compaction import errors
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iceberg_compaction.model.record import RunRecord
     from iceberg_compaction.model.table import Inventory
     from iceberg_compaction.model.task import RewriteTask
     from iceberg_compaction.workflow.run import Run
@@ -44,19 +45,30 @@ def put_last(tasks: Sequence[RewriteTask], table: str, run: Run) -> list[Rewrite
     return sorted(tasks, key=lambda task: of_group.get(task.group_id, 0))
 
 
+def blamed(table: str, run: Run) -> set[str]:
+    """Paths of files that groups of the last runs on the table failed for."""
+    ends = (end for record in _records(table, run) for end in record.outcome.group_outcomes)
+    return {end.file_path for end in ends if end.file_path is not None}
+
+
 def _ranks(table: str, run: Run) -> dict[str, int]:
     """Paths of files that the last runs on the table failed at; the later the run, the higher the number."""
-    if run.store is None or not run.store.path.exists():
-        return {}
-    try:
-        records = run.store.history(table, limit=_RUNS)
-    except errors.ConfigError as error:
-        _log.warning("Nothing is known of earlier runs: %s", error)
-        return {}
     ranks: dict[str, int] = {}
+    records = _records(table, run)
     for age, record in enumerate(records):
         for group in record.outcome.group_outcomes:
             for path in (group.file_path, group.first_file):
                 if path is not None:
                     ranks.setdefault(path, len(records) - age)
     return ranks
+
+
+def _records(table: str, run: Run) -> list[RunRecord]:
+    """The last runs on the table, the newest first."""
+    if run.store is None or not run.store.path.exists():
+        return []
+    try:
+        return run.store.history(table, limit=_RUNS)
+    except errors.ConfigError as error:
+        _log.warning("Nothing is known of earlier runs: %s", error)
+        return []

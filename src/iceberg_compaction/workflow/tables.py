@@ -183,7 +183,9 @@ def _plan_again(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger, again: _
         table = tables.load_table(catalog, plan.table)
         inventory = inventories.take_inventory(table, name=plan.table, branch=run.branch, where=plan.policy.where)
         places = {place for row in [*again.conflicting, *again.marred] for place in group.places(row)}
-        concerned = rebase.only(inventory, places, run_id=run.run_id, without=ledger.failed_files())
+        # Where many files are damaged, a run need not find each of them anew.
+        bad = {*ledger.failed_files(), *(failures.blamed(plan.table, run) if again.marred else ())}
+        concerned = rebase.only(inventory, places, run_id=run.run_id, without=sorted(bad))
         concerned = feeds.add(table, claims.leave_to_others(concerned, run))
         plan_id, rates = f"{plan.id}-again-{again.number}", plan.copying.rates
         newer = build.build(concerned, plan.policy, plan_id=plan_id, now_ms=run.clock(), rates=rates)

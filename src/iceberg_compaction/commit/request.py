@@ -67,9 +67,8 @@ class ReplaceRequest:
     groups: tuple[ReplaceGroup, ...]
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     tell: Tell = _nothing  # more snapshot properties, given the ids of the groups that land
-    tidies: bool = (
-        False  # delete files that apply to nothing leave wherever they are, not only where files are replaced
-    )
+    # Delete files that apply to nothing leave wherever they are, not only where files are replaced.
+    tidies: bool = False
     run_id: str | None = None  # goes into the names of metadata files; None: the snapshot property, if there
 
     def without(self, ids: Collection[int]) -> ReplaceRequest:

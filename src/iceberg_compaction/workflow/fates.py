@@ -59,7 +59,7 @@ def judge(attempt: Attempt | None, metadata: TableMetadata) -> Fate:
 
 def is_metadata(name: str) -> bool:
     """Whether a file of this name is table metadata."""
-    return _METADATA in name or name.endswith(".gz.metadata.json")
+    return _METADATA in name
 
 
 def is_torn(io: FileIO, path: str) -> bool:

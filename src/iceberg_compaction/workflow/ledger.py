@@ -43,6 +43,7 @@ class Ledger:
     landed: list[Landed] = field(default_factory=list)
     _plans: list[Plan] = field(default_factory=list)
     _groups: dict[int, dict[str, Any]] = field(default_factory=dict)  # rows of PLAN_GROUPS
+    _plan_of: dict[int, Plan] = field(default_factory=dict)  # by group
     _ends: dict[int, GroupOutcome] = field(default_factory=dict)
     _remarks: list[str] = field(default_factory=list)
     _marred: dict[int, str] = field(default_factory=dict)  # groups that failed for one data file alone
@@ -53,7 +54,9 @@ class Ledger:
     def open(self, plan: Plan) -> None:
         """The run sets out to perform this plan."""
         self._plans.append(plan)
-        self._groups |= {row["id"]: row for row in plan.groups.columns.to_pylist()}
+        rows = {row["id"]: row for row in plan.groups.columns.to_pylist()}
+        self._groups |= rows
+        self._plan_of |= dict.fromkeys(rows, plan)
 
     def land(self, commit: Landed) -> None:
         self.landed.append(commit)
@@ -171,9 +174,8 @@ class Ledger:
 
     def _files_of(self, group_id: int) -> list[str]:
         """The paths of a group's data files."""
-        plan = next(plan for plan in reversed(self._plans) if group_id in plan.groups.columns["id"].to_pylist())
         row = self._groups[group_id]
-        found: list[str] = plan.files["file_path"].slice(row["first"], row["files"]).to_pylist()
+        found: list[str] = self._plan_of[group_id].files["file_path"].slice(row["first"], row["files"]).to_pylist()
         return found
 
     def _with(self, end: GroupEnd) -> list[GroupOutcome]:

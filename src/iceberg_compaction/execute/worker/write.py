@@ -280,9 +280,8 @@ class RollingWriter:
         for batch in table.to_batches():
             self._meter.add(batch)
         size = self._file.write(table)
-        if guessed >= max(
-            exact, min(self._trial_bytes, self._request.options.row_group_bytes) / 2
-        ):  # few rows tell little
+        telling = min(self._trial_bytes, self._request.options.row_group_bytes) / 2  # few rows tell little
+        if guessed >= max(exact, telling):
             self._forecast.learn(guessed, max(1, size - int(exact)))
         if self._run_rows is not None:
             self._run_rows = max(0, self._run_rows - rows)

@@ -113,6 +113,8 @@ def main(job: Job) -> None:
         outcome = tables.compact_table(catalog, name, Policy.model_validate(job.options), lambda made=made: made, run)
         sys.stdout.write(outcome.model_dump_json() + "\n")
         sys.stdout.flush()
+        if behaviour == TWICE:  # the application's end would take the other attempt with it
+            wait_until((Path(job.folder) / "second-ends").exists, "no second attempt came to its end")
     opened.close()
 
 
@@ -126,6 +128,7 @@ def _conf() -> Mapping[str, str]:
         "spark.executor.cores": "1",
         "spark.ui.enabled": "false",
         "spark.task.maxFailures": "2",
+        "spark.python.task.killTimeout": "60s",  # an attempt that nobody needs any more may come to its end
     }
 
 

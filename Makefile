@@ -14,7 +14,7 @@ WITH_JAVA := JAVA_HOME="$$(scripts/ensure_java.sh)" && export JAVA_HOME &&
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test lab interop bench check format lock clean
 
-help: ## list these targets
+help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
 		printf '  make %-9s %s\n' "$$name" "$$text"; done
 
@@ -24,19 +24,19 @@ demo: $(READY) ## build a small lake, show its health, compact it through Spark,
 quick: $(READY) ## run the tests that need neither a JVM nor a server
 	@$(PY) -m pytest -m "not (interop or lab or spark or server or slow)" -p no:cacheprovider $(SHARED) $(ARGS)
 
-test: $(READY) ## run every test but the lab and the interop suite (ARGS='-k name' chooses)
+test: $(READY) ## run all tests except lab and interop (ARGS='-k name' selects tests)
 	@$(WITH_JAVA) $(PY) -m pytest -m "not (interop or lab)" -p no:cacheprovider $(SHARED) $(ARGS)
 
-lab: $(READY) ## kill runs at every step, let storage and catalog fail, let writers race, live random lives
+lab: $(READY) ## kill runs at every step, make storage and catalog fail, race writers, run random operations
 	@$(WITH_JAVA) $(PY) -m pytest -m lab -p no:cacheprovider $(SHARED) $(ARGS)
 
 interop: $(READY) ## read and compact our tables with Iceberg Java (jars come from Maven Central)
 	@$(WITH_JAVA) $(PY) -m pytest -m interop -p no:cacheprovider $(SHARED) tests/interop $(ARGS)
 
-bench: $(READY) ## run every benchmark and write bench/results/*.json (ARGS=--quick for a short look)
+bench: $(READY) ## run every benchmark and write bench/results/*.json (ARGS=--quick for a short run)
 	@$(WITH_JAVA) $(PY) -m bench.run $(ARGS)
 
-check: $(READY) ## formatting, lint, types, import contracts, spelling
+check: $(READY) ## check formatting, lint, types, import contracts, spelling
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
@@ -47,7 +47,7 @@ format: $(READY) ## format the code and apply safe lint fixes
 	@$(PY) -m ruff format .
 	@$(PY) -m ruff check --fix .
 
-lock: ## resolve the lock files anew from pyproject.toml (needs uv on the PATH)
+lock: ## update the lock files from pyproject.toml (needs uv on the PATH)
 	@scripts/lock.sh
 
 clean: ## remove the virtual environment, caches and build results

@@ -30,4 +30,4 @@ def test_planning_takes_as_long_as_measured() -> None:
     bars = _bars("plan")
     cold = bars["1,000,000 files, cold: inventory, health and plan, s"]
     warm = bars["1,000,000 files, warm: plan, ms"] / 1000
-    assert f"takes {cold:.1f} s at first sight and {warm:.2f} s from then on" in README
+    assert f"takes {cold:.1f} s the first time and {warm:.2f} s afterwards" in README

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import subprocess
-import sys
 import uuid
 from concurrent import futures
 from typing import TYPE_CHECKING
@@ -225,18 +222,6 @@ def test_many_may_write_at_once(store: RunStore) -> None:
     with futures.ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(16)))
     assert sorted(int(run.start.run_id) for run in store.unfinished("t")) == list(range(0, 16, 2))
-
-
-def test_whether_a_process_lives() -> None:
-    here = process.this_process()
-    assert process.is_alive(here) is True
-    assert process.is_alive(here.model_copy(update={"started": here.started + "0"})) is False
-    assert process.is_alive(here.model_copy(update={"host": "elsewhere"})) is None
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, but not yet taken note of
-    assert process.is_alive(here.model_copy(update={"pid": child.pid})) is False
-    child.wait()
-    assert process.is_alive(here.model_copy(update={"pid": child.pid})) is False
 
 
 def test_a_run_recognises_its_files_by_name() -> None:

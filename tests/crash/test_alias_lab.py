@@ -1,6 +1,6 @@
 """One table under many names: whatever becomes of its catalog entries, and wherever a run on one of them dies, runs
-under any name remove nothing that any entry refers to. `python -m tests.crash.test_alias_lab 600` lives random lives
-for so many seconds, and prints what led to one that goes wrong."""
+under any name remove nothing that any entry refers to (R48, R49). `python -m tests.crash.test_alias_lab 600` lives
+random lives for so many seconds, and prints what led to one that goes wrong."""
 
 from __future__ import annotations
 

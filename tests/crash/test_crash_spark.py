@@ -1,5 +1,5 @@
 """On a real cluster executors are killed, tasks are tried again and twice at the same time, and the driver dies. No row
-is lost, what can land does, and one plain run later no file is left unexplained."""
+is lost, what can land does, and one plain run later no file is left unexplained (R62)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """A data file is damaged in some way that chance chooses: bytes flip, vanish, come in between. Whatever a decoder makes
-of it, the other groups land with all their rows and nothing is left behind."""
+of it, the other groups land with all their rows and nothing is left behind (R61)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Runs in bad weather: a real S3 store and a real REST catalog behind gates, where 10 % of the requests to storage and
 5 % of those to the catalog fail and many are slow, every run ends compacted with the same rows. And in long ones, where
-the catalog's keys stop working by the clock.
+the catalog's keys stop working by the clock (R59).
 
 `make lab` does a few runs with short delays. ICEBERG_COMPACTION_WEATHER=full does ten on each engine with delays of up
 to five seconds, and a run of a minute with keys of 20 seconds; ICEBERG_COMPACTION_WEATHER=500 does so many small ones

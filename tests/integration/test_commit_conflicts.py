@@ -369,7 +369,7 @@ def test_r14_nothing_is_deleted_while_the_state_is_unknown(table: Table, monkeyp
 
 
 @pytest.mark.parametrize("lost", [1, 2], ids=["once", "twice"])
-def test_r14_a_commit_that_never_arrived_is_sent_again_as_it_is(
+def test_r58_a_commit_that_never_arrived_is_sent_again_as_it_is(
     table: Table, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
     request = rewrites.rewrite_request(table)
@@ -391,7 +391,7 @@ def test_r14_a_commit_that_never_arrived_is_sent_again_as_it_is(
     assert avro_files(table) == avro_files_in_use(table)
 
 
-def test_r14_a_commit_that_lands_late_and_is_sent_again_lands_once(
+def test_r58_a_commit_that_lands_late_and_is_sent_again_lands_once(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first is on its way while the second is sent: the second is refused, and the first is found."""

@@ -167,7 +167,7 @@ def test_17203_a_position_delete_for_a_file_that_is_long_gone_leaves(t: DeleteTa
 
 
 def test_16668_an_equality_delete_without_partition_values_may_be_meant_for_all(t: DeleteTable) -> None:
-    """In a partitioned spec it is one of the null partition; it stays until it could not apply as a global one."""
+    """R18: in a partitioned spec it is one of the null partition; it stays until it could not apply as a global one."""
     none, rome = t.data(None, "Rome")
     delete = t.equality(None)
     commit(t, t.request(none, deleted=1))
@@ -390,7 +390,7 @@ def test_r23_a_newer_equality_delete_of_a_column_that_was_not_written_is_a_confl
     commit(t, everything)  # no new file needs the column
 
 
-def test_r5_what_dangles_is_decided_anew_at_every_attempt(local_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r17_what_dangles_is_decided_anew_at_every_attempt(local_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the first attempt another partition needs the global delete; who wins the race rewrites that partition."""
     t = delete_table(local_lake, spec=UNPARTITIONED_PARTITION_SPEC)
     with t.table.update_spec() as update:

@@ -1,6 +1,7 @@
 """The conflict matrix, line by line: what another writer does between our plan and our commit, or in the middle of the
 commit, and what becomes of the groups, of which each is a city. Rows are compared with a plain reader of ours that
-applies every delete; PyIceberg's does not know equality deletes.
+applies every delete; PyIceberg's does not know equality deletes. Inputs that are gone are R5, new position deletes R6,
+histories that do not lead to the plan R7, upgrades R39.
 
 Lines that need a table of their own are elsewhere: equality deletes beside a change of spec, global ones and those on a
 dropped column in test_commit_deletes; a branch that is gone, a table dropped and made anew in test_commit_conflicts."""

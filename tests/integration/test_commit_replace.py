@@ -255,6 +255,7 @@ def test_manifests_of_other_partitions_are_not_opened(local_lake: Lake) -> None:
 
 
 def test_format_versions_beyond_2_are_refused(local_lake: Lake) -> None:
+    """R39: rows of version 3 have ids, and these would be lost."""
     table = filled(local_lake, appends=1)
     request = rewrites.rewrite_request(table)
     pin = request.pin.model_copy(update={"format_version": 3})

@@ -1,5 +1,5 @@
-"""A file that cannot be read costs its own group: the others land, nothing is left behind, the outcome names file and
-group, and the next run does not begin with what failed. What concerns all groups ends the run instead."""
+"""R61: a file that cannot be read costs its own group: the others land, nothing is left behind, the outcome names file
+and group, and the next run does not begin with what failed. What concerns all groups ends the run instead."""
 
 from __future__ import annotations
 

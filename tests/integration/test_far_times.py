@@ -1,4 +1,5 @@
-"""Dates and times outside the years 1 to 9999, which Iceberg has and Python has not, in partitions and summaries."""
+"""R55: dates and times outside the years 1 to 9999, which Iceberg has and Python has not, in partitions and
+summaries."""
 
 from __future__ import annotations
 

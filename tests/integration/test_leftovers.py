@@ -196,6 +196,7 @@ def test_a_number_that_is_another_process_now_is_no_life(scene: Scene, change: d
 
 
 def test_a_run_of_a_version_that_did_not_write_down_its_catalog_is_told_and_left_alone(scene: Scene) -> None:
+    """R48: nobody knows which entry its files belong to."""
     start = runs.make_start(scene.table, scene.dead, process.this_process().model_copy(update={"started": "1"}))
     scene.store.begin(record.RunStart.model_validate(start.model_dump(exclude={"catalog"})))
     path = scene.place(f"data/00000-0-abcdef12-{scene.dead}-00000.parquet")

@@ -299,6 +299,7 @@ def check(lake: lakes.Lake, spec: PartitionSpec, filters: list[tuple[str, Any]],
 
 
 def test_no_file_with_a_matching_row_is_left_out(lake: lakes.Lake) -> None:
+    """R47."""
     tally = Tally()
 
     @settings(max_examples=40, deadline=None, derandomize=True, phases=(Phase.generate, Phase.shrink))
@@ -519,6 +520,7 @@ def test_the_least_numbers_may_be_cut_off_to_the_greatest(
 def test_the_end_of_pythons_calendar_is_none_for_filters(
     lake: lakes.Lake, transform: transforms.Transform[Any, Any], where: str, kept: int
 ) -> None:
+    """R55."""
     schema = Schema(types.NestedField(1, "day", types.DateType(), required=False))
     name = lake.name(f"far_{transform}")
     if not lake.catalog.table_exists(name):

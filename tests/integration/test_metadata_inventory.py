@@ -223,6 +223,7 @@ def test_other_formats_and_encrypted_files_are_not_supported(local_lake: lakes.L
 
 
 def test_version_3_is_not_supported_but_read(local_lake: lakes.Lake) -> None:
+    """R39."""
     table = lakes.append_small_files(lakes.make_table(local_lake.catalog, "db.t"), 2)
 
     found = take(manifests.as_v3(table, "db.three"))
@@ -277,6 +278,7 @@ def test_manifests_of_an_encrypted_table_need_not_be_readable(local_lake: lakes.
 
 
 def test_types_that_cannot_be_rewritten_are_named(local_lake: lakes.Lake) -> None:
+    """R33."""
     table = lakes.append_small_files(lakes.make_table(local_lake.catalog, "db.t"), 1)
     inner = types.StructType(types.NestedField(8, "shape", types.GeometryType(), required=False))
     schema = Schema(

@@ -1,5 +1,5 @@
 """After the partition spec of a table changed: rows are gathered per new partition, however many files, old partitions,
-tasks and cores there are, so that each new partition gets the files that its bytes need and no more (R31, R32)."""
+tasks and cores there are, so that each new partition gets the files that its bytes need and no more (R31, R32, R56)."""
 
 from __future__ import annotations
 

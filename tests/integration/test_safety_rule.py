@@ -1,5 +1,5 @@
 """The safety rule of the product: stage, commit, sweep. Staged files go when their commit surely did not land, stay
-when that is unknown, and nothing else is ever deleted; for a commit of everything, and for each batch alone."""
+when that is unknown, and nothing else is ever deleted; for a commit of everything, and for each batch alone (R14)."""
 
 from __future__ import annotations
 

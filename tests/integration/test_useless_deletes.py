@@ -124,7 +124,7 @@ def rewritten(t: DeleteTable) -> None:
 
 
 @pytest.mark.parametrize(("act", "stays"), [(appended, False), (rewritten, True)])
-def test_r5_what_arrives_meanwhile_is_asked_anew(
+def test_r17_what_arrives_meanwhile_is_asked_anew(
     t: DeleteTable, act: Callable[[DeleteTable], None], stays: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     t.data("Rome")

@@ -1,5 +1,5 @@
-"""Credentials that a REST catalog vends expire in the middle of a run. Tasks that start later, the commit and the sweep
-get fresh ones, on every engine. That it is so by the clock, too, shows tests/crash/test_weather_lab.py."""
+"""R59: credentials that a REST catalog vends expire in the middle of a run. Tasks that start later, the commit and the
+sweep get fresh ones, on every engine. That it is so by the clock, too, shows tests/crash/test_weather_lab.py."""
 
 from __future__ import annotations
 

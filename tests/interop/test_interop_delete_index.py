@@ -172,7 +172,7 @@ def test_a_dropped_field_of_version_1_makes_equality_deletes_global(java: SparkS
 
 
 def test_deletion_vectors_supersede_position_deletes(java: SparkSession, catalog: Catalog) -> None:
-    """Version 2 with partition-scoped position deletes, which stay when version 3 writes vectors beside them."""
+    """R19: version 2 with partition-scoped position deletes, which stay when version 3 writes vectors beside them."""
     writer = Writer(create(java, "deletes_vectors", version=2), seed=5)
     for _ in range(4):
         java_deletes.commit(writer.table, rows=[writer.data(), writer.data()])

@@ -219,6 +219,7 @@ MAINTENANCE = [
     ),
 ]
 
+# Upgrades are R39.
 SCHEMA = [
     Line("column added", sql("alter table {t} add column more string")),
     Line("column renamed", sql("alter table {t} rename column note to remark")),
@@ -339,7 +340,7 @@ def test_matrix(
 def test_bug_10312_by_numbers(
     lake: Lake, templates: dict[str, Template], monkeypatch: pytest.MonkeyPatch, during: bool
 ) -> None:
-    """Rows of number 1, an equality delete of number 2, an append of number 3; then our rows, of number 1 again."""
+    """R3: rows of number 1, an equality delete of number 2, an append of number 3; then our rows, of number 1 again."""
     made = templates["whole"]
     table, writer = lake.register(made)
     interfere(monkeypatch, lambda: then(equality(1), sql(INSERT))(writer), during=during)

@@ -1,4 +1,4 @@
-"""Iceberg Java and this product find each other's files, whatever partitions and folders are called."""
+"""Iceberg Java and this product find each other's files, whatever partitions and folders are called (R52)."""
 
 from __future__ import annotations
 

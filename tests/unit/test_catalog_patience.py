@@ -108,6 +108,7 @@ def test_what_stays_true_is_never_asked_again(error: Exception, clock: Clock) ->
 
 @pytest.mark.parametrize("error", EXPIRED, ids=str)
 def test_credentials_that_may_have_expired_are_asked_for_once_more(error: OSError, clock: Clock) -> None:
+    """R59: storage does not always say that they have."""
     calls = []
 
     def act() -> None:

@@ -1,4 +1,4 @@
-"""Times in words have no end, and within Python's calendar they are Python's."""
+"""Times in words have no end, and within Python's calendar they are Python's (R55)."""
 
 from __future__ import annotations
 

@@ -66,6 +66,7 @@ def test_a_run_that_goes_on_is_still_known_to_have_left_something(store: RunStor
 
 
 def test_a_run_taken_for_dead_may_not_publish(store: RunStore) -> None:
+    """R49."""
     store.begin(make_start())
     seen = store.unfinished("t")[0]
     store.heartbeat("a", 20)

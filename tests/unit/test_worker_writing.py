@@ -207,6 +207,7 @@ def test_a_writer_that_fails_midway_leaves_nothing(tmp_path: Path, monkeypatch: 
 
 
 def test_attempts_never_collide_and_an_existing_file_is_not_ours(tmp_path: Path) -> None:
+    """R45."""
     paths = _inputs(tmp_path, 2, 100)
     first, second = _rewrite(tmp_path, paths, "0"), _rewrite(tmp_path, paths, "1")
     assert first.staged[0].file_path != second.staged[0].file_path

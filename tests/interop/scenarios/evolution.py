@@ -407,5 +407,5 @@ SCENARIOS = [
     renamed, reordered, dropped_and_added, nested_added, nested_dropped, struct_added, promoted, decimal_layouts,
     name_mapping, mapping_renamed, int96, hive_layout, deletes_on_mapped, *map(_into, _TRANSFORMS), kept,
     to_unpartitioned, replaced, gathered, three_specs, null_and_older, void, void_kept, nan_partition, source_promoted,
-    nested_source, odd_names, scenario("R42_files_without_metrics", partitioned_by="p")(_raw),
+    nested_source, odd_names, scenario("files_without_metrics", partitioned_by="p")(_raw),
 ]  # fmt: skip

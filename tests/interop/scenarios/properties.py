@@ -316,7 +316,7 @@ def merged_manifests(scene: Scene) -> Play:
     assert sorted(scene.ids()) == [1, 2, 3]
 
 
-@scenario("R14_java_expires_and_removes_orphans_afterwards", partitioned_by="p")
+@scenario("java_expires_and_removes_orphans_afterwards", partitioned_by="p")
 def expired(scene: Scene) -> Play:
     """Every file that the snapshot needs is found by Java as needed."""
     path, _ = scene.append(rows(1, 2), rows(3, p="b"))
@@ -333,7 +333,7 @@ def expired(scene: Scene) -> Play:
     assert scene.compact("small-files", **{"min-input-files": 2}).kind is Kind.HEALTHY
 
 
-@scenario("R13_java_compacts_what_we_compacted_and_we_again", partitioned_by="p", again=True, spark=True)
+@scenario("java_compacts_what_we_compacted_and_we_again", partitioned_by="p", again=True, spark=True)
 def in_turns(scene: Scene) -> Play:
     scene.append([*rows(1, 2), *rows(3, p="b")], rows(4))
     scene.sql("call lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from iceberg_compaction.commit.replace import ReplaceGroup, ReplaceRequest
+    from iceberg_compaction.operations.rewrite_files.change.replace_files import ReplaceGroup, ReplaceRequest
 
 FILES, QUICK_FILES, MANY_FILES = 100_000, 10_000, 1_000_000
 TENANTS = [f"tenant{number:03d}" for number in range(5)]  # a tenth of the table, in every manifest
@@ -41,10 +41,10 @@ def request_of(table: Table) -> ReplaceRequest:
     """The files of five tenants become a hundred, in a hundred groups."""
     from tests.factories import rewrites
 
-    from iceberg_compaction.commit.replace import ReplaceRequest
-    from iceberg_compaction.metadata import inventory
+    from iceberg_compaction.metadata import look
+    from iceberg_compaction.operations.rewrite_files.change.replace_files import ReplaceRequest
 
-    files = inventory.take_inventory(table, name=tables.NAME).files
+    files = look.look(table, name=tables.NAME).files
     texts = files["partition"].cast(pa.string())
     places = pa.array([text for text in pc.unique(texts).to_pylist() if _is_ours(text)])
     removed = files.filter(pc.is_in(texts, value_set=places))
@@ -57,9 +57,9 @@ def request_of(table: Table) -> ReplaceRequest:
 
 
 def _group(number: int, table: Table, removed: pa.Table, places: list[str]) -> ReplaceGroup:
-    from iceberg_compaction.commit.replace import ReplaceGroup
-    from iceberg_compaction.model.plan import PLAN_FILES
-    from iceberg_compaction.model.task import StagedFile
+    from iceberg_compaction.model.rewrite_plan import PLAN_FILES
+    from iceberg_compaction.model.rewrite_task import StagedFile
+    from iceberg_compaction.operations.rewrite_files.change.replace_files import ReplaceGroup
 
     records = pc.sum(removed["record_count"]).as_py()
     added = StagedFile(
@@ -113,21 +113,22 @@ def best(root: Path, work: Callable[[Table], Callable[[], Any]], rounds: int = R
 
 def ours(root: Path) -> Figures:
     """Validation, staging and publication."""
-    from iceberg_compaction.commit import replace
+    from iceberg_compaction.operations.rewrite_files.change import replace_files
 
     def prepare(table: Table) -> Callable[[], Any]:
         request = request_of(table)
-        return lambda: replace.replace(table, request)
+        return lambda: replace_files.replace(table, request)
 
     return {"seconds": best(root, prepare), "retry": best(root, lost_race)}
 
 
 def lost_race(table: Table) -> Callable[[], Any]:
     """An attempt that is staged when another commit lands first; what is timed is the second one."""
-    from iceberg_compaction.commit import attempts, replace
+    from iceberg_compaction.commit import spine
+    from iceberg_compaction.operations.rewrite_files.change import replace_files
 
-    operation = replace.Replacement(table, request_of(table))
-    commit = attempts._Attempts(table=table, operation=operation, around=attempts.Surroundings())
+    operation = replace_files.Replacement(table, request_of(table))
+    commit = spine._Attempts(table=table, operation=operation, around=spine.Surroundings())
 
     def attempt() -> Any:
         commit._reload()
@@ -140,10 +141,10 @@ def lost_race(table: Table) -> Callable[[], Any]:
 
 def memory(root: Path) -> Figures:
     """Peak memory of a process that commits."""
-    from iceberg_compaction.commit import replace
+    from iceberg_compaction.operations.rewrite_files.change import replace_files
 
     table = tables.connect(root).load_table(tables.NAME)
-    replace.replace(table, request_of(table))
+    replace_files.replace(table, request_of(table))
     return {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 

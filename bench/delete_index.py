@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from iceberg_compaction.metadata import delete_index
-from iceberg_compaction.model import table as table_model
+from iceberg_compaction.metadata.deletes import delete_index
+from iceberg_compaction.model import table_view
 
 BAR_SECONDS = 3.0
 _DATA, _GLOBAL, _PARTITION_EQUALITY, _PARTITION_POSITION, _FILE_POSITION, _VECTOR = range(6)
@@ -50,8 +50,8 @@ def files(data_files: int, delete_files: int, partitions: int = 1000, *, seed: i
     }
     zero = np.zeros(count, np.int64)
     needed = {"file_size_in_bytes": zero, "file_sequence_number": zero, "encrypted": pa.array(zero).cast(pa.bool_())}
-    unknown = {field.name: pa.nulls(count, field.type) for field in table_model.FILES if field.nullable}
-    return pa.table({**unknown, **needed, **columns}).select(table_model.FILES.names).cast(table_model.FILES)
+    unknown = {field.name: pa.nulls(count, field.type) for field in table_view.FILES if field.nullable}
+    return pa.table({**unknown, **needed, **columns}).select(table_view.FILES.names).cast(table_view.FILES)
 
 
 def _paths(numbers: np.ndarray) -> pa.Array:

@@ -23,10 +23,10 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 
-from iceberg_compaction.execute.worker import rewrite, schemas
-from iceberg_compaction.model.policy import Policy, ProofLevel, resolve_sizes
-from iceberg_compaction.model.table import EQUALITY_DELETES
-from iceberg_compaction.model.task import DeleteFile, RewriteContext, RewriteTask
+from iceberg_compaction.execute.worker import arrow_schemas, execute_task
+from iceberg_compaction.model.policies import Policy, ProofLevel, resolve_sizes
+from iceberg_compaction.model.rewrite_task import DeleteFile, RewriteContext, RewriteTask
+from iceberg_compaction.model.table_view import EQUALITY_DELETES
 
 REACH = 700  # MB of resident memory
 KEY = NestedField(1, "id", LongType(), required=True)
@@ -46,7 +46,7 @@ def make_data(root: Path, files: int, rows: int) -> None:
     for number in range(files):
         notes = [f"{a:016x}{b:016x}" for a, b in random.integers(0, 2**62, (rows, 2))]
         columns = [keys(number * rows, rows), random.random(rows), pa.array(notes)]
-        table = pa.table(columns, schema=schemas.file_schema(SCHEMA))
+        table = pa.table(columns, schema=arrow_schemas.file_schema(SCHEMA))
         pq.write_table(table, root / f"data-{number}.parquet", compression="zstd", store_schema=False)
 
 
@@ -55,7 +55,7 @@ def make_deletes(root: Path, name: str, files: int, rows: int, hits: int) -> Non
     for number in range(files):
         found = keys(number * hits, hits)
         missed = keys(2**40 + number * rows, rows - hits)
-        table = pa.table([np.concatenate([found, missed])], schema=schemas.file_schema(Schema(KEY)))
+        table = pa.table([np.concatenate([found, missed])], schema=arrow_schemas.file_schema(Schema(KEY)))
         pq.write_table(table, root / f"{name}-{number}.parquet", compression="zstd", store_schema=False)
 
 
@@ -99,7 +99,7 @@ def run_task(root: Path, name: str) -> None:
         verify=ProofLevel.CHECKSUM,
     )
     started = time.monotonic()
-    result = rewrite.rewrite(make_task(root, name), context, "0")
+    result = execute_task.rewrite(make_task(root, name), context, "0")
     seconds = time.monotonic() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
     print(json.dumps({"mb": round(peak), "seconds": round(seconds, 1), "deleted": result.proof.deleted_rows}))

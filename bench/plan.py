@@ -26,7 +26,7 @@ from bench import tables
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iceberg_compaction.model.policy import Policy
+    from iceberg_compaction.model.policies import Policy
 
 FILES, QUICK_FILES = 1_000_000, 100_000
 NEW_FILES = 12_500
@@ -52,16 +52,16 @@ def cache_of(root: Path) -> Path:
 def doors(root: Path) -> tuple[Callable[[], Any], Callable[..., Any]]:
     """Health and plan, as every outside calls them."""
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.model.policy import Policy
-    from iceberg_compaction.workflow import tables as work
+    from iceberg_compaction.model.policies import Policy
+    from iceberg_compaction.workflow import operate
 
     catalog = tables.connect(root)
 
     def health() -> Any:
-        return work.diagnose(catalog, tables.NAME, Policy())
+        return operate.diagnose(catalog, tables.NAME, Policy())
 
     def plan(policy: Policy | None = None) -> Any:
-        return work.plan_table(catalog, tables.NAME, policy or Policy(), wiring.new_run())
+        return operate.plan_table(catalog, tables.NAME, policy or Policy(), wiring.new_run())
 
     import datafusion  # noqa: F401 - part of the start, not of the work
 
@@ -80,7 +80,7 @@ def cold(root: Path) -> Figures:
 
 def warm(root: Path) -> Figures:
     """Health and plans with a cache that knows every manifest; the best of seven."""
-    from iceberg_compaction.model.policy import Policy
+    from iceberg_compaction.model.policies import Policy
 
     health, plan = doors(root)
     first = seconds(health)
@@ -95,26 +95,27 @@ def warm(root: Path) -> Figures:
 
 def commit(root: Path) -> Figures:
     """The inventory after commits of one manifest each; the best of five."""
-    from iceberg_compaction.metadata import inventory
+    from iceberg_compaction.metadata import look
 
     table = tables.connect(root).load_table(tables.NAME)
-    inventory.take_inventory(table, name=tables.NAME)
-    first = inventory.take_inventory(table, name=tables.NAME).files.num_rows
+    look.look(table, name=tables.NAME)
+    first = look.look(table, name=tables.NAME).files.num_rows
     found = []
     for number in range(5):
         table = tables.append_files(table, first + number * NEW_FILES, NEW_FILES)
-        found.append(seconds(partial(inventory.take_inventory, table, name=tables.NAME)))
+        found.append(seconds(partial(look.look, table, name=tables.NAME)))
     return {"inventory": min(found)}
 
 
 def deletes(root: Path) -> Figures:
     """The delete index over the table, with a delete file for every tenth data file; the best of three."""
-    from iceberg_compaction.metadata import delete_index, inventory
+    from iceberg_compaction.metadata import look
+    from iceberg_compaction.metadata.deletes import delete_index
 
     table = tables.connect(root).load_table(tables.NAME)
-    data_files = inventory.take_inventory(table, name=tables.NAME).files.num_rows
+    data_files = look.look(table, name=tables.NAME).files.num_rows
     table = tables.append_deletes(table, data_files // 10)
-    files = inventory.take_inventory(table, name=tables.NAME).files
+    files = look.look(table, name=tables.NAME).files
 
     def index() -> None:
         delete_index.build(files, unpartitioned_specs=frozenset()).counts_per_data_file()

@@ -36,9 +36,11 @@ from pyiceberg.types import (
     TimestampType,
 )
 
-from iceberg_compaction.execute.worker import measure, rewrite, schemas, setting, transfer, verify, write
-from iceberg_compaction.model.policy import Policy, ProofLevel, resolve_sizes
-from iceberg_compaction.model.task import RewriteContext, RewriteTask
+from iceberg_compaction.execute.worker import arrow_schemas, execute_task, prepared_task, transfer
+from iceberg_compaction.execute.worker.output import rolling_writer
+from iceberg_compaction.execute.worker.proof import measure, verify_files
+from iceberg_compaction.model.policies import Policy, ProofLevel, resolve_sizes
+from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask
 
 Runs = dict[ProofLevel | None, list[tuple[float, float]]]  # seconds of each run, and of its proof
 REACH = 0.20  # of the rewrite, for level `checksum`
@@ -78,7 +80,7 @@ def make_table(rows: int, seed: int) -> pa.Table:
         [str(uuid.UUID(bytes=random.bytes(16))) for _ in range(rows)],
         [f"https://shop.example/item/{a}?ref={b}" for a, b in random.integers(0, 10**6, (rows, 2))],
     ]
-    return pa.table(columns, names=[name for name, _ in COLUMNS]).cast(schemas.file_schema(SCHEMA))
+    return pa.table(columns, names=[name for name, _ in COLUMNS]).cast(arrow_schemas.file_schema(SCHEMA))
 
 
 def make_inputs(root: Path, files: int, rows: int) -> RewriteTask:
@@ -140,13 +142,13 @@ def run(task: RewriteTask, root: Path, level: ProofLevel | None, clock: Clock) -
     context = make_context(root, level or ProofLevel.COUNTS)
     before, started = clock.seconds, time.process_time()
     if level is None:
-        known = setting.prepare(task, context)
-        request = rewrite.write_request(task, context, "0", known)
-        writer = write.RollingWriter(known.io, request, measure.Meter(SCHEMA, None))
+        known = prepared_task.prepare(task, context)
+        request = execute_task.write_request(task, context, "0", known)
+        writer = rolling_writer.RollingWriter(known.io, request, measure.Meter(SCHEMA, None))
         transfer.Transfer(known, None).run(writer)
         paths = [file.path for file in transfer.finish(writer)[0]]
     else:
-        paths = [file.file_path for file in rewrite.rewrite(task, context, "0").staged]
+        paths = [file.file_path for file in execute_task.rewrite(task, context, "0").staged]
     seconds = time.process_time() - started
     for path in paths:
         Path(path).unlink()
@@ -160,8 +162,8 @@ def main() -> int:
     files, rows, rounds = (8, 40_000, 3) if quick else (20, 50_000, 5)
     clock = Clock()
     clock.watch(measure.Meter, "add")
-    clock.watch(verify, "read_footers")
-    clock.watch(verify, "read_back")
+    clock.watch(verify_files, "read_footers")
+    clock.watch(verify_files, "read_back")
     levels: list[ProofLevel | None] = [None, *ProofLevel]
     runs: Runs = {level: [] for level in levels}
     with tempfile.TemporaryDirectory(prefix="bench-proof-") as name:

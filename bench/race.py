@@ -26,7 +26,7 @@ LANDED = 0.95
 
 def race(folder: Path, seconds: float, *, rest: float, java: bool) -> dict[str, Any]:
     """The verdict of the race lab, which forks and therefore is a process of its own."""
-    command = [sys.executable, "-W", "ignore", "-m", "tests.crash.race", str(folder / "lake"), str(seconds)]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.lab.race", str(folder / "lake"), str(seconds)]
     command += ["--pace", str(PACE), "--rest", str(rest), "--retention", str(RETENTION_S)]
     command += ["--java"] if java else []
     environment = {**os.environ, "ICEBERG_COMPACTION_CACHE": str(folder / "cache")}

@@ -146,9 +146,9 @@ def java(root: Path, kind: str, rounds: int) -> dict[str, Any]:
 
 def memory(root: Path, kind: str, rounds: int) -> dict[str, Any]:
     """Peak memory of a process that performs one task: the files of a table, `rounds` times over."""
-    from iceberg_compaction.execute.worker import rewrite
-    from iceberg_compaction.model.policy import Policy, ProofLevel, resolve_sizes
-    from iceberg_compaction.model.task import RewriteTask
+    from iceberg_compaction.execute.worker import execute_task
+    from iceberg_compaction.model.policies import Policy, ProofLevel, resolve_sizes
+    from iceberg_compaction.model.rewrite_task import RewriteTask
 
     files = [task.file for task in connect(root).load_table(f"bench.{kind}").scan().plan_files()] * rounds
     task = RewriteTask(
@@ -162,7 +162,7 @@ def memory(root: Path, kind: str, rounds: int) -> dict[str, Any]:
     )
     # Of the size that tables have by default: the larger the files, the more a task could hold.
     context = proof.make_context(root, ProofLevel.CHECKSUM).model_copy(update={"sizes": resolve_sizes(Policy(), {})})
-    for staged in rewrite.rewrite(task, context, "0").staged:
+    for staged in execute_task.rewrite(task, context, "0").staged:
         Path(staged.file_path.removeprefix("file://")).unlink()
     return {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "input": task.bytes / 2**20}
 

@@ -28,8 +28,8 @@ from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, SetSn
 from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.typedef import Record
 
-from iceberg_compaction.metadata import entries, manifests
-from iceberg_compaction.metadata.avro import container, encode
+from iceberg_compaction.formats.avro import avro_encode, container
+from iceberg_compaction.metadata.manifest import entry_fields, written_manifests
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,14 +126,14 @@ def append(table: Table, pieces: list[_Piece]) -> Table:
 
 
 def _write(table: Table, piece: _Piece, snapshot_id: int) -> ManifestFile:
-    layout = entries.Layout(spec=table.spec(), schema=table.schema(), format_version=2)
+    layout = entry_fields.Layout(spec=table.spec(), schema=table.schema(), format_version=2)
     rows, days, tenants = _entries(piece, snapshot_id)
-    avro, sync = entries.avro_schema(layout), secrets.token_bytes(container.SYNC_SIZE)
-    metadata = manifests.header_metadata(layout, avro, "deflate")
+    avro, sync = entry_fields.avro_schema(layout), secrets.token_bytes(container.SYNC_SIZE)
+    metadata = written_manifests.header_metadata(layout, avro, "deflate")
     metadata["content"] = b"deletes" if piece.deletes else b"data"
     path = f"{table.location()}/metadata/{secrets.token_hex(16)}-m0.avro"
-    parts = [container.header(metadata, sync), *encode.blocks(avro, rows, "deflate", sync)]
-    length = manifests.write_bytes(table.io, path, parts)
+    parts = [container.header(metadata, sync), *avro_encode.blocks(avro, rows, "deflate", sync)]
+    length = written_manifests.write_bytes(table.io, path, parts)
     count, total = rows.num_rows, pc.sum(pc.struct_field(rows["data_file"], "record_count")).as_py()
     corners = [
         Record(int(days.min()), f"tenant{tenants.min():03d}"),
@@ -178,7 +178,7 @@ def _entries(piece: _Piece, snapshot_id: int) -> tuple[pa.Table, NDArray[Any], N
     }
     fields |= _delete_fields(numbers, days, tenants) if piece.deletes else _metrics(random, days, records, sizes)
     table = {
-        "status": pa.repeat(pa.scalar(entries.ADDED, pa.int32()), count),
+        "status": pa.repeat(pa.scalar(entry_fields.ADDED, pa.int32()), count),
         "snapshot_id": pa.repeat(pa.scalar(snapshot_id, pa.int64()), count),
         "data_file": pa.StructArray.from_arrays(list(fields.values()), list(fields)),
     }

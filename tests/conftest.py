@@ -16,7 +16,7 @@ from tests.factories.spark import spark  # noqa: F401 - a fixture
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_LAB = Path(__file__).parent / "crash"
+_LAB = Path(__file__).parent / "lab"
 # What a developer has configured on the machine must not leak into a test, nor a test write to a real lake.
 _FOREIGN = ("AWS_", "CATALOG_", "PYICEBERG_")
 
@@ -26,7 +26,7 @@ hypothesis.settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of tests/crash is the lab."""
+    """All of tests/lab is the lab."""
     for item in items:
         if _LAB in item.path.parents:
             item.add_marker(pytest.mark.lab)

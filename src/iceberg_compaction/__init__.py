@@ -14,37 +14,37 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from iceberg_compaction.errors import CompactionError
     from iceberg_compaction.interfaces.library import Compactor
-    from iceberg_compaction.model.health import TableHealth
-    from iceberg_compaction.model.manifests import ManifestPlan
+    from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Event, Kind, Outcome, Stage
-    from iceberg_compaction.model.plan import FileGroup, LeftOut, Plan
-    from iceberg_compaction.model.policy import CopyMode, Policy, ProofLevel, Strategy
+    from iceberg_compaction.model.policies import CopyMode, Policy, ProofLevel, Strategy
     from iceberg_compaction.model.proof import Proof
+    from iceberg_compaction.model.rewrite_plan import FileGroup, LeftOut, Plan
+    from iceberg_compaction.model.table_health import TableHealth
+    from iceberg_compaction.operations.rewrite_files.plan_file import load_plan, save_plan
     from iceberg_compaction.settings import CatalogSettings
     from iceberg_compaction.version import __version__
-    from iceberg_compaction.workflow.plan_file import load_plan, save_plan
 
 _HOMES = {
     "CatalogSettings": "settings",
     "CompactionError": "errors",
     "Compactor": "interfaces.library",
-    "CopyMode": "model.policy",
+    "CopyMode": "model.policies",
     "Event": "model.outcome",
-    "FileGroup": "model.plan",
+    "FileGroup": "model.rewrite_plan",
     "Kind": "model.outcome",
-    "LeftOut": "model.plan",
-    "ManifestPlan": "model.manifests",
+    "LeftOut": "model.rewrite_plan",
+    "ManifestPlan": "model.manifest_plan",
     "Outcome": "model.outcome",
-    "Plan": "model.plan",
-    "Policy": "model.policy",
+    "Plan": "model.rewrite_plan",
+    "Policy": "model.policies",
     "Proof": "model.proof",
-    "ProofLevel": "model.policy",
+    "ProofLevel": "model.policies",
     "Stage": "model.outcome",
-    "Strategy": "model.policy",
-    "TableHealth": "model.health",
+    "Strategy": "model.policies",
+    "TableHealth": "model.table_health",
     "__version__": "version",
-    "load_plan": "workflow.plan_file",
-    "save_plan": "workflow.plan_file",
+    "load_plan": "operations.rewrite_files.plan_file",
+    "save_plan": "operations.rewrite_files.plan_file",
 }
 
 __all__ = [

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from iceberg_compaction import errors
-from iceberg_compaction.model import size
+from iceberg_compaction.model import byte_size
 from iceberg_compaction.model.value import Value
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def load_cache_settings(environ: Mapping[str, str]) -> CacheSettings:
     capacity = CACHE_BYTES
     if given := environ.get("ICEBERG_COMPACTION_CACHE_SIZE"):
         try:
-            capacity = size.parse_size(given)
+            capacity = byte_size.parse_size(given)
         except errors.ConfigError as error:
             raise errors.ConfigError(f"ICEBERG_COMPACTION_CACHE_SIZE: {error}") from error
     chosen = environ.get("ICEBERG_COMPACTION_CACHE")

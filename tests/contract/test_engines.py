@@ -17,20 +17,20 @@ from tests.factories import engines
 from tests.factories import lake as lakes
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.failure import Failure
-from iceberg_compaction.execute.inline import InlineEngine
-from iceberg_compaction.execute.tasks import build_tasks
-from iceberg_compaction.execute.worker.context import build_context
-from iceberg_compaction.metadata.inventory import take_inventory
-from iceberg_compaction.model.policy import Policy
+from iceberg_compaction.execute.engines.inline_engine import InlineEngine
+from iceberg_compaction.execute.prepare.cut_tasks import build_tasks
+from iceberg_compaction.execute.prepare.shared_context import build_context
+from iceberg_compaction.execute.task_failure import Failure
+from iceberg_compaction.metadata.look import look
+from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.plan.build import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from iceberg_compaction.execute.engine import Engine, Rewrite, TaskEnd
-    from iceberg_compaction.model.task import StagedFile, TaskResult
+    from iceberg_compaction.execute.engine_door import Engine, Rewrite, TaskEnd
+    from iceberg_compaction.model.rewrite_task import StagedFile, TaskResult
 
     EngineOf: TypeAlias = Callable[[Rewrite | None], Engine]
 
@@ -41,7 +41,7 @@ _EVENTS = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2
 def engine_of(request: pytest.FixtureRequest) -> EngineOf:
     if request.param == "inline":
         return lambda rewrite: InlineEngine(rewrite=rewrite)
-    from iceberg_compaction.execute.spark.engine import SparkEngine
+    from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
 
     session = request.getfixturevalue("spark")
     return lambda rewrite: SparkEngine(session, rewrite=rewrite)
@@ -77,8 +77,8 @@ def test_real_rewrites_are_the_same_wherever_they_run(engine_of: EngineOf, local
     for number in range(6):
         ids = range(number * 30, number * 30 + 30)
         table.append(pa.table([ids, [f"city {id % 3}" for id in ids]], schema=_EVENTS.as_arrow()))
-    inventory = take_inventory(table, name=local_lake.name("events"))
-    plan = build(inventory, Policy(), plan_id="p", now_ms=0)
+    view = look(table, name=local_lake.name("events"))
+    plan = build(view, Policy(), plan_id="p", now_ms=0)
     tasks, context = build_tasks(plan), build_context(table, plan, "run")
     assert len(tasks) == 3
 

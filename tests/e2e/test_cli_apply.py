@@ -11,7 +11,7 @@ from tests.factories import lake as lakes
 from typer.testing import CliRunner
 
 from iceberg_compaction.interfaces.cli.app import app
-from iceberg_compaction.model.plan import FORMAT
+from iceberg_compaction.model.rewrite_plan import FORMAT
 
 if TYPE_CHECKING:
     from pathlib import Path

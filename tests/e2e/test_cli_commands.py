@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 
 from iceberg_compaction import Plan, load_plan
 from iceberg_compaction.interfaces.cli.app import app
-from iceberg_compaction.model.copying import Way
+from iceberg_compaction.model.copy_plan import Way
 from iceberg_compaction.model.outcome import Outcome
-from iceberg_compaction.model.record import RunRecord
-from iceberg_compaction.model.task import Effort
-from iceberg_compaction.record.sqlite import RunStore
+from iceberg_compaction.model.rewrite_task import Effort
+from iceberg_compaction.model.run_record import RunRecord
+from iceberg_compaction.record.sqlite_store import RunStore
 
 if TYPE_CHECKING:
     from typer.testing import Result

@@ -16,7 +16,7 @@ from tests.factories import lake as lakes
 from tests.factories import manifests, storage
 
 from iceberg_compaction import Compactor, Kind, Plan, Strategy
-from iceberg_compaction.execute.worker import context as worker_context
+from iceberg_compaction.execute.prepare import shared_context
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -162,7 +162,7 @@ def test_deletes_through_spark(
     lake: lakes.Lake, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, sent_along: bool
 ) -> None:
     """Delete files travel with the tasks if they are small, else workers read them."""
-    monkeypatch.setattr(worker_context, "INLINE_BYTES", 10**6 if sent_along else 0)
+    monkeypatch.setattr(shared_context, "INLINE_BYTES", 10**6 if sent_along else 0)
     table = sick_table(lake, partitioned=False)
     before = table.scan().to_arrow()
     paths = table.inspect.data_files()["file_path"].to_pylist()

@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from iceberg_compaction.model.task import RewriteContext, RewriteTask
+    from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask
 
 _CHILD = """
 import json, sys
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import rewrite
-from iceberg_compaction.model.task import RewriteContext, RewriteTask
+from iceberg_compaction.execute.worker import execute_task as rewrite
+from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask
 task = RewriteTask.model_validate_json(sys.stdin.readline())
 context = RewriteContext.model_validate_json(sys.stdin.readline())
 try:

@@ -13,10 +13,10 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
-from iceberg_compaction.execute.worker import schemas
-from iceberg_compaction.metadata.avro import container, encode
-from iceberg_compaction.model import table as table_model
-from iceberg_compaction.model.task import DeleteFile
+from iceberg_compaction.execute.worker import arrow_schemas
+from iceberg_compaction.formats.avro import avro_encode, container
+from iceberg_compaction.model import table_view
+from iceberg_compaction.model.rewrite_task import DeleteFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ _POSITIONS = Schema(
     iceberg.NestedField(2147483546, "file_path", iceberg.StringType(), required=True),
     iceberg.NestedField(2147483545, "pos", iceberg.LongType(), required=True),
 )
-POSITIONS = schemas.file_schema(_POSITIONS)
+POSITIONS = arrow_schemas.file_schema(_POSITIONS)
 
 
 def position_delete(
@@ -41,10 +41,11 @@ def position_delete(
 ) -> DeleteFile:
     """A position delete file of these (data file, position) pairs, in this order."""
     table = pa.Table.from_pylist(
-        [{"file_path": str(file), "pos": position} for file, position in rows], schema=schemas.file_schema(_POSITIONS)
+        [{"file_path": str(file), "pos": position} for file, position in rows],
+        schema=arrow_schemas.file_schema(_POSITIONS),
     )
     _write(path, table, _POSITIONS, file_format, options)
-    return _described(path, table, table_model.POSITION_DELETES, sequence_number, file_format)
+    return _described(path, table, table_view.POSITION_DELETES, sequence_number, file_format)
 
 
 def equality_delete(
@@ -58,10 +59,12 @@ def equality_delete(
     **options: Any,
 ) -> DeleteFile:
     """An equality delete file of these rows of a schema, which compares the fields with these ids."""
-    columns = pa.schema([field.with_type(schemas.plain(field.type)) for field in schemas.file_schema(schema)])
+    columns = pa.schema(
+        [field.with_type(arrow_schemas.plain(field.type)) for field in arrow_schemas.file_schema(schema)]
+    )
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=columns)
     _write(path, table, schema, file_format, options)
-    file = _described(path, table, table_model.EQUALITY_DELETES, sequence_number, file_format)
+    file = _described(path, table, table_view.EQUALITY_DELETES, sequence_number, file_format)
     return file.model_copy(update={"equality_ids": tuple(ids)})
 
 
@@ -91,26 +94,26 @@ def _orc_field(field: pa.Field) -> pa.Field:
     """As Iceberg writes ORC: ids are attributes; fixed, UUID and time of day have no type of their own."""
     kind = field.type
     if pa.types.is_struct(kind):
-        kind = pa.struct([_orc_field(below) for below in schemas.children(kind)])
+        kind = pa.struct([_orc_field(below) for below in arrow_schemas.children(kind)])
     elif pa.types.is_fixed_size_binary(kind):
         kind = pa.binary()
     elif pa.types.is_time(kind):
         kind = pa.int64()
-    return pa.field(field.name, kind, field.nullable, {"iceberg.id": str(schemas.field_id(field))})
+    return pa.field(field.name, kind, field.nullable, {"iceberg.id": str(arrow_schemas.field_id(field))})
 
 
 def _avro(table: pa.Table, schema: Schema) -> bytes:
     described: Any = AvroSchemaConversion().iceberg_to_avro(schema, "table")
     metadata = {container.SCHEMA: json.dumps(described).encode(), container.CODEC: b"deflate"}
     plain = pa.table([_avro_values(column.combine_chunks()) for column in table.columns], names=table.column_names)
-    return container.header(metadata, _SYNC) + b"".join(encode.blocks(described, plain, "deflate", _SYNC))
+    return container.header(metadata, _SYNC) + b"".join(avro_encode.blocks(described, plain, "deflate", _SYNC))
 
 
 def _avro_values(array: pa.Array) -> pa.Array:
     """Numbers and bytes, as Avro has them under its logical types."""
     if pa.types.is_struct(array.type):
         children = [_avro_values(array.field(place)) for place in range(array.type.num_fields)]
-        names = [field.name for field in schemas.children(array.type)]
+        names = [field.name for field in arrow_schemas.children(array.type)]
         return pa.StructArray.from_arrays(children, names, mask=array.is_null())
     if pa.types.is_decimal(array.type):
         size = _decimal_bytes(array.type.precision)

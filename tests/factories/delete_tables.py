@@ -19,10 +19,12 @@ from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import delete_files, manifests, rewrites
 from tests.factories.lake import make_table
 
-from iceberg_compaction.commit.replace import ReplaceGroup, ReplaceRequest
-from iceberg_compaction.metadata import delete_index, delete_scopes, files, partitions
-from iceberg_compaction.model.plan import PLAN_FILES
-from iceberg_compaction.model.task import StagedFile
+from iceberg_compaction.metadata import partition_tuples
+from iceberg_compaction.metadata.deletes import delete_index, delete_scopes
+from iceberg_compaction.metadata.manifest import live_files
+from iceberg_compaction.model.rewrite_plan import PLAN_FILES
+from iceberg_compaction.model.rewrite_task import StagedFile
+from iceberg_compaction.operations.rewrite_files.change.replace_files import ReplaceGroup, ReplaceRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +91,7 @@ class DeleteTable:
         table = self.refresh().table
         snapshot = table.current_snapshot()
         assert snapshot is not None
-        rows: list[dict[str, Any]] = files.live_files(table, snapshot).to_pylist()
+        rows: list[dict[str, Any]] = live_files.live_files(table, snapshot).to_pylist()
         return rows
 
     def deletes(self) -> set[str]:
@@ -101,7 +103,7 @@ class DeleteTable:
         table = self.refresh().table
         snapshot = table.current_snapshot()
         assert snapshot is not None
-        found = files.live_files(table, snapshot)
+        found = live_files.live_files(table, snapshot)
         paths = found["file_path"].to_pylist()
         index = delete_index.build(found, unpartitioned_specs=delete_scopes.unpartitioned(table.specs()))
         row = index.for_data_files([paths.index(path)]).to_pylist()[0]
@@ -115,7 +117,7 @@ class DeleteTable:
 
     def place(self, city: str | None, spec_id: int = 0) -> tuple[int, str]:
         spec, schema = self.table.specs()[spec_id], self.table.schema()
-        return spec_id, partitions.encode_one(_record(spec, city), spec, schema)
+        return spec_id, partition_tuples.encode_one(_record(spec, city), spec, schema)
 
     def _position(self, city: str | None, targets: Sequence[str], scoped: bool) -> DataFile:
         name = f"{uuid.uuid4()}-pos.parquet"

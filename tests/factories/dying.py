@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 # What is replaced by a version that dies, in which of its calls, and whether the real thing is done before.
 POINTS: dict[str, tuple[str, str, int, bool]] = {
-    "noted": ("iceberg_compaction.record.sqlite.RunStore", "begin", 1, True),
-    "half-rewritten": ("iceberg_compaction.execute.worker.rewrite", "rewrite", 2, False),
-    "rewritten": ("iceberg_compaction.commit.replace", "replace", 1, False),
+    "noted": ("iceberg_compaction.record.sqlite_store.RunStore", "begin", 1, True),
+    "half-rewritten": ("iceberg_compaction.execute.worker.execute_task", "rewrite", 2, False),
+    "rewritten": ("iceberg_compaction.operations.rewrite_files.change.replace_files", "replace", 1, False),
     "manifests-written": ("iceberg_compaction.catalog.publish", "publish", 1, False),
     "metadata-written": ("pyiceberg.catalog.MetastoreCatalog", "_write_metadata", 1, True),
     "published": ("iceberg_compaction.catalog.publish", "publish", 1, True),
     "second-manifests-written": ("iceberg_compaction.catalog.publish", "publish", 2, False),
     "second-published": ("iceberg_compaction.catalog.publish", "publish", 2, True),
-    "done": ("iceberg_compaction.record.sqlite.RunStore", "finish", 1, False),
+    "done": ("iceberg_compaction.record.sqlite_store.RunStore", "finish", 1, False),
 }
 
 
 def run_until_killed(lake: Lake, state: Path, point: str, options: dict[str, Any], run_id: str) -> None:
     """Compact `db.t` in a child that dies at the point."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.factories.dying", "iceberg_compaction.workflow.tables", "datafusion"])
+    context.set_forkserver_preload(["tests.factories.dying", "iceberg_compaction.workflow.operate", "datafusion"])
     child = context.Process(target=_work, args=(lake.settings, state, point, options, run_id))
     child.start()
     child.join()
@@ -44,15 +44,15 @@ def _work(settings: Any, state: Path, point: str, options: dict[str, Any], run_i
 
     from iceberg_compaction.catalog import connect
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.model.policy import Policy
-    from iceberg_compaction.workflow import tables
+    from iceberg_compaction.model.policies import Policy
+    from iceberg_compaction.workflow import operate
 
     run = replace(wiring.new_run(store=wiring.run_store(str(state))), run_id=run_id)
     catalog = connect.connect(settings)
     owner, name = _find(POINTS[point][0]), POINTS[point][1]
     original = owner.__dict__[name]
     setattr(owner, name, _dying(original, point))
-    tables.compact_table(catalog, "db.t", Policy.model_validate(options), wiring.engine_factory("inline"), run)
+    operate.compact_table(catalog, "db.t", Policy.model_validate(options), wiring.engine_factory("inline"), run)
 
 
 def _dying(original: Any, point: str) -> Any:

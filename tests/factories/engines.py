@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.model.policy import ProofLevel, Sizes
-from iceberg_compaction.model.task import RewriteContext, RewriteTask, TaskResult
+from iceberg_compaction.model.policies import ProofLevel, Sizes
+from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from iceberg_compaction.execute.engine import Rewrite
+    from iceberg_compaction.execute.engine_door import Rewrite
 
 SECRET = "wJalrXUtnFEMI-never-shown"
 FINE, REFUSE, CRASH, CRASH_ONCE, WAIT, DIE = "fine", "refuse", "crash", "crash-once", "wait", "die"
@@ -57,9 +57,9 @@ def make_rewrite(behaviours: Mapping[int, str] | None = None) -> Rewrite:
         from pathlib import Path
 
         from iceberg_compaction import errors
-        from iceberg_compaction.model.policy import ProofLevel
+        from iceberg_compaction.model.policies import ProofLevel
         from iceberg_compaction.model.proof import Proof, Side
-        from iceberg_compaction.model.task import StagedFile, TaskResult
+        from iceberg_compaction.model.rewrite_task import StagedFile, TaskResult
 
         folder, behaviour = Path(context.table_location), told.get(task.id, "fine")
         output = folder / f"out-{task.id}-{attempt}.parquet"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from iceberg_compaction.model.history import SNAPSHOTS, History
+from iceberg_compaction.model.snapshot_history import SNAPSHOTS, History
 
 NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
 MINUTE = 60_000

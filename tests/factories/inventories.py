@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from iceberg_compaction.model import table as table_model
+from iceberg_compaction.model import table_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iceberg_compaction.model.task import RewriteTask
+    from iceberg_compaction.model.rewrite_task import RewriteTask
 
-PIN = table_model.Pin(
+PIN = table_view.Pin(
     table_uuid="1d0c5a5e-7a3c-4a4e-9f43-3a1f6f3c0001",
     snapshot_id=7,
     sequence_number=1000,
@@ -29,7 +29,7 @@ def files(
     partitions: Sequence[str] | str = "{}",
     specs: Sequence[int] | int = 0,
     sequence: Sequence[int] | None = None,
-    content: Sequence[int] | int = table_model.DATA,
+    content: Sequence[int] | int = table_view.DATA,
     bounds: Sequence[tuple[int, int] | None] | None = None,
     row_groups: Sequence[int | None] | int | None = None,
     prefix: str = "f",
@@ -56,13 +56,13 @@ def files(
         "cluster_lower": [bound and bound[0] for bound in bounds or [None] * count],
         "cluster_upper": [bound and bound[1] for bound in bounds or [None] * count],
     }
-    unknown = {field.name: pa.nulls(count, field.type) for field in table_model.FILES if field.name not in columns}
-    return pa.table({**columns, **unknown}, schema=table_model.FILES)
+    unknown = {field.name: pa.nulls(count, field.type) for field in table_view.FILES if field.name not in columns}
+    return pa.table({**columns, **unknown}, schema=table_view.FILES)
 
 
-def inventory(rows: pa.Table, **changes: Any) -> table_model.Inventory:
+def view(rows: pa.Table, **changes: Any) -> table_view.TableView:
     given = {"table": "shop.events", "pin": PIN, "files": rows, "manifests": 1, "snapshots": 1, "refs": 1}
-    return table_model.Inventory(**{**given, **changes})
+    return table_view.TableView(**{**given, **changes})
 
 
 def unsplit(tasks: Sequence[RewriteTask]) -> list[str]:

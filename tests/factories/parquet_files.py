@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from iceberg_compaction.execute.worker.parquet import thrift
+from iceberg_compaction.formats.parquet import thrift
 
 if TYPE_CHECKING:
     from collections.abc import Callable

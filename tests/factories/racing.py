@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from iceberg_compaction.catalog import publish
-from iceberg_compaction.workflow import rebase
+from iceberg_compaction.operations.rewrite_files import rebase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ def apply_as_planned(compactor: Compactor, plan: Plan) -> Outcome:
     """Perform the plan on the snapshot that it was made on, as the run would that made it. `Compactor.apply` looks at
     the table anew and takes what others did meanwhile into account."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rebase, "rebase", lambda plan, inventory: rebase.Rebased(plan=plan, dropped={}))
+        patch.setattr(rebase, "rebase", lambda plan, view: rebase.Rebased(plan=plan, dropped={}))
         return compactor.apply(plan)
 
 

@@ -17,8 +17,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 
-from iceberg_compaction.metadata import entries, manifests, partitions
-from iceberg_compaction.model.task import StagedFile
+from iceberg_compaction.metadata import partition_tuples
+from iceberg_compaction.metadata.manifest import entry_fields, written_manifests
+from iceberg_compaction.model.rewrite_task import StagedFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,15 +61,15 @@ FACTS = (
 class Case:
     """Manifests to be: of our writer or of PyIceberg's, each with files."""
 
-    layout: entries.Layout
+    layout: entry_fields.Layout
     parts: list[tuple[str, list[StagedFile]]]  # the writer, and its files
 
 
-def layout_of(chosen: list[int], version: Any = 2) -> entries.Layout:
+def layout_of(chosen: list[int], version: Any = 2) -> entry_fields.Layout:
     """A spec with identity fields of the chosen types; the first has a name that Avro does not allow."""
     names = [f"p-{index}" if index == chosen[0] else f"p{index}" for index in chosen]
     parts = [PartitionField(i + 1, 1000 + i, IdentityTransform(), name) for i, name in zip(chosen, names, strict=True)]
-    return entries.Layout(spec=PartitionSpec(*parts, spec_id=3), schema=SCHEMA, format_version=version)
+    return entry_fields.Layout(spec=PartitionSpec(*parts, spec_id=3), schema=SCHEMA, format_version=version)
 
 
 @st.composite
@@ -86,7 +87,7 @@ def cases(draw: st.DrawFn) -> Case:
             file_size_in_bytes=draw(st.integers(0, 2**50)),
             record_count=draw(st.integers(0, 2**40)),
             spec_id=3,
-            partition=partitions.encode_one(record, layout.spec, layout.schema),
+            partition=partition_tuples.encode_one(record, layout.spec, layout.schema),
             **{name: draw(_COUNTS) for name in _METRICS},
             lower_bounds=draw(_BOUNDS),
             upper_bounds=draw(_BOUNDS),
@@ -110,21 +111,21 @@ def write(case: Case, directory: Path) -> list[ManifestFile]:
     return found
 
 
-def _write_ours(path: Path, layout: entries.Layout, files: list[StagedFile], number: int) -> ManifestFile:
-    writing = manifests.Writing(
+def _write_ours(path: Path, layout: entry_fields.Layout, files: list[StagedFile], number: int) -> ManifestFile:
+    writing = written_manifests.Writing(
         io=PyArrowFileIO(),
         snapshot_id=100 + number,
         format_version=layout.format_version,
         codec="deflate",
         new_path=lambda: str(path),
     )
-    return manifests.write_manifest(writing, files, layout, number).to_row()
+    return written_manifests.write_manifest(writing, files, layout, number).to_row()
 
 
-def _write_pyiceberg(path: Path, layout: entries.Layout, files: list[StagedFile], number: int) -> ManifestFile:
+def _write_pyiceberg(path: Path, layout: entry_fields.Layout, files: list[StagedFile], number: int) -> ManifestFile:
     output = PyArrowFileIO().new_output(str(path))
     with pyiceberg_write_manifest(2, layout.spec, layout.schema, output, 100 + number, "deflate") as writer:
-        for file, record in zip(files, entries.tuples(files, layout), strict=True):
+        for file, record in zip(files, entry_fields.tuples(files, layout), strict=True):
             names = (*_METRICS, "file_path", "record_count", "file_size_in_bytes", "lower_bounds", "upper_bounds")
             data_file = DataFile.from_args(
                 content=DataFileContent.DATA,

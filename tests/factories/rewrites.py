@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from iceberg_compaction.commit.replace import ReplaceGroup, ReplaceRequest
-from iceberg_compaction.metadata import partitions
-from iceberg_compaction.model.plan import PLAN_FILES
-from iceberg_compaction.model.table import Pin
-from iceberg_compaction.model.task import StagedFile
+from iceberg_compaction.metadata import partition_tuples
+from iceberg_compaction.model.rewrite_plan import PLAN_FILES
+from iceberg_compaction.model.rewrite_task import StagedFile
+from iceberg_compaction.model.table_view import Pin
+from iceberg_compaction.operations.rewrite_files.change.replace_files import ReplaceGroup, ReplaceRequest
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -68,7 +68,7 @@ def rewrite_request(
     groups = defaultdict(list)
     for file in chosen:
         spec = table.specs()[file.spec_id]
-        groups[file.spec_id, partitions.encode_one(file.partition, spec, table.schema())].append(file)
+        groups[file.spec_id, partition_tuples.encode_one(file.partition, spec, table.schema())].append(file)
     made = [
         ReplaceGroup(
             id=number,

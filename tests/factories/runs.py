@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from iceberg_compaction.catalog import identity
+from iceberg_compaction.catalog import catalog_identity
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.model import record
+from iceberg_compaction.model import run_record
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 
-def make_start(table: Table, run_id: str, where: record.Process, **more: Any) -> record.RunStart:
+def make_start(table: Table, run_id: str, where: run_record.Process, **more: Any) -> run_record.RunStart:
     """What is written down of a run on the table that begins now, in some process."""
     location = table.location()
-    return record.RunStart(
+    return run_record.RunStart(
         run_id=run_id,
         table=".".join(table.name()),
         table_uuid=str(table.metadata.table_uuid),
@@ -25,6 +25,6 @@ def make_start(table: Table, run_id: str, where: record.Process, **more: Any) ->
         branch="main",
         process=where,
         started_ms=wiring.new_run().clock(),
-        catalog=identity.identity(table),
+        catalog=catalog_identity.identity(table),
         **more,
     )

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tests.factories import inventories
 
-from iceberg_compaction.execute import tasks as rewrite_tasks
+from iceberg_compaction.execute.prepare import cut_tasks
 from iceberg_compaction.model import sizing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iceberg_compaction.model.plan import Plan
-    from iceberg_compaction.model.policy import Sizes
-    from iceberg_compaction.model.table import Inventory
-    from iceberg_compaction.model.task import RewriteTask
+    from iceberg_compaction.model.policies import Sizes
+    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.model.rewrite_task import RewriteTask
+    from iceberg_compaction.model.table_view import TableView
 
 PIECES = 64  # a writer notices that a file is full within a 64th of the target
 
@@ -68,13 +68,13 @@ def write(task: RewriteTask, sizes: Sizes, data: Data, left: Mapping[str, float]
     return [*done, Output(size=max(1, int(current)), inputs=tuple(inputs))]
 
 
-def perform(plan: Plan, inventory: Inventory, data: Data, *, cores: int = 1) -> Inventory:
+def perform(plan: Plan, view: TableView, data: Data, *, cores: int = 1) -> TableView:
     """The inventory after the plan's commit."""
-    stays = pc.invert(pc.is_in(inventory.files["file_path"], plan.files["file_path"])).combine_chunks()
-    kept = inventory.files.filter(stays)
+    stays = pc.invert(pc.is_in(view.files["file_path"], plan.files["file_path"])).combine_chunks()
+    kept = view.files.filter(stays)
     added = []
-    known, left = bounds(inventory), _left(inventory)
-    for task in rewrite_tasks.build_tasks(plan, cores=cores):
+    known, left = bounds(view), _left(view)
+    for task in cut_tasks.build_tasks(plan, cores=cores):
         outputs = write(task, plan.sizes, data, left)
         rows = inventories.files(
             [output.size for output in outputs],
@@ -86,31 +86,31 @@ def perform(plan: Plan, inventory: Inventory, data: Data, *, cores: int = 1) -> 
         )
         added.append(rows)
     files = pa.concat_tables([kept, *added])
-    return replace(inventory, files=files, **_deletes(inventory, stays, files.num_rows))
+    return replace(view, files=files, **_deletes(view, stays, files.num_rows))
 
 
-def _left(inventory: Inventory) -> dict[str, float]:
-    if inventory.deleted_rows is None:
+def _left(view: TableView) -> dict[str, float]:
+    if view.deleted_rows is None:
         return {}
-    columns = (inventory.files["file_path"], inventory.files["record_count"], inventory.deleted_rows)
+    columns = (view.files["file_path"], view.files["record_count"], view.deleted_rows)
     rows = zip(*(column.to_pylist() for column in columns), strict=True)
     return {path: 1 - deleted / max(1, records) for path, records, deleted in rows}
 
 
-def _deletes(inventory: Inventory, stays: pa.BooleanArray, count: int) -> dict[str, pa.Int64Array]:
+def _deletes(view: TableView, stays: pa.BooleanArray, count: int) -> dict[str, pa.Int64Array]:
     """The columns about deletes after a commit: none applies to the files that it adds."""
-    if inventory.delete_files is None or inventory.deleted_rows is None:
+    if view.delete_files is None or view.deleted_rows is None:
         return {}
-    kept = {"delete_files": inventory.delete_files.filter(stays), "deleted_rows": inventory.deleted_rows.filter(stays)}
+    kept = {"delete_files": view.delete_files.filter(stays), "deleted_rows": view.deleted_rows.filter(stays)}
     return {
         name: pa.concat_arrays([column, pa.array([0] * (count - len(column)), pa.int64())])
         for name, column in kept.items()
     }
 
 
-def bounds(inventory: Inventory) -> dict[str, tuple[int, int] | None]:
+def bounds(view: TableView) -> dict[str, tuple[int, int] | None]:
     """Bounds of the clustering column by path."""
-    columns = (inventory.files[name].to_pylist() for name in ("file_path", "cluster_lower", "cluster_upper"))
+    columns = (view.files[name].to_pylist() for name in ("file_path", "cluster_lower", "cluster_upper"))
     return {path: None if low is None else (low, high) for path, low, high in zip(*columns, strict=True)}
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from iceberg_compaction.execute.spark import session as sessions
+from iceberg_compaction.execute.engines.spark import spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +18,6 @@ if TYPE_CHECKING:
 def spark() -> Iterator[SparkSession]:
     """An embedded session like the product's own, but with a second attempt for tasks that fail. Tests that use it
     carry the marker `spark`."""
-    opened = sessions.open_session({"spark.master": "local[2,2]"})
+    opened = spark_session.open_session({"spark.master": "local[2,2]"})
     yield opened.session
     opened.close()

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import parquet_files
 
-from iceberg_compaction.execute.worker.parquet import footer, splice, thrift
+from iceberg_compaction.formats.parquet import parquet_footer, splice, thrift
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -168,7 +168,7 @@ class Making:
 
     def copy(self, path: str, places: Sequence[int | None] | None = None, **more: Any) -> Making:
         """Take all row groups of a file over."""
-        found = footer.read(self.io, path)
+        found = parquet_footer.read(self.io, path)
         with splice.Source(self.io, found) as source:
             for group in found.groups:
                 self.copied.append(self.file.copy(source, group, places or range(len(found.leaves)), **more))
@@ -202,7 +202,7 @@ def check(path: str) -> Seen:
     with open(path, "rb") as stream:
         data = stream.read()
     assert data[:4] == data[-4:] == MAGIC
-    found = footer.read(PyArrowFileIO(), path)
+    found = parquet_footer.read(PyArrowFileIO(), path)
     seen = Seen(groups=len(found.groups))
     taken: list[tuple[int, int]] = [(0, 4)]
     for ordinal, group in enumerate(found.groups):
@@ -224,7 +224,7 @@ def check(path: str) -> Seen:
     return seen
 
 
-def _pages(data: bytes, chunk: footer.Chunk) -> list[tuple[int, int]]:
+def _pages(data: bytes, chunk: parquet_footer.Chunk) -> list[tuple[int, int]]:
     """Where the data pages of a column are, and how large they are."""
     at, end, found, values, raw_bytes = chunk.start, chunk.start + chunk.length, [], 0, 0
     first = None
@@ -249,7 +249,7 @@ def _pages(data: bytes, chunk: footer.Chunk) -> list[tuple[int, int]]:
 
 def _look_at_indexes(
     data: bytes,
-    chunk: footer.Chunk,
+    chunk: parquet_footer.Chunk,
     pages: list[tuple[int, int]],
     group_rows: int,
     seen: Seen,
@@ -275,7 +275,7 @@ def _look_at_indexes(
         taken.append((start, chunk.meta[BLOOM_LENGTH][1]))
 
 
-def _index(data: bytes, chunk: footer.Chunk, number: int, taken: list[tuple[int, int]]) -> thrift.Struct:
+def _index(data: bytes, chunk: parquet_footer.Chunk, number: int, taken: list[tuple[int, int]]) -> thrift.Struct:
     start, length = chunk.raw[number][1], chunk.raw[INDEX_LENGTHS[number]][1]
     taken.append((start, length))
     found, end = thrift.parse(data, start)

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 
-from iceberg_compaction.execute.worker import schemas
-from iceberg_compaction.model.policy import Policy, ProofLevel, resolve_sizes
-from iceberg_compaction.model.task import RewriteContext, RewriteTask, TaskResult
+from iceberg_compaction.execute.worker import arrow_schemas
+from iceberg_compaction.model.policies import Policy, ProofLevel, resolve_sizes
+from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,9 @@ def make_task(paths: Sequence[Path], *, spec_id: int = 0, partition: str = "{}",
 def write_input(path: Path, rows: Sequence[dict[str, Any]] | pa.Table, schema: Schema, **options: Any) -> Path:
     """A data file as other writers make it: field ids at every level, the schema's own names."""
     # Arrow makes no arrays of nested UUIDs out of Python values, so they are their bytes here.
-    columns = pa.schema([field.with_type(schemas.plain(field.type)) for field in schemas.file_schema(schema)])
+    columns = pa.schema(
+        [field.with_type(arrow_schemas.plain(field.type)) for field in arrow_schemas.file_schema(schema)]
+    )
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(list(rows), schema=columns)
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(table, path, **{"store_schema": False, **options})

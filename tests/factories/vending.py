@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from tests.factories.servers import S3Server
 
-    from iceberg_compaction.execute.engine import Rewrite
-    from iceberg_compaction.model.task import RewriteContext, RewriteTask, TaskResult
+    from iceberg_compaction.execute.engine_door import Rewrite
+    from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
 
 _AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 Credential=([^/]+)/([^,]+), ?SignedHeaders=([^,]+), ?Signature=([0-9a-f]+)"
@@ -130,11 +130,11 @@ class Vending:
             import time
             import urllib.request
 
-            from iceberg_compaction.execute.worker import rewrite as worker
+            from iceberg_compaction.execute.worker import execute_task
 
             time.sleep(seconds)
             with urllib.request.urlopen(f"{address}{task.id}", timeout=30):
-                return worker.rewrite(task, context, attempt)
+                return execute_task.rewrite(task, context, attempt)
 
         return rewrite
 

@@ -10,7 +10,7 @@ from tests.factories import manifests, storage
 
 from iceberg_compaction import Compactor, Kind, Plan, load_plan, save_plan
 from iceberg_compaction.model.outcome import GroupEnd
-from iceberg_compaction.record.sqlite import RunStore
+from iceberg_compaction.record.sqlite_store import RunStore
 
 if TYPE_CHECKING:
     from collections import Counter

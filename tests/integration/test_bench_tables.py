@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from bench import tables
 from pyiceberg.manifest import DataFileContent
 
-from iceberg_compaction.metadata import cache as caches
-from iceberg_compaction.metadata import inventory
+from iceberg_compaction.metadata import look
+from iceberg_compaction.metadata.cache import arrow_cache
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,7 +18,7 @@ def test_benchmark_tables_are_read_alike(tmp_path: Path) -> None:
     table = tables.make(tmp_path / "lake", 300)
     table = tables.append_files(table, 300, 50)
     table = tables.append_deletes(table, 20)
-    found = inventory.take_inventory(table, name=tables.NAME, cache=caches.Cache(None)).files.to_pylist()
+    found = look.look(table, name=tables.NAME, cache=arrow_cache.Cache(None)).files.to_pylist()
     entries = [
         entry.data_file
         for manifest in table.current_snapshot().manifests(table.io)

@@ -16,9 +16,9 @@ from tests.factories import proxy as proxies
 from tests.factories import servers
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import connect, patience, s3_client, tables
-from iceberg_compaction.catalog import io as catalog_io
+from iceberg_compaction.catalog import connect, load_tables
 from iceberg_compaction.settings import CatalogSettings
+from iceberg_compaction.storage import file_io, passing_faults, s3_client
 
 WRONG = "wrong-secret-9f8e7d"
 
@@ -35,19 +35,19 @@ def shown(error: BaseException) -> str:
 def test_a_table_is_found_and_read(lake: lakes.Lake) -> None:
     lakes.append_small_files(lakes.make_table(lake.catalog, lake.name("events")), 2)
     with connect.connect(lake.settings) as catalog:
-        table = tables.load_table(catalog, lake.name("events"))
+        table = load_tables.load_table(catalog, lake.name("events"))
         assert table.scan().to_arrow().num_rows == 20
-        assert tables.load_table(catalog, f"default.{lake.name('events')}").name() == table.name()
-        assert tables.list_tables(catalog, f"{lake.namespace}.*") == [lake.name("events")]
+        assert load_tables.load_table(catalog, f"default.{lake.name('events')}").name() == table.name()
+        assert load_tables.list_tables(catalog, f"{lake.namespace}.*") == [lake.name("events")]
 
 
 def test_workers_get_what_files_need_and_no_more(lake: lakes.Lake) -> None:
     lakes.append_small_files(lakes.make_table(lake.catalog, lake.name("events")), 1)
     with connect.connect(lake.settings) as catalog:
-        table = tables.load_table(catalog, lake.name("events"))
-        properties = catalog_io.io_properties(table)
+        table = load_tables.load_table(catalog, lake.name("events"))
+        properties = file_io.io_properties(table)
         path = next(iter(table.scan().plan_files())).file.file_path
-    assert catalog_io.open_io(properties, path).new_input(path).exists()
+    assert file_io.open_io(properties, path).new_input(path).exists()
     assert all(key.startswith(("s3.", "client.")) for key in properties)
     assert ("s3.secret-access-key" in properties) == (lake.settings.properties != {})
 
@@ -57,17 +57,17 @@ def test_a_typo_is_answered_with_the_nearest_names(lake: lakes.Lake) -> None:
         lakes.make_table(lake.catalog, lake.name(name))
     with connect.connect(lake.settings) as catalog:
         with pytest.raises(errors.NoSuchTableError, match=rf"did you mean {lake.name('events')}"):
-            tables.load_table(catalog, lake.name("event"))
+            load_tables.load_table(catalog, lake.name("event"))
         with pytest.raises(errors.NoSuchTableError, match=rf"no namespace .* did you mean .*{lake.name('orders')}"):
-            tables.load_table(catalog, f"{lake.namespace}x.orders")
+            load_tables.load_table(catalog, f"{lake.namespace}x.orders")
         with pytest.raises(errors.NoSuchTableError, match="the namespace has"):
-            tables.load_table(catalog, lake.name("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"))
+            load_tables.load_table(catalog, lake.name("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"))
 
 
 @pytest.mark.parametrize("name", ["events", "a..b", ".a", ""])
 def test_a_name_without_a_namespace_is_refused(local_lake: lakes.Lake, name: str) -> None:
     with pytest.raises(errors.ConfigError, match="write it like namespace"):
-        tables.load_table(local_lake.catalog, name)
+        load_tables.load_table(local_lake.catalog, name)
 
 
 def test_patterns_reach_into_nested_namespaces(local_lake: lakes.Lake) -> None:
@@ -76,12 +76,12 @@ def test_patterns_reach_into_nested_namespaces(local_lake: lakes.Lake) -> None:
         catalog.create_namespace(namespace)
     for name in ("shop.events", "shop.eu.events", "shop.eu.orders", "shopping.list", "db.t"):
         lakes.make_table(catalog, name)
-    assert len(tables.list_tables(catalog)) == 5
-    assert tables.list_tables(catalog, "shop.*") == ["shop.eu.events", "shop.eu.orders", "shop.events"]
-    assert tables.list_tables(catalog, "*.events") == ["shop.eu.events", "shop.events"]
-    assert tables.list_tables(catalog, "shop*.l?st") == ["shopping.list"]
-    assert tables.list_tables(catalog, "shop.eu.events") == ["shop.eu.events"]
-    assert tables.list_tables(catalog, "none.*") == []
+    assert len(load_tables.list_tables(catalog)) == 5
+    assert load_tables.list_tables(catalog, "shop.*") == ["shop.eu.events", "shop.eu.orders", "shop.events"]
+    assert load_tables.list_tables(catalog, "*.events") == ["shop.eu.events", "shop.events"]
+    assert load_tables.list_tables(catalog, "shop*.l?st") == ["shopping.list"]
+    assert load_tables.list_tables(catalog, "shop.eu.events") == ["shop.eu.events"]
+    assert load_tables.list_tables(catalog, "none.*") == []
 
 
 def test_a_missing_sqlite_file_is_not_created(tmp_path: Path) -> None:
@@ -126,14 +126,14 @@ def test_a_spark_jdbc_catalog_reaches_the_same_tables(local_lake: lakes.Lake) ->
     path = (local_lake.settings.uri or "").removeprefix("sqlite:///")
     conf = {"spark.sql.catalog.default.type": "jdbc", "spark.sql.catalog.default.uri": f"jdbc:sqlite:{path}"}
     with connect.connect(CatalogSettings(spark_catalog="default", spark_conf=conf), {}) as catalog:
-        assert tables.list_tables(catalog) == ["db.events"]
+        assert load_tables.list_tables(catalog) == ["db.events"]
 
 
 def test_missing_table_metadata_is_said(local_lake: lakes.Lake) -> None:
     table = lakes.make_table(local_lake.catalog, "db.events")
     os.remove(table.metadata_location.removeprefix("file://"))
     with pytest.raises(errors.MetadataError, match=r"metadata\.json"):
-        tables.load_table(local_lake.catalog, "db.events")
+        load_tables.load_table(local_lake.catalog, "db.events")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_damaged_table_metadata_is_said(local_lake: lakes.Lake, name: str, data:
         database.execute("update iceberg_tables set metadata_location = ?", ((folder / f"00000-{name}").as_uri(),))
     database.close()
     with pytest.raises(errors.MetadataError, match=r"The metadata of db\.events cannot be read: "):
-        tables.load_table(local_lake.catalog, "db.events")
+        load_tables.load_table(local_lake.catalog, "db.events")
 
 
 @pytest.mark.server
@@ -166,7 +166,7 @@ def test_a_bad_credential_is_refused_and_not_shown(s3_lake: lakes.Lake, changes:
     settings = with_properties(s3_lake, **changes)
     settings = settings.model_copy(update={"properties": {k: v for k, v in settings.properties.items() if v}})
     with pytest.raises(errors.UnauthorizedError, match="check the credentials") as caught:
-        tables.list_tables(connect.connect(settings))
+        load_tables.list_tables(connect.connect(settings))
     assert WRONG not in shown(caught.value)
     assert servers.SECRET_KEY not in shown(caught.value)
 
@@ -180,9 +180,9 @@ def test_credentials_may_come_from_the_environment(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3_server.secret_key)
     kept = {key: value for key, value in s3_lake.settings.properties.items() if key in ("credential", "s3.endpoint")}
     with connect.connect(s3_lake.settings.model_copy(update={"properties": kept})) as catalog:
-        table = tables.load_table(catalog, s3_lake.name("events"))
+        table = load_tables.load_table(catalog, s3_lake.name("events"))
         assert table.scan().to_arrow().num_rows == 10
-        told = {key: value for key, value in catalog_io.io_properties(table).items() if key not in s3_client.DEFAULTS}
+        told = {key: value for key, value in file_io.io_properties(table).items() if key not in s3_client.DEFAULTS}
         assert told == {"s3.endpoint": s3_server.s3_endpoint, "client.region": "us-east-1"}
 
 
@@ -213,31 +213,31 @@ def test_a_catalog_is_asked_again_what_can_be_asked_twice(
 ) -> None:
     lakes.append_small_files(lakes.make_table(s3_lake.catalog, s3_lake.name("events")), 1)
     waits: list[float] = []
-    monkeypatch.setattr(patience, "USUAL", patience.Patience(sleep=waits.append))
+    monkeypatch.setattr(passing_faults, "USUAL", passing_faults.Patience(sleep=waits.append))
     with gates.gate(s3_lake.settings.uri or "") as gate:
         settings = s3_lake.settings.model_copy(update={"uri": gate.uri})
         with connect.connect(settings) as catalog:
-            gate.turn(gates.Weather(rate=1.0, kinds=(fault,), times=patience.USUAL.retries))
-            assert tables.load_table(catalog, s3_lake.name("events")).current_snapshot() is not None
+            gate.turn(gates.Weather(rate=1.0, kinds=(fault,), times=passing_faults.USUAL.retries))
+            assert load_tables.load_table(catalog, s3_lake.name("events")).current_snapshot() is not None
             gate.turn(gates.Weather(rate=1.0, kinds=(fault,)))
             with pytest.raises(errors.CatalogError):
-                tables.load_table(catalog, s3_lake.name("events"))
-    assert len(waits) == 2 * patience.USUAL.retries
-    assert gate.happened["faults"] == 2 * patience.USUAL.retries + 1
+                load_tables.load_table(catalog, s3_lake.name("events"))
+    assert len(waits) == 2 * passing_faults.USUAL.retries
+    assert gate.happened["faults"] == 2 * passing_faults.USUAL.retries + 1
 
 
 @pytest.mark.server
 def test_a_stores_refusal_is_recognised(s3_lake: lakes.Lake) -> None:
-    from iceberg_compaction.catalog import translate
+    from iceberg_compaction.storage import translate
 
     table = lakes.append_small_files(lakes.make_table(s3_lake.catalog, s3_lake.name("events")), 1)
-    properties = catalog_io.io_properties(table)
+    properties = file_io.io_properties(table)
     closed, impatient = f"http://127.0.0.1:{servers.free_port()}", "pyarrow.fs.AwsDefaultS3RetryStrategy"
     for change, expected in (
         ({"s3.secret-access-key": WRONG}, errors.UnauthorizedError),
         ({"s3.endpoint": closed, "s3.retry-strategy-impl": impatient}, errors.UnreachableError),
     ):
-        io = catalog_io.open_io(properties | change, table.location())
+        io = file_io.open_io(properties | change, table.location())
         with pytest.raises(OSError, match="AWS Error") as caught:
             io.new_input(table.metadata_location).open()
         assert isinstance(translate.storage_error(caught.value, table.metadata_location), expected)

@@ -11,7 +11,8 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import lake as lakes
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import listing, run_names
+from iceberg_compaction.catalog import run_names
+from iceberg_compaction.storage import listing
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from tests.factories import lake as lakes
 from tests.factories import proxy as proxies
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import connect, publish, tables
+from iceberg_compaction.catalog import connect, load_tables, publish
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def table(lake: lakes.Lake) -> Iterator[Table]:
     lakes.append_small_files(lakes.make_table(lake.catalog, lake.name("events")), 1)
     with connect.connect(lake.settings) as catalog:
-        yield tables.load_table(catalog, lake.name("events"))
+        yield load_tables.load_table(catalog, lake.name("events"))
 
 
 def mark(table: Table, value: str) -> None:
@@ -64,7 +64,7 @@ def test_a_locked_database_is_a_conflict(local_lake: lakes.Lake) -> None:
     uri = f"{local_lake.settings.uri}?timeout=0.1"
     path = (local_lake.settings.uri or "").removeprefix("sqlite:///")
     with connect.connect(local_lake.settings.model_copy(update={"uri": uri})) as catalog:
-        table = tables.load_table(catalog, "db.events")
+        table = load_tables.load_table(catalog, "db.events")
         other = sqlite3.connect(path)
         other.execute("begin immediate")
         try:
@@ -84,7 +84,7 @@ def test_metadata_that_cannot_be_written_is_a_refusal(local_lake: lakes.Lake, tm
     aside = tmp_path / "aside"
     aside.write_text("in the way")
     with connect.connect(local_lake.settings) as catalog:
-        table = tables.load_table(catalog, "db.events")
+        table = load_tables.load_table(catalog, "db.events")
         with pytest.raises(errors.CommitError, match="could not be written") as caught:
             publish.publish(table, (), (SetPropertiesUpdate(updates={"write.metadata.path": aside.as_uri()}),))
         assert not isinstance(caught.value, errors.StateUnknownError)
@@ -98,7 +98,7 @@ def proxied(s3_lake: lakes.Lake) -> Iterator[tuple[proxies.Proxy, Table]]:
         properties = s3_lake.settings.properties | {"rest.client.socket-timeout-ms": "2000"}
         settings = s3_lake.settings.model_copy(update={"uri": proxy.uri, "properties": properties})
         with connect.connect(settings) as catalog:
-            yield proxy, tables.load_table(catalog, s3_lake.name("events"))
+            yield proxy, load_tables.load_table(catalog, s3_lake.name("events"))
 
 
 @pytest.mark.server
@@ -140,7 +140,7 @@ def test_a_server_that_is_gone_was_not_told(s3_lake: lakes.Lake) -> None:
     lakes.append_small_files(lakes.make_table(s3_lake.catalog, s3_lake.name("events")), 1)
     with proxies.lossy_proxy(s3_lake.settings.uri or "") as proxy:
         catalog = connect.connect(s3_lake.settings.model_copy(update={"uri": proxy.uri}))
-        table = tables.load_table(catalog, s3_lake.name("events"))
+        table = load_tables.load_table(catalog, s3_lake.name("events"))
         catalog.close()
     with pytest.raises(errors.CommitError, match="could not be reached") as caught:
         mark(table, "7")

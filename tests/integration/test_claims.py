@@ -17,10 +17,11 @@ from tests.factories.lake import make_table
 
 from iceberg_compaction import Kind, Policy, Stage
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.model import record
-from iceberg_compaction.record import process
-from iceberg_compaction.record.sqlite import RunStore
-from iceberg_compaction.workflow import claims, tables
+from iceberg_compaction.model import run_record
+from iceberg_compaction.operations import claims
+from iceberg_compaction.record import processes
+from iceberg_compaction.record.sqlite_store import RunStore
+from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from tests.factories.lake import Lake
 
     from iceberg_compaction import Event, Outcome
-    from iceberg_compaction.model.plan import Plan
+    from iceberg_compaction.model.rewrite_plan import Plan
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
 BY_CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
@@ -54,18 +55,18 @@ class Scene:
 
     def compact(self, policy: Policy = POLICY, **how: Any) -> Outcome:
         run = replace(wiring.new_run(store=self.store), **how)
-        return tables.compact_table(self.catalog, "db.t", policy, wiring.engine_factory("inline"), run)
+        return operate.compact_table(self.catalog, "db.t", policy, wiring.engine_factory("inline"), run)
 
     def plan(self, **how: Any) -> Plan:
-        return tables.plan_table(self.catalog, "db.t", POLICY, replace(wiring.new_run(store=self.store), **how))
+        return operate.plan_table(self.catalog, "db.t", POLICY, replace(wiring.new_run(store=self.store), **how))
 
-    def begin(self, where: record.Process, *claimed: str) -> None:
+    def begin(self, where: run_record.Process, *claimed: str) -> None:
         """Another run that has only just begun."""
         claims = tuple((0, text) for text in claimed)
         self.store.begin(runs.make_start(self.table, "7" * 32, where, claims=claims))
 
 
-ELSEWHERE = record.Process(host="elsewhere", pid=1, started="1")
+ELSEWHERE = run_record.Process(host="elsewhere", pid=1, started="1")
 
 
 @pytest.fixture
@@ -89,14 +90,14 @@ def test_two_runs_at_once_do_not_fight(scene: Scene) -> None:
 
 
 def test_what_is_left_to_another_run_is_told(scene: Scene) -> None:
-    scene.begin(process.this_process(), BERN)
+    scene.begin(processes.this_process(), BERN)
     (left,) = (left for left in scene.plan().left_out if left.reason == "claimed")
     assert (left.files, AT_WORK in left.sentence) == (3, True)
     assert [group.partition for group in scene.plan().groups] == [OSLO]
 
 
 def test_nothing_is_done_where_all_is_left_to_another_run(scene: Scene) -> None:
-    scene.begin(process.this_process(), BERN, OSLO)
+    scene.begin(processes.this_process(), BERN, OSLO)
     outcome = scene.compact()
     assert (outcome.kind, outcome.groups) == (Kind.HEALTHY, 0)
     assert f"Nothing to do: 6 files ({outcome.sentence.partition('(')[2].partition(')')[0]}) are {AT_WORK}." == (
@@ -105,7 +106,7 @@ def test_nothing_is_done_where_all_is_left_to_another_run(scene: Scene) -> None:
 
 
 def test_a_dead_run_keeps_nobody_away(scene: Scene) -> None:
-    here = process.this_process()
+    here = processes.this_process()
     scene.begin(here.model_copy(update={"started": "1"}), BERN, OSLO)
     assert scene.compact().groups_landed == 2
 
@@ -118,7 +119,7 @@ def test_a_run_elsewhere_counts_while_it_gives_signs_of_life(scene: Scene) -> No
 
 
 def test_a_run_on_another_branch_keeps_nobody_away(scene: Scene) -> None:
-    scene.begin(process.this_process(), BERN, OSLO)
+    scene.begin(processes.this_process(), BERN, OSLO)
     head = scene.table.metadata.current_snapshot_id
     assert head is not None
     scene.table.manage_snapshots().create_branch(head, "other").commit()

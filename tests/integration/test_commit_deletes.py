@@ -19,9 +19,10 @@ from tests.factories.delete_tables import ROWS, DeleteTable, delete_table
 from tests.factories.lake import make_table
 
 from iceberg_compaction import errors
-from iceberg_compaction.commit import concurrent_deletes, replace, summary
-from iceberg_compaction.metadata import delete_paths
-from iceberg_compaction.metadata.avro import container
+from iceberg_compaction.commit import snapshot_summary
+from iceberg_compaction.formats.avro import container
+from iceberg_compaction.metadata.deletes import delete_paths
+from iceberg_compaction.operations.rewrite_files.change import concurrent_deletes, replace_files
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestEntry, ManifestFile
@@ -33,17 +34,17 @@ def t(local_lake: Lake) -> DeleteTable:
     return delete_table(local_lake)
 
 
-def commit(t: DeleteTable, request: replace.ReplaceRequest) -> replace.CommitResult:
+def commit(t: DeleteTable, request: replace_files.ReplaceRequest) -> replace_files.CommitResult:
     before = len(t.deletes())
-    result = replace.replace(t.table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(t.table, request, sleep=lambda seconds: None)
     assert before - len(t.deletes()) == result.removed_delete_files
     return result
 
 
-def refused(t: DeleteTable, request: replace.ReplaceRequest, match: str) -> None:
+def refused(t: DeleteTable, request: replace_files.ReplaceRequest, match: str) -> None:
     before = avro_files(t)
     with pytest.raises(errors.ConflictError, match=match):
-        replace.replace(t.table, request)
+        replace_files.replace(t.table, request)
     assert avro_files(t) == before
 
 
@@ -74,7 +75,7 @@ def test_rows_and_the_deletes_of_other_files_stay(local_lake: Lake) -> None:
     table = manifests.add_position_delete(table, {other.file_path: [0]})
     before = table.scan().to_arrow().sort_by("id")
     live = before["id"].to_pylist()
-    result = replace.replace(table, rewrites.rewrite_request(table, chosen, keep=live))
+    result = replace_files.replace(table, rewrites.rewrite_request(table, chosen, keep=live))
     table.refresh()
     assert table.scan().to_arrow().sort_by("id") == before
     assert (result.removed_delete_files, len(live)) == (1, 25)
@@ -195,7 +196,7 @@ def test_r8_rows_may_only_be_missing_where_deletes_took_them(t: DeleteTable) -> 
     request = t.request(file, deleted=3)
     for deleted in (0, 2, 4, -3):
         with pytest.raises(errors.CommitError, match="7 records would replace 10"):
-            replace.replace(t.table, rewrites.changed(request, deleted_records=deleted))
+            replace_files.replace(t.table, rewrites.changed(request, deleted_records=deleted))
 
 
 # ---- how it is written down
@@ -271,14 +272,14 @@ def test_r13_partitions_are_told_where_the_table_asks_for_it(local_lake: Lake, l
     """As PyIceberg's own writer would tell it."""
     spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
     schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
-    asked = {} if limit is None else {summary.PARTITION_LIMIT: limit}
+    asked = {} if limit is None else {snapshot_summary.PARTITION_LIMIT: limit}
     table = make_table(local_lake.catalog, local_lake.name("asked"), schema, spec=spec, properties=asked)
     for first in (0, 10):
         table.append(pa.table({"id": range(first, first + 4), "city": ["Rome", "Oslo / Ø"] * 2}))
     rome = [file.file_path for file in rewrites.live_data_files(table) if file.partition[0] == "Rome"]
     table = manifests.add_position_delete(table, {path: [0] for path in rome}, file_scoped=False)
     request = rewrites.rewrite_request(table, keep=table.scan().to_arrow()["id"].to_pylist(), apart=True)
-    result = replace.replace(table, request)
+    result = replace_files.replace(table, request)
     table.refresh()
     head = table.current_snapshot()
     assert head is not None
@@ -339,7 +340,7 @@ def test_r6_a_position_delete_that_cannot_be_opened_ends_the_commit(t: DeleteTab
     assert "was not looked into" in found[0]
     Path(delete.removeprefix("file://")).unlink()
     with pytest.raises(errors.MetadataError, match="is missing"):
-        replace.replace(t.table, request)
+        replace_files.replace(t.table, request)
 
 
 @pytest.mark.parametrize("where", ["input", "output"])
@@ -400,7 +401,7 @@ def test_r17_what_dangles_is_decided_anew_at_every_attempt(local_lake: Lake, mon
     request = t.request(rome, deleted=1)
     theirs = DeleteTable(t.table)
     racing.before_publishing(monkeypatch, lambda: commit(theirs, theirs.request(oslo, deleted=1)))
-    result = replace.replace(t.table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(t.table, request, sleep=lambda seconds: None)
     assert (result.attempts, result.removed_delete_files) == (2, 1)
     assert not t.deletes()
 
@@ -426,7 +427,7 @@ def test_an_append_of_deletes_in_the_race_changes_nothing_for_older_ones(
     request = t.request(rome, deleted=1)
     theirs, added = DeleteTable(t.table), []
     racing.before_publishing(monkeypatch, lambda: added.append(theirs.equality("Rome")))
-    result = replace.replace(t.table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(t.table, request, sleep=lambda seconds: None)
     assert (result.attempts, result.removed_delete_files) == (2, 1)
     assert t.deletes() == set(added)
 
@@ -440,6 +441,6 @@ def test_a_manifest_that_loses_more_at_the_next_attempt_is_written_again(
     request = t.request(mine, deleted=1)
     theirs = DeleteTable(t.table)
     racing.before_publishing(monkeypatch, lambda: commit(theirs, theirs.request(other, deleted=1)))
-    result = replace.replace(t.table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(t.table, request, sleep=lambda seconds: None)
     assert (result.attempts, result.removed_delete_files) == (2, 2)
     assert not t.deletes()

@@ -29,7 +29,7 @@ from tests.factories import manifests, racing, rewrites
 from tests.factories.lake import close, file_lake, make_table
 
 from iceberg_compaction import errors
-from iceberg_compaction.commit import replace
+from iceberg_compaction.operations.rewrite_files.change import replace_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,7 +67,7 @@ def rows(first: int, cities: tuple[str, ...] = (*CITIES, "Lima")) -> pa.Table:
 class Template:
     catalog: Catalog
     location: str  # of metadata
-    request: replace.ReplaceRequest
+    request: replace_files.ReplaceRequest
 
     def table(self) -> Table:
         return self.catalog.register_table(f"db.t{uuid.uuid4().hex}", self.location)
@@ -140,7 +140,7 @@ def out_and_in_again(table: Table) -> None:
 
 def compact(table: Table, city: str) -> None:
     chosen = [file for file in rewrites.live_data_files(table) if file.partition[0] == city]
-    replace.replace(table, rewrites.rewrite_request(table, chosen))
+    replace_files.replace(table, rewrites.rewrite_request(table, chosen))
 
 
 def rewrite_manifests(table: Table) -> None:
@@ -340,9 +340,9 @@ def test_matrix(templates: dict[int, Template], monkeypatch: pytest.MonkeyPatch,
         act()
     if line.refused:
         with pytest.raises(errors.ConflictError, match=line.refused):
-            replace.replace(table, request, sleep=lambda seconds: None)
+            replace_files.replace(table, request, sleep=lambda seconds: None)
     else:
-        result = replace.replace(table, request, sleep=lambda seconds: None)
+        result = replace_files.replace(table, request, sleep=lambda seconds: None)
         assert names(request, result.landed) == frozenset(CITIES) - line.lost
         assert names(request, tuple(result.conflicts)) == line.lost
         assert all(line.why in sentence for sentence in result.conflicts.values())
@@ -394,7 +394,7 @@ def read(table: Table, entry: ManifestEntry) -> pa.Table:
         return pq.read_table(stream)
 
 
-def names(request: replace.ReplaceRequest, chosen: tuple[int, ...]) -> frozenset[str]:
+def names(request: replace_files.ReplaceRequest, chosen: tuple[int, ...]) -> frozenset[str]:
     texts = [group.partitions[0][1] for group in request.groups if group.id in chosen]
     return frozenset(city for city in CITIES if any(city in text for text in texts))
 

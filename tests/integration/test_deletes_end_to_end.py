@@ -17,12 +17,12 @@ from tests.factories import lake as lakes
 from tests.factories import manifests, storage
 
 from iceberg_compaction import Compactor, Kind, errors
-from iceberg_compaction.execute import tasks as rewrite_tasks
-from iceberg_compaction.execute.worker import context as worker_context
-from iceberg_compaction.metadata import applied, inventory
-from iceberg_compaction.model.plan import Reason
-from iceberg_compaction.model.policy import Policy
-from iceberg_compaction.workflow import tables as work
+from iceberg_compaction.execute.prepare import cut_tasks, shared_context
+from iceberg_compaction.metadata import look
+from iceberg_compaction.metadata.deletes import deletes_for_plan
+from iceberg_compaction.model.policies import Policy
+from iceberg_compaction.model.rewrite_plan import Reason
+from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -133,9 +133,9 @@ def test_tasks_carry_exactly_what_applies(local_lake: lakes.Lake) -> None:
     table = manifests.add_position_delete(table, {first: [2], second: [2]}, file_scoped=False)
     table = manifests.add_equality_delete(table, keys(5), like=first)
     table.append(rows(60, 10, day=0))
-    plan = work.plan_table(local_lake.catalog, "db.t", Policy(rewrite_all=True), compactor(local_lake)._run())
+    plan = operate.plan_table(local_lake.catalog, "db.t", Policy(rewrite_all=True), compactor(local_lake)._run())
 
-    tasks = rewrite_tasks.build_tasks(plan, applied.applied_deletes(table, plan))
+    tasks = cut_tasks.build_tasks(plan, deletes_for_plan.applied_deletes(table, plan))
 
     by_day = {task.partition: task for task in tasks}
     assert [(d.content, d.sequence_number, d.equality_ids) for d in by_day['{"day":0}'].deletes] == [
@@ -145,8 +145,8 @@ def test_tasks_carry_exactly_what_applies(local_lake: lakes.Lake) -> None:
     ]
     assert by_day['{"day":0}'].sequence_numbers == (1, 2, 3, 10)
     assert by_day['{"day":1}'].deletes == ()
-    everything = rewrite_tasks.all_deletes(tasks)
-    context = worker_context.build_context(table, plan, "run", everything)
+    everything = cut_tasks.all_deletes(tasks)
+    context = shared_context.build_context(table, plan, "run", everything)
     assert {path: len(data) for path, data in context.delete_contents.items()} == {
         delete.file_path: delete.file_size_in_bytes for delete in everything
     }
@@ -157,17 +157,19 @@ def test_many_delete_bytes_are_not_sent_along(local_lake: lakes.Lake, monkeypatc
     table = make(local_lake)
     table = manifests.add_equality_delete(table, keys(5))
     plan = compactor(local_lake).plan_table("db.t")
-    deletes = rewrite_tasks.all_deletes(rewrite_tasks.build_tasks(plan, applied.applied_deletes(table, plan)))
-    monkeypatch.setattr(worker_context, "INLINE_BYTES", deletes[0].file_size_in_bytes)
-    assert worker_context.build_context(table, plan, "run", deletes).delete_contents == {}
+    deletes = cut_tasks.all_deletes(cut_tasks.build_tasks(plan, deletes_for_plan.applied_deletes(table, plan)))
+    monkeypatch.setattr(shared_context, "INLINE_BYTES", deletes[0].file_size_in_bytes)
+    assert shared_context.build_context(table, plan, "run", deletes).delete_contents == {}
     assert compactor(local_lake).compact_table("db.t").deleted_rows == 1
 
 
 def test_a_table_without_deletes_is_not_looked_into(local_lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(local_lake)
     plan = compactor(local_lake, rewrite_all=True).plan_table("db.t")
-    monkeypatch.setattr(applied.live, "live_files", lambda *args, **kwargs: pytest.fail("files were read"))
-    assert applied.applied_deletes(table, plan) is None
+    monkeypatch.setattr(
+        deletes_for_plan.live_files, "live_files", lambda *args, **kwargs: pytest.fail("files were read")
+    )
+    assert deletes_for_plan.applied_deletes(table, plan) is None
 
 
 def test_a_plan_whose_files_are_not_in_its_snapshot_is_stale(local_lake: lakes.Lake) -> None:
@@ -177,11 +179,11 @@ def test_a_plan_whose_files_are_not_in_its_snapshot_is_stale(local_lake: lakes.L
     assert plan.pin is not None
     gone = plan.model_copy(update={"pin": plan.pin.model_copy(update={"snapshot_id": 1})})
     with pytest.raises(errors.StalePlanError, match="is gone"):
-        applied.applied_deletes(table, gone)
+        deletes_for_plan.applied_deletes(table, gone)
     table.append(rows(30, 10))
     later = compactor(local_lake, rewrite_all=True).plan_table("db.t")
     with pytest.raises(errors.StalePlanError, match="not in snapshot"):
-        applied.applied_deletes(table, later.model_copy(update={"pin": plan.pin}))
+        deletes_for_plan.applied_deletes(table, later.model_copy(update={"pin": plan.pin}))
 
 
 def test_r23_fields_that_the_schema_has_lost_are_looked_up_in_older_ones(local_lake: lakes.Lake) -> None:
@@ -190,13 +192,13 @@ def test_r23_fields_that_the_schema_has_lost_are_looked_up_in_older_ones(local_l
     with table.update_schema() as update:
         update.delete_column("name")
     plan = compactor(local_lake).plan_table("db.t")
-    deletes = rewrite_tasks.all_deletes(rewrite_tasks.build_tasks(plan, applied.applied_deletes(table, plan)))
-    context = worker_context.build_context(table, plan, "run", deletes)
+    deletes = cut_tasks.all_deletes(cut_tasks.build_tasks(plan, deletes_for_plan.applied_deletes(table, plan)))
+    context = shared_context.build_context(table, plan, "run", deletes)
     assert list(context.delete_fields) == [3]
     assert '"name"' in context.delete_fields[3]
     strange = deletes[0].model_copy(update={"equality_ids": (77,)})
     with pytest.raises(errors.UnsupportedError, match="field 77"):
-        worker_context.build_context(table, plan, "run", [strange])
+        shared_context.build_context(table, plan, "run", [strange])
     outcome = compactor(local_lake).compact_table("db.t")
     assert outcome.deleted_rows == 2, outcome.sentence
     assert ids(table.refresh()) == sorted(set(range(30)) - {5, 15})
@@ -207,10 +209,10 @@ def test_r32_outputs_have_the_current_spec_unless_the_inputs_own_is_kept(local_l
     with table.update_spec() as update:
         update.add_field("day", IdentityTransform(), "day")
     plan = compactor(local_lake, "small-files").plan_table("db.t")
-    assert worker_context.build_context(table, plan, "run").output_spec_id == 1
-    assert sorted(worker_context.build_context(table, plan, "run").partition_specs) == [0, 1]
+    assert shared_context.build_context(table, plan, "run").output_spec_id == 1
+    assert sorted(shared_context.build_context(table, plan, "run").partition_specs) == [0, 1]
     kept = compactor(local_lake, "small-files", keep_spec=True).plan_table("db.t")
-    assert worker_context.build_context(table, kept, "run").output_spec_id is None
+    assert shared_context.build_context(table, kept, "run").output_spec_id is None
 
     assert compactor(local_lake, "small-files", keep_spec=True).compact_table("db.t").kind is Kind.COMPACTED
     assert {row["spec_id"] for row in table.refresh().inspect.data_files().to_pylist()} == {0}
@@ -230,7 +232,7 @@ def test_files_of_a_spec_whose_column_is_gone_move_to_the_current_spec(local_lak
     moved = compactor(local_lake, "small-files").compact_table("db.t")
     assert moved.kind is Kind.COMPACTED, moved.sentence
     table.refresh()
-    found = inventory.take_inventory(table, name="db.t")  # PyIceberg's own list fails on the lost column
+    found = look.look(table, name="db.t")  # PyIceberg's own list fails on the lost column
     assert set(found.files["spec_id"].to_pylist()) == {table.spec().spec_id}
     assert ids(table) == list(range(100))
 
@@ -241,10 +243,10 @@ def test_the_tables_sort_order_goes_with_the_tasks(local_lake: lakes.Lake) -> No
     for number in range(5):
         table.append(rows(number * 10, 10))
     plan = compactor(local_lake, "small-files").plan_table("db.t")
-    found = worker_context.build_context(table, plan, "run").sort_order
+    found = shared_context.build_context(table, plan, "run").sort_order
     assert found is not None
     assert SortOrder.model_validate_json(found) == table.sort_order()
-    assert Schema.model_validate_json(worker_context.build_context(table, plan, "run").table_schema) == table.schema()
+    assert Schema.model_validate_json(shared_context.build_context(table, plan, "run").table_schema) == table.schema()
 
 
 def test_r47_where_and_deletes_keep_rows_that_do_not_match(local_lake: lakes.Lake) -> None:

@@ -18,9 +18,10 @@ from tests.factories import lake as lakes
 from tests.factories import manifests, storage
 
 from iceberg_compaction import Compactor, Kind, errors
-from iceberg_compaction.catalog import exact, tables
-from iceberg_compaction.commit import sweep
+from iceberg_compaction.catalog import load_tables
+from iceberg_compaction.commit import remove
 from iceberg_compaction.settings import CatalogSettings
+from iceberg_compaction.storage import exact_paths
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -39,7 +40,7 @@ def compact(lake: lakes.Lake, name: str = "t") -> tuple[Kind, str]:
 def adopt(table: Table, path: str) -> Table:
     """The table with one more file, which was written by somebody who takes paths as they are."""
     rows = lakes.rows(table.schema().as_arrow(), 5, first=100)
-    with exact.exact(PyArrowFileIO(table.io.properties)).new_output(path).create() as stream:
+    with exact_paths.exact(PyArrowFileIO(table.io.properties)).new_output(path).create() as stream:
         pq.write_table(rows, stream)
         size = stream.tell()
     file = DataFile.from_args(
@@ -59,12 +60,12 @@ def test_a_file_is_found_and_removed_where_its_path_says_and_never_another(tmp_p
     whole, cut = f"{tmp_path}/{name}", {tmp_path / name.split(mark)[0] for mark in "#?;\n" if name.split(mark)[0]}
     for path in cut:
         path.write_bytes(b"somebody else's")
-    io = exact.exact(PyArrowFileIO())
+    io = exact_paths.exact(PyArrowFileIO())
     for location in (f"file://{whole}", f"file:{whole}", whole):
         with io.new_output(location).create(overwrite=True) as stream:
             stream.write(b"ours")
         assert io.new_input(location).open().read() == b"ours"
-        assert sweep.sweep(io, [location]) == ()
+        assert remove.sweep(io, [location]) == ()
         assert {path.name for path in tmp_path.iterdir()} == {path.name for path in cut} - {name}
     assert all(path.read_bytes() == b"somebody else's" for path in cut if path.name != name)
 
@@ -190,7 +191,7 @@ FORBIDDEN = {
 @pytest.mark.parametrize("path", FORBIDDEN)
 def test_paths_that_no_new_file_gets(path: str) -> None:
     with pytest.raises(errors.UnsupportedError, match=FORBIDDEN[path]):
-        exact.check_new(path, "s3://bucket/t")
+        exact_paths.check_new(path, "s3://bucket/t")
 
 
 @pytest.mark.parametrize(
@@ -206,19 +207,19 @@ def test_paths_that_no_new_file_gets(path: str) -> None:
     ],
 )
 def test_paths_that_are_the_same_for_all_readers(path: str) -> None:
-    assert exact.check_new(path, "s3://bucket/t") == path
-    assert exact.exact(PyArrowFileIO()).parse_location(path) == PyArrowFileIO.parse_location(path)  # type: ignore[attr-defined]
+    assert exact_paths.check_new(path, "s3://bucket/t") == path
+    assert exact_paths.exact(PyArrowFileIO()).parse_location(path) == PyArrowFileIO.parse_location(path)  # type: ignore[attr-defined]
 
 
 def test_a_table_without_a_scheme_has_files_without_one() -> None:
-    assert exact.check_new("/t/data/a", "/t") == "/t/data/a"
-    assert exact.exact(PyArrowFileIO({"DEFAULT_SCHEME": "hdfs", "DEFAULT_NETLOC": "nn"})).parse_location(  # type: ignore[attr-defined]
+    assert exact_paths.check_new("/t/data/a", "/t") == "/t/data/a"
+    assert exact_paths.exact(PyArrowFileIO({"DEFAULT_SCHEME": "hdfs", "DEFAULT_NETLOC": "nn"})).parse_location(  # type: ignore[attr-defined]
         "/t/a#b", {"DEFAULT_SCHEME": "hdfs", "DEFAULT_NETLOC": "nn"}
     ) == ("hdfs", "nn", "/t/a#b")
 
 
 def test_a_file_io_that_may_cut_paths_is_not_asked(tmp_path: Path) -> None:
-    io: FileIO = exact.exact(exact.exact(FsspecFileIO({})))
+    io: FileIO = exact_paths.exact(exact_paths.exact(FsspecFileIO({})))
     (tmp_path / "a").write_bytes(b"another")
     for use in (io.new_input, io.new_output, io.delete):
         with pytest.raises(errors.UnsupportedError, match="has '#' in it, where FsspecFileIO may cut it"):
@@ -232,9 +233,9 @@ def test_a_file_io_that_may_cut_paths_is_not_asked(tmp_path: Path) -> None:
 @pytest.mark.server
 def test_nothing_is_removed_from_s3_by_a_path_that_leads_elsewhere(s3_lake: lakes.Lake) -> None:
     lakes.append_small_files(lakes.make_table(s3_lake.catalog, s3_lake.name("t")), 1)
-    table = tables.load_table(s3_lake.catalog, s3_lake.name("t"))
+    table = load_tables.load_table(s3_lake.catalog, s3_lake.name("t"))
     (path,) = table.inspect.files()["file_path"].to_pylist()
     folder, _, name = path.rpartition("/")
     odd = [f"{folder}/x/../{name}", f"{folder}/./{name}", f"{path}/", f"{path}#x", f"{path}?x", f"{folder}//{name}"]
-    assert set(sweep.sweep(table.io, odd)) >= {one for one in odd if one[len(path) :] not in ("#x", "?x")}
+    assert set(remove.sweep(table.io, odd)) >= {one for one in odd if one[len(path) :] not in ("#x", "?x")}
     assert table.scan().to_arrow().num_rows == 10

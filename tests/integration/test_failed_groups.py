@@ -19,11 +19,12 @@ from tests.factories import manifests, storage
 from tests.factories.lake import make_table
 
 from iceberg_compaction import Kind, Policy, errors
-from iceberg_compaction.execute.inline import InlineEngine
+from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import GroupEnd
-from iceberg_compaction.record.sqlite import RunStore
-from iceberg_compaction.workflow import patience, tables
+from iceberg_compaction.operations.rewrite_files import give_up
+from iceberg_compaction.record.sqlite_store import RunStore
+from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +34,9 @@ if TYPE_CHECKING:
     from tests.factories.lake import Lake
 
     from iceberg_compaction import Outcome
-    from iceberg_compaction.execute.engine import Rewrite
-    from iceberg_compaction.model.task import RewriteContext, RewriteTask, TaskResult
-    from iceberg_compaction.workflow.tables import EngineFactory
+    from iceberg_compaction.execute.engine_door import Rewrite
+    from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
+    from iceberg_compaction.workflow.operate import EngineFactory
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
 BY_CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
@@ -73,7 +74,7 @@ def file_of(table: Table, city: str) -> Path:
 def compact(table: Table, engines: EngineFactory | None = None, store: RunStore | None = None, **more: Any) -> Outcome:
     policy = Policy(**{"min_input_files": 2} | more)
     run = wiring.new_run(store=store)
-    outcome = tables.compact_table(table.catalog, "db.t", policy, engines or wiring.engine_factory("inline"), run)
+    outcome = operate.compact_table(table.catalog, "db.t", policy, engines or wiring.engine_factory("inline"), run)
     known = storage.referenced_data_files(current(table))
     found = {path for path in storage.files_under(table) if path.endswith(".parquet")}
     assert {path for path in found if "-deletes" not in path} <= known
@@ -221,7 +222,7 @@ def test_a_group_that_failed_is_tried_last_and_leaves_budgets_to_others(table: T
 
 def test_a_plan_of_a_file_is_performed_in_the_same_order(table: Table, tmp_path: Path) -> None:
     store, policy = RunStore(tmp_path / "runs.db"), Policy(min_input_files=2)
-    plan = tables.plan_table(table.catalog, "db.t", policy, wiring.new_run())
+    plan = operate.plan_table(table.catalog, "db.t", policy, wiring.new_run())
     truncate(file_of(table, "Bern"))
     compact(table, store=store, max_files_to_rewrite=2)
     done: list[str] = []
@@ -229,7 +230,7 @@ def test_a_plan_of_a_file_is_performed_in_the_same_order(table: Table, tmp_path:
     def listen(task: RewriteTask) -> None:
         done.append(task.partition)
 
-    outcome = tables.apply_plan(table.catalog, plan, engine(before=listen), wiring.new_run(store=store))
+    outcome = operate.apply_plan(table.catalog, plan, engine(before=listen), wiring.new_run(store=store))
     assert ends(outcome) == all_landed_but("Bern")
     assert ["Bern" in one for one in done] == [False, False, True]
 
@@ -238,11 +239,11 @@ def engine(*, before: Callable[[RewriteTask], None]) -> EngineFactory:
     """The inline engine, with something that happens before each task."""
     from contextlib import nullcontext
 
-    from iceberg_compaction.execute.worker import rewrite as worker
+    from iceberg_compaction.execute.worker import execute_task
 
     def rewrite(task: RewriteTask, context: RewriteContext, attempt: str) -> TaskResult:
         before(task)
-        return worker.rewrite(task, context, attempt)
+        return execute_task.rewrite(task, context, attempt)
 
     work: Rewrite = rewrite
     return lambda: nullcontext(InlineEngine(rewrite=work))
@@ -268,12 +269,12 @@ def test_a_manifest_that_cannot_be_read_fails_the_table_with_one_sentence(table:
     path = current(table).inspect.manifests()["path"].to_pylist()[0]
     Path(path.removeprefix("file://")).write_bytes(b"")
     run, engines = wiring.new_run(), wiring.engine_factory("inline")
-    outcome = tables.compact_table(table.catalog, "db.t", Policy(min_input_files=2), engines, run)
+    outcome = operate.compact_table(table.catalog, "db.t", Policy(min_input_files=2), engines, run)
     assert (outcome.kind, outcome.groups, outcome.ok) == (Kind.FAILED, 0, False)
     assert path in outcome.sentence
 
 
-MANY = tuple(f"c{number:02}" for number in range(patience.IN_A_ROW + 5))
+MANY = tuple(f"c{number:02}" for number in range(give_up.IN_A_ROW + 5))
 
 
 def test_storage_that_is_down_ends_the_run_after_some_groups_and_what_is_rewritten_lands(local_lake: Lake) -> None:
@@ -287,10 +288,10 @@ def test_storage_that_is_down_ends_the_run_after_some_groups_and_what_is_rewritt
 
     outcome = compact(table, engine(before=fall), partial_progress_max_commits=2)
     counts = Counter(one.outcome for one in outcome.group_outcomes)
-    assert counts == {GroupEnd.LANDED: 2, GroupEnd.FAILED: patience.IN_A_ROW, GroupEnd.NOT_REACHED: 3}
+    assert counts == {GroupEnd.LANDED: 2, GroupEnd.FAILED: give_up.IN_A_ROW, GroupEnd.NOT_REACHED: 3}
     assert (outcome.kind, outcome.ok) == (Kind.FAILED, False)
     assert outcome.sentence.startswith(
-        f"{patience.IN_A_ROW} groups failed in a row, so that the run was given up. The store is down."
+        f"{give_up.IN_A_ROW} groups failed in a row, so that the run was given up. The store is down."
     )
     assert "2 of 15 groups landed and stay" in outcome.sentence
     assert rows(table) == before

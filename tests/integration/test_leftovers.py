@@ -19,14 +19,16 @@ from tests.factories import dying, runs, storage
 from tests.factories import lake as lakes
 
 from iceberg_compaction import Kind, Policy, errors
-from iceberg_compaction.catalog import listing, publish, run_names
-from iceberg_compaction.commit import attempts
+from iceberg_compaction.catalog import publish, run_names
+from iceberg_compaction.commit import spine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.metadata import fetch
-from iceberg_compaction.model import record
-from iceberg_compaction.record import process
-from iceberg_compaction.record.sqlite import RunStore
-from iceberg_compaction.workflow import journal, leftovers, manifests, tables
+from iceberg_compaction.model import run_record
+from iceberg_compaction.operations import journal
+from iceberg_compaction.record import processes
+from iceberg_compaction.record.sqlite_store import RunStore
+from iceberg_compaction.storage import listing
+from iceberg_compaction.workflow import leftovers, operate, operate_manifests
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Outcome
@@ -67,7 +69,7 @@ class Scene:
         run = wiring.new_run(store=self.store)
         run = replace(run, clock=lambda clock=run.clock: clock() + later_ms, **more)
         policy = Policy.model_validate(options)
-        return tables.compact_table(self.lake.catalog, "db.t", policy, wiring.engine_factory("inline"), run)
+        return operate.compact_table(self.lake.catalog, "db.t", policy, wiring.engine_factory("inline"), run)
 
     def of(self, run_id: str) -> set[str]:
         """Files that the run wrote, table metadata included."""
@@ -182,14 +184,14 @@ def test_files_outside_the_tables_location_are_found(scene: Scene, tmp_path: Pat
 
 
 def test_a_run_at_work_is_left_alone(scene: Scene) -> None:
-    path = begin(scene, process.this_process())
+    path = begin(scene, processes.this_process())
     assert "did not finish" not in scene.run(later_ms=100 * HOUR).sentence
     assert Path(path).exists()
 
 
 @pytest.mark.parametrize("change", [{"started": "1"}, {"pid": 2**22 + 7}])
 def test_a_number_that_is_another_process_now_is_no_life(scene: Scene, change: dict[str, Any]) -> None:
-    path = begin(scene, process.this_process().model_copy(update=change))
+    path = begin(scene, processes.this_process().model_copy(update=change))
     assert f"1 file of run {scene.dead}" in scene.run().sentence
     assert not Path(path).exists()
     scene.check()
@@ -197,8 +199,8 @@ def test_a_number_that_is_another_process_now_is_no_life(scene: Scene, change: d
 
 def test_a_run_of_a_version_that_did_not_write_down_its_catalog_is_told_and_left_alone(scene: Scene) -> None:
     """R48: nobody knows which entry its files belong to."""
-    start = runs.make_start(scene.table, scene.dead, process.this_process().model_copy(update={"started": "1"}))
-    scene.store.begin(record.RunStart.model_validate(start.model_dump(exclude={"catalog"})))
+    start = runs.make_start(scene.table, scene.dead, processes.this_process().model_copy(update={"started": "1"}))
+    scene.store.begin(run_record.RunStart.model_validate(start.model_dump(exclude={"catalog"})))
     path = scene.place(f"data/00000-0-abcdef12-{scene.dead}-00000.parquet")
     told = f"Run {scene.dead} did not finish, but worked on an entry of a catalog that is not known"
     assert told in scene.run(NOTHING_TO_DO).sentence
@@ -207,7 +209,7 @@ def test_a_run_of_a_version_that_did_not_write_down_its_catalog_is_told_and_left
 
 
 def test_a_run_elsewhere_is_waited_for(scene: Scene) -> None:
-    path = begin(scene, record.Process(host="elsewhere", pid=1, started="1"))
+    path = begin(scene, run_record.Process(host="elsewhere", pid=1, started="1"))
     scene.run(later_ms=HOUR // 2)
     assert Path(path).exists()
     now = scene.run(NOTHING_TO_DO, later_ms=HOUR)
@@ -238,13 +240,13 @@ def test_what_a_run_asleep_may_still_send_stays_however_often_others_look(
     scene.kill("manifests-written")
     (run,) = unfinished(scene)
     head = scene.table.metadata
-    attempt = record.Attempt(
+    attempt = run_record.Attempt(
         snapshot_id=1,
         parent_snapshot_id=head.current_snapshot_id,
         sequence_number=head.next_sequence_number(),
         at_ms=run.seen_ms,
     )
-    elsewhere = run.start.model_copy(update={"process": record.Process(host="elsewhere", pid=1, started="1")})
+    elsewhere = run.start.model_copy(update={"process": run_record.Process(host="elsewhere", pid=1, started="1")})
     scene.store.finish(scene.dead)
     scene.store.begin(elsewhere)
     assert scene.store.publishing(scene.dead, attempt)
@@ -298,7 +300,7 @@ def test_a_store_that_goes_away_before_the_compare_and_set_leaves_no_doubt(
     monkeypatch.setattr(journal, "CONFIRM_WAITS_S", ())
     real = RunStore.publishing
 
-    def away(store: RunStore, run_id: str, attempt: record.Attempt) -> bool:
+    def away(store: RunStore, run_id: str, attempt: run_record.Attempt) -> bool:
         if attempt.metadata is not None:
             raise errors.ConfigError("The run store is away.") from OSError(errno.ESTALE, "Stale file handle")
         return real(store, run_id, attempt)
@@ -323,7 +325,7 @@ def test_nothing_that_goes_wrong_once_a_snapshot_has_landed_costs_its_files(
 def test_nothing_that_goes_wrong_while_a_commit_is_in_doubt_costs_its_files(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit, settled = SqlCatalog.commit_table, attempts._Attempts._is_settled
+    commit, settled = SqlCatalog.commit_table, spine._Attempts._is_settled
 
     def silent(catalog: SqlCatalog, *given: Any) -> None:
         commit(catalog, *given)
@@ -334,7 +336,7 @@ def test_nothing_that_goes_wrong_while_a_commit_is_in_doubt_costs_its_files(
         raise errors.MetadataError("Something odd.")
 
     monkeypatch.setattr(SqlCatalog, "commit_table", silent)
-    monkeypatch.setattr(attempts._Attempts, "_is_settled", odd)
+    monkeypatch.setattr(spine._Attempts, "_is_settled", odd)
     assert "so nothing was deleted: Something odd." in scene.run(IN_ONE).sentence
     scene.check()
 
@@ -423,16 +425,16 @@ def test_the_command_that_settles_it_is_that_of_the_job(scene: Scene, monkeypatc
     table = scene.table
     table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "b").commit()
     run = wiring.new_run(store=scene.store, branch="b")
-    plan = tables.plan_table(scene.lake.catalog, "db.t", Policy.model_validate(OPTIONS), run)
+    plan = operate.plan_table(scene.lake.catalog, "db.t", Policy.model_validate(OPTIONS), run)
 
     def silent(*asked: Any) -> None:
         raise TimeoutError("no answer")
 
     monkeypatch.setattr(scene.lake.catalog, "commit_table", silent)
-    applied = tables.apply_plan(scene.lake.catalog, plan, wiring.engine_factory("inline"), run)
+    applied = operate.apply_plan(scene.lake.catalog, plan, wiring.engine_factory("inline"), run)
     assert "`iceberg-compact apply`, with the same plan," in applied.sentence
     run = wiring.new_run(store=scene.store, branch="b")
-    rewritten = manifests.rewrite_manifests(scene.lake.catalog, "db.t", run)
+    rewritten = operate_manifests.rewrite_manifests(scene.lake.catalog, "db.t", run)
     assert "`iceberg-compact manifests --table db.t --branch b`" in rewritten.sentence
 
 
@@ -549,19 +551,19 @@ def test_leftovers_in_an_object_store(s3_lake: lakes.Lake, tmp_path: Path) -> No
     for path in ("data", "data/0110/1001/11"):
         with table.io.new_output(f"{table.location()}/{path}/00000-0-abcdef12-{dead}-00000.parquet").create() as stream:
             stream.write(b"left behind")
-    store.begin(runs.make_start(table, dead, process.this_process().model_copy(update={"started": "1"})))
+    store.begin(runs.make_start(table, dead, processes.this_process().model_copy(update={"started": "1"})))
     assert len(storage.files_under(table) - before) == 2
     run, policy = wiring.new_run(store=store), Policy.model_validate(NOTHING_TO_DO)
-    outcome = tables.compact_table(s3_lake.catalog, name, policy, wiring.engine_factory("inline"), run)
+    outcome = operate.compact_table(s3_lake.catalog, name, policy, wiring.engine_factory("inline"), run)
     assert outcome.sentence.endswith(f"2 files of run {dead}, which did not finish, were removed.")
     assert storage.files_under(table) == before
 
 
-def begin(scene: Scene, where: record.Process) -> str:
+def begin(scene: Scene, where: run_record.Process) -> str:
     """A run that is in the journal and has written one file."""
     scene.store.begin(runs.make_start(scene.table, scene.dead, where))
     return scene.place(f"data/part=1/00000-0-abcdef12-{scene.dead}-00000.parquet")
 
 
-def unfinished(scene: Scene) -> list[record.UnfinishedRun]:
+def unfinished(scene: Scene) -> list[run_record.UnfinishedRun]:
     return scene.store.unfinished(str(scene.table.metadata.table_uuid))

@@ -23,8 +23,9 @@ from tests.factories import lake as lakes
 from tests.factories import manifests
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata import fetch, files, metrics, partitions
-from iceberg_compaction.model import table as table_model
+from iceberg_compaction.metadata import fetch, partition_tuples
+from iceberg_compaction.metadata.manifest import column_metrics, live_files
+from iceberg_compaction.model import table_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,7 +103,7 @@ def as_pyiceberg_reads(table: Table) -> list[dict[str, Any]]:
             "content": int(entry.data_file.content),
             "file_format": entry.data_file.file_format.value,
             "spec_id": entry.data_file.spec_id,
-            "partition": partitions.encode_one(
+            "partition": partition_tuples.encode_one(
                 entry.data_file.partition, table.specs()[entry.data_file.spec_id], table.schema()
             ),
             "record_count": entry.data_file.record_count,
@@ -138,7 +139,7 @@ def _one_path(file: DataFile) -> str | None:
 def read(table: Table, **options: Any) -> pa.Table:
     snapshot = table.current_snapshot()
     assert snapshot is not None
-    return files.live_files(table, snapshot, **options)
+    return live_files.live_files(table, snapshot, **options)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -159,7 +160,7 @@ def test_random_tables_are_read_as_pyiceberg_reads_them(
 
     found = read(table)
 
-    assert found.schema == table_model.FILES
+    assert found.schema == table_view.FILES
     assert found.to_pylist() == as_pyiceberg_reads(table)
 
 
@@ -216,11 +217,11 @@ def test_metrics_are_read_for_the_fields_asked_for(lake: lakes.Lake) -> None:
     table = new_table(lake, [])
     table.append(rows(random.Random(3)))
     table.append(rows(random.Random(4)).set_column(1, "region", pa.nulls(6, pa.string())))
-    columns = [metrics.column(metric, 2) for metric in metrics.METRICS]
+    columns = [column_metrics.column(metric, 2) for metric in column_metrics.METRICS]
 
     found = read(table, metrics=[2])
 
-    assert found.column_names == [*table_model.FILES.names, *columns]
+    assert found.column_names == [*table_view.FILES.names, *columns]
     assert [list(row.values()) for row in found.select(columns).to_pylist()] == [
         [
             (getattr(entry.data_file, metric) or {}).get(2)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.factories import lake as lakes
 
-from iceberg_compaction.metadata import history
-from iceberg_compaction.model.history import SNAPSHOTS
+from iceberg_compaction.metadata import snapshot_log
+from iceberg_compaction.model.snapshot_history import SNAPSHOTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     ],
 )
 def test_writers_by_what_they_leave(summary: dict[str, str], writer: tuple[str, str | None]) -> None:
-    assert history.writer_of(summary) == writer
+    assert snapshot_log.writer_of(summary) == writer
 
 
 def test_a_table_without_snapshots(local_lake: lakes.Lake) -> None:
     table = lakes.make_table(local_lake.catalog, local_lake.name("t"))
-    found = history.read_history(table)
+    found = snapshot_log.read_history(table)
     assert found.snapshots.schema == SNAPSHOTS
     assert (found.snapshots.num_rows, found.metadata_files, found.partitioned) == (0, 1, False)
 
@@ -44,7 +44,7 @@ def test_real_commits(local_lake: lakes.Lake) -> None:
     table.append(rows)
     table.append(rows, snapshot_properties={"spark.app.id": "local-1"})
     table.delete("id < 5")
-    found = history.read_history(table)
+    found = snapshot_log.read_history(table)
     columns = found.snapshots.to_pydict()
     assert columns["operation"][:2] == ["append", "append"]
     assert columns["operation"][2] in ("overwrite", "delete")
@@ -66,13 +66,13 @@ def test_only_the_line_of_the_branch_counts(local_lake: lakes.Lake) -> None:
     assert snapshot is not None
     table.manage_snapshots().create_branch(snapshot.snapshot_id, "audit").commit()
     table.append(lakes.rows(lakes.NUMBERS, 1), branch="audit")
-    assert history.read_history(table).snapshots.num_rows == 2
-    assert history.read_history(table, branch="audit").snapshots.num_rows == 3
-    assert history.read_history(table, branch="nothing").snapshots.num_rows == 0
+    assert snapshot_log.read_history(table).snapshots.num_rows == 2
+    assert snapshot_log.read_history(table, branch="audit").snapshots.num_rows == 3
+    assert snapshot_log.read_history(table, branch="nothing").snapshots.num_rows == 0
 
 
 def test_a_metadata_file_that_cannot_be_asked_for(local_lake: lakes.Lake) -> None:
     table = lakes.make_table(local_lake.catalog, local_lake.name("t"))
     folder: Path | str = table.metadata_location.removeprefix("file://")
     table.metadata_location = f"file://{folder}.gone"
-    assert history.read_history(table).metadata_file_bytes is None
+    assert snapshot_log.read_history(table).metadata_file_bytes is None

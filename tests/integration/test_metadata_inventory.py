@@ -15,15 +15,15 @@ from tests.factories import lake as lakes
 from tests.factories import manifests
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata import fetch, inventory, support
-from iceberg_compaction.model import table as table_model
+from iceberg_compaction.metadata import fetch, look, support
+from iceberg_compaction.model import table_view
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def take(table: Table, **options: Any) -> table_model.Inventory:
-    return inventory.take_inventory(table, name="db.t", **options)
+def take(table: Table, **options: Any) -> table_view.TableView:
+    return look.look(table, name="db.t", **options)
 
 
 def with_metadata(table: Table, **changes: Any) -> Table:
@@ -36,7 +36,7 @@ def test_a_table_without_snapshot_has_an_empty_inventory(local_lake: lakes.Lake)
     found = take(lakes.make_table(local_lake.catalog, "db.t"), where="id > 5")
 
     assert found.pin is None
-    assert found.files.schema == table_model.FILES
+    assert found.files.schema == table_view.FILES
     assert (found.files.num_rows, found.selected.to_pylist(), found.unsupported) == (0, [], ())
     assert (found.manifests, found.snapshots, found.refs) == (0, 0, 0)
 
@@ -48,7 +48,7 @@ def test_the_head_of_main_is_pinned(local_lake: lakes.Lake) -> None:
 
     found = take(table)
 
-    assert found.pin == table_model.Pin(
+    assert found.pin == table_view.Pin(
         table_uuid=str(table.metadata.table_uuid),
         snapshot_id=table.current_snapshot().snapshot_id,
         sequence_number=3,
@@ -171,11 +171,11 @@ def test_deletes_that_cannot_be_applied_are_not_supported(local_lake: lakes.Lake
     table = lakes.append_small_files(lakes.make_table(local_lake.catalog, "db.t"), 1)
     table = manifests.add_equality_delete(table, pa.table({"id": pa.array([1], pa.int64())}))
     files = take(table).files
-    delete = files["content"].to_pylist().index(table_model.EQUALITY_DELETES)
+    delete = files["content"].to_pylist().index(table_view.EQUALITY_DELETES)
 
     def changed(**values: Any) -> pa.Table:
         row = {**files.slice(delete, 1).to_pylist()[0], **values}
-        return pa.concat_tables([files, pa.Table.from_pylist([row], schema=table_model.FILES)])
+        return pa.concat_tables([files, pa.Table.from_pylist([row], schema=table_view.FILES)])
 
     assert support.unsupported(table, changed(file_format="ORC")) == ()
     assert support.unsupported(table, changed(file_format="AVRO")) == ()

@@ -11,7 +11,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from tests.factories import lake as lakes
 
 from iceberg_compaction import Compactor, Kind
-from iceberg_compaction.catalog import metadata_log, properties, publish, tables
+from iceberg_compaction.catalog import load_tables, metadata_log, publish, table_properties
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -34,7 +34,7 @@ def logged(table: Table) -> set[str]:
 
 
 def set_mark(lake: lakes.Lake, value: str, seen: str | None = None) -> None:
-    properties.set_properties(lake.catalog, "db.t", {"mark": value}, seen={"mark": seen})
+    table_properties.set_properties(lake.catalog, "db.t", {"mark": value}, seen={"mark": seen})
 
 
 def test_every_commit_of_ours_removes_what_leaves_the_log(local_lake: lakes.Lake) -> None:
@@ -99,4 +99,4 @@ def test_a_file_that_cannot_be_removed_is_a_warning(local_lake: lakes.Lake, capl
     path.mkdir()
     set_mark(local_lake, "1")
     assert f"The metadata file {oldest} could not be removed" in caplog.text
-    assert publish.reload(tables.load_table(local_lake.catalog, "db.t")).properties["mark"] == "1"
+    assert publish.reload(load_tables.load_table(local_lake.catalog, "db.t")).properties["mark"] == "1"

@@ -26,11 +26,12 @@ from pyiceberg.types import (
 from tests.factories import lake as lakes
 from tests.factories import manifests
 
-from iceberg_compaction.commit import prune
-from iceberg_compaction.execute import tasks as rewrite_tasks
+from iceberg_compaction.execute.prepare import cut_tasks
 from iceberg_compaction.interfaces.library import Compactor
-from iceberg_compaction.metadata import fetch, inventory, metrics, nan_counts
-from iceberg_compaction.model.policy import Policy
+from iceberg_compaction.metadata import fetch, look
+from iceberg_compaction.metadata.manifest import column_metrics, nan_counts
+from iceberg_compaction.model.policies import Policy
+from iceberg_compaction.operations.rewrite_files.change import prune_manifests
 from iceberg_compaction.plan import build
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from iceberg_compaction.model.plan import Plan
+    from iceberg_compaction.model.rewrite_plan import Plan
 
 SCHEMA = Schema(
     NestedField(1, "part", LongType(), required=False),
@@ -82,12 +83,12 @@ def add(table: Table, part: int, counts: list[dict[int, int] | None]) -> Table:
 
 
 def planned(table: Table, **policy: Any) -> Plan:
-    stock = inventory.take_inventory(table, name="db.t", where=policy.pop("where", None))
+    stock = look.look(table, name="db.t", where=policy.pop("where", None))
     return build.build(stock, Policy(rewrite_all=True, **policy), plan_id="p", now_ms=0)
 
 
 def counted(table: Table, plan: Plan) -> nan_counts.NanCounts | None:
-    return nan_counts.of_plan(table, plan, prune.Scope(table.metadata, plan.partitions).may_be_in)
+    return nan_counts.of_plan(table, plan, prune_manifests.Scope(table.metadata, plan.partitions).may_be_in)
 
 
 def as_pyiceberg_reads(table: Table) -> dict[str, dict[int, int]]:
@@ -115,7 +116,7 @@ def test_tasks_carry_what_manifests_tell(
     for part, counts in commits:
         table = add(table, part, counts)
     plan = planned(table)
-    tasks = rewrite_tasks.build_tasks(plan, nans=counted(table, plan))
+    tasks = cut_tasks.build_tasks(plan, nans=counted(table, plan))
     told = {path: counts for task in tasks for path, counts in zip(task.file_paths, task.nan_counts, strict=True)}
     assert told == as_pyiceberg_reads(table)
     for task in tasks:
@@ -128,7 +129,7 @@ def test_files_with_the_same_counts_share_them(lake: lakes.Lake) -> None:
     found = counted(table, plan)
     assert found is not None
     assert len(found.distinct) == 3  # nothing told, too
-    (task,) = rewrite_tasks.build_tasks(plan, nans=found)
+    (task,) = cut_tasks.build_tasks(plan, nans=found)
     assert len({id(counts) for counts in task.nan_counts}) == 2
 
 
@@ -167,7 +168,7 @@ def test_only_groups_that_may_be_copied_are_looked_up(lake: lakes.Lake) -> None:
     plan = planned(table)
     found = counted(table, plan)
     assert found is not None
-    by_spec = {task.spec_id: task.nan_counts for task in rewrite_tasks.build_tasks(plan, nans=found)}
+    by_spec = {task.spec_id: task.nan_counts for task in cut_tasks.build_tasks(plan, nans=found)}
     assert by_spec == {0: ({},), 1: ({2: 6},)}
 
 
@@ -213,7 +214,7 @@ def test_bounds_that_footers_lack_outlive_a_copy(lake: lakes.Lake) -> None:
             for manifest in lake.catalog.load_table(name).current_snapshot().manifests(table.io)
             for entry in manifest.fetch_manifest_entry(table.io)
         ]
-        found.append([getattr(entry, metric) for metric in metrics.METRICS])
+        found.append([getattr(entry, metric) for metric in column_metrics.METRICS])
     assert {len(one) for one in found[0]} == {4, 2}
     assert found[0] == found[1] == found[2]
 

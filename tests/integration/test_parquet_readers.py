@@ -17,7 +17,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import lake as lakes
 from tests.factories import spliced
 
-from iceberg_compaction.execute.worker.parquet import footer, ranges, splice
+from iceberg_compaction.formats.parquet import byte_ranges, parquet_footer, splice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,7 +75,7 @@ WRITERS: dict[str, Callable[[pa.Table, str], Any]] = {
 def _take_over(making: spliced.Making, path: str, table: pa.Table) -> int:
     """Copy all row groups; what the other writer lays out in another way is encoded. Returns how many columns came as
     bytes."""
-    found = footer.read(IO, path)
+    found = parquet_footer.read(IO, path)
     assert found.why_not is None
     by_path = {leaf.path: number for number, leaf in enumerate(found.leaves)}
     places = [by_path.get(leaf.path) for leaf in making.file.leaves]
@@ -208,7 +208,7 @@ def test_pyarrow_finds_the_right_rows(made: tuple[str, pa.Table], condition: tup
 
 def test_duckdb_asks_the_bloom_filters(made: tuple[str, pa.Table]) -> None:
     path, table = made
-    groups = footer.read(IO, path).groups
+    groups = parquet_footer.read(IO, path).groups
     filtered = [spliced.BLOOM in group.chunks[1].meta for group in groups]
     assert sum(filtered) >= 5
     with duckdb.connect() as connection:
@@ -258,7 +258,7 @@ def test_datafusion_passes_over_pages(tmp_path: Path) -> None:
 
 @pytest.mark.server
 def test_files_in_an_object_store(s3_lake: lakes.Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranges, "_PART", 10_000)  # many parts, as files of usual size have
+    monkeypatch.setattr(byte_ranges, "_PART", 10_000)  # many parts, as files of usual size have
     table = lakes.make_table(s3_lake.catalog, s3_lake.name("spliced"))
     io, folder = table.io, f"{table.location()}/data"
     assert isinstance(io, PyArrowFileIO)

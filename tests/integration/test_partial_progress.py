@@ -20,7 +20,7 @@ from tests.factories.lake import make_table
 from iceberg_compaction import Compactor, Event, Kind, Policy, Stage
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import GroupEnd
-from iceberg_compaction.workflow import tables
+from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,7 @@ class Others:
 def compact(table: Table, others: Callable[[Event], object] = lambda event: None, **options: Any) -> Outcome:
     policy = Policy(min_input_files=2, **options)
     run = wiring.new_run(on_event=others)
-    outcome = tables.compact_table(table.catalog, "db.t", policy, wiring.engine_factory("inline"), run)
+    outcome = operate.compact_table(table.catalog, "db.t", policy, wiring.engine_factory("inline"), run)
     check(table, outcome)
     return outcome
 

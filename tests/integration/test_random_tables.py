@@ -46,7 +46,7 @@ from tests.factories import lake as lakes
 from tests.factories import manifests, reader, rewrites, storage
 
 from iceberg_compaction import Compactor, Kind, Strategy
-from iceberg_compaction.model.policy import CopyMode
+from iceberg_compaction.model.policies import CopyMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

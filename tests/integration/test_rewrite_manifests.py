@@ -18,9 +18,9 @@ from tests.factories.lake import make_table
 from iceberg_compaction import Compactor, Kind, errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.metadata import manifest_cluster
 from iceberg_compaction.model.outcome import Stage
-from iceberg_compaction.workflow import manifests as work
+from iceberg_compaction.operations.rewrite_manifests import cluster_entries
+from iceberg_compaction.workflow import operate_manifests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,7 +55,13 @@ def loaded(table: Table) -> Table:
     return table.catalog.load_table(table.name())
 
 
-def rewrite(table: Table, wish: work.Wish = work.ANY, *, branch: str = "main", **events: Callable[[], None]) -> Outcome:
+def rewrite(
+    table: Table,
+    goal: operate_manifests.ManifestGoal = operate_manifests.ANY,
+    *,
+    branch: str = "main",
+    **events: Callable[[], None],
+) -> Outcome:
     """Rewrite; `committing=...` is done when all is written, before the first attempt."""
 
     def on_event(event: Event) -> None:
@@ -63,7 +69,7 @@ def rewrite(table: Table, wish: work.Wish = work.ANY, *, branch: str = "main", *
             events["committing"]()
 
     run = wiring.new_run(branch=branch, on_event=on_event)
-    return work.rewrite_manifests(table.catalog, ".".join(table.name()), run, wish)
+    return operate_manifests.rewrite_manifests(table.catalog, ".".join(table.name()), run, goal)
 
 
 def listed(table: Table, branch: str = "main") -> dict[tuple[str, Any], tuple[Any, ...]]:
@@ -146,7 +152,7 @@ def test_every_spec_and_content_has_manifests_of_its_own(local_lake: Lake) -> No
     before = listed(table)
     kinds = {(row.content.name, row.partition_spec_id) for row in manifest_rows(table)}
     assert kinds == {("DATA", 0), ("DELETES", 0), ("DATA", 1)}
-    old = rewrite(table, work.Wish(spec_id=0))
+    old = rewrite(table, operate_manifests.ManifestGoal(spec_id=0))
     assert (old.manifests_removed, old.manifests_added) == (5 + 4, 2)
     assert rewrite(table).manifests_removed == 3
     assert listed(table) == before
@@ -181,7 +187,7 @@ def test_files_that_are_appended_meanwhile_stay_in_front(local_lake: Lake) -> No
 def test_a_lost_race_costs_one_manifest_list(local_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make(local_lake)
     before, publishing, clusters = listed(table), publish.publish, []
-    clustering = manifest_cluster.cluster
+    clustering = cluster_entries.cluster
     races = iter([500, 600])
 
     def late(*given: Any) -> None:
@@ -190,7 +196,7 @@ def test_a_lost_race_costs_one_manifest_list(local_lake: Lake, monkeypatch: pyte
         publishing(*given)
 
     monkeypatch.setattr(publish, "publish", late)
-    monkeypatch.setattr(manifest_cluster, "cluster", lambda *given: clusters.append(1) or clustering(*given))
+    monkeypatch.setattr(cluster_entries, "cluster", lambda *given: clusters.append(1) or clustering(*given))
     on_disk = files_on_disk(table)
     outcome = rewrite(table)
     assert (outcome.kind, outcome.attempts, len(clusters)) == (Kind.COMPACTED, 3, 1)
@@ -232,7 +238,7 @@ def test_what_fails_before_it_is_published_leaves_nothing(
         assert len(files_on_disk(table)) > len(on_disk)
         raise error("stopped")
 
-    monkeypatch.setattr(manifest_cluster, "read_back", stop)
+    monkeypatch.setattr(cluster_entries, "read_back", stop)
     if error is KeyboardInterrupt:
         with pytest.raises(error):
             rewrite(table)
@@ -266,12 +272,12 @@ def test_an_unknown_state_is_looked_up_and_nothing_is_deleted(
 def test_a_manifest_that_was_written_wrong_is_not_committed(local_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Here the last block of entries is lost on its way."""
     table = make(local_lake)
-    before, on_disk, rolled = listed(table), files_on_disk(table), manifest_cluster._rolled
+    before, on_disk, rolled = listed(table), files_on_disk(table), cluster_entries._rolled
 
     def forgetful(blocks: Any, *given: Any) -> Any:
         return rolled([(count, block[:0]) for count, block in blocks], *given)
 
-    monkeypatch.setattr(manifest_cluster, "_rolled", forgetful)
+    monkeypatch.setattr(cluster_entries, "_rolled", forgetful)
     outcome = rewrite(table)
     assert outcome.kind is Kind.FAILED
     assert "The new manifests list 0 files" in outcome.sentence
@@ -292,9 +298,9 @@ def test_the_library_plans_and_rewrites(local_lake: Lake) -> None:
 def test_wishes_that_cannot_be_are_refused(local_lake: Lake) -> None:
     table = make(local_lake, appends=1)
     with pytest.raises(errors.ConfigError, match="has no partition spec 7; it has 0"):
-        rewrite(table, work.Wish(spec_id=7))
+        rewrite(table, operate_manifests.ManifestGoal(spec_id=7))
     with pytest.raises(errors.ConfigError, match=r"64.0 KiB at least"):
-        work.Wish(target_size_bytes=1000)
+        operate_manifests.ManifestGoal(target_size_bytes=1000)
     with pytest.raises(errors.ConfigError, match="no branch 'mian'"):
         rewrite(table, branch="mian")
 

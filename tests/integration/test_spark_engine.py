@@ -13,16 +13,16 @@ import pytest
 from tests.factories import engines
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.failure import Failure
-from iceberg_compaction.execute.spark.engine import SparkEngine
+from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
+from iceberg_compaction.execute.task_failure import Failure
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from iceberg_compaction.execute.engine import Rewrite, TaskEnd
-    from iceberg_compaction.model.task import RewriteContext, RewriteTask, TaskResult
+    from iceberg_compaction.execute.engine_door import Rewrite, TaskEnd
+    from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
 
 pytestmark = pytest.mark.spark
 

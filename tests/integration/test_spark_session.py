@@ -26,7 +26,7 @@ import json, os, signal, sys
 from pathlib import Path
 from pyspark import SparkContext
 from tests.factories import engines
-from iceberg_compaction.execute.spark.engine import SparkEngine
+from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
 
 def archives(_):
     import sys
@@ -58,7 +58,7 @@ _INTERRUPTED = """
 import sys, time
 from pathlib import Path
 from tests.factories import engines
-from iceberg_compaction.execute.spark.engine import SparkEngine
+from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
 
 reported = []
 rewrite = engines.make_rewrite({1: engines.WAIT, 2: engines.WAIT})
@@ -73,7 +73,7 @@ _CLUSTER = """
 import sys
 from pathlib import Path
 from tests.factories import engines
-from iceberg_compaction.execute.spark.engine import SparkEngine
+from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
 
 def make():
     def rewrite(task, context, attempt):

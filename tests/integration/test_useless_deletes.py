@@ -12,8 +12,8 @@ from tests.factories.delete_tables import DeleteTable, delete_table
 
 from iceberg_compaction import Compactor, Kind
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.workflow import plan_file
-from iceberg_compaction.workflow import tables as work
+from iceberg_compaction.operations.rewrite_files import plan_file
+from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ def compact(t: DeleteTable, strategy: str = "small-files") -> Outcome:
         raise AssertionError("an engine was started")
 
     run = wiring.new_run(branch="main", on_event=None, store=None)
-    return work.compact_table(t.table.catalog, name(t), compactor(t, strategy).policy, no_engine, run)
+    return operate.compact_table(t.table.catalog, name(t), compactor(t, strategy).policy, no_engine, run)
 
 
 def name(t: DeleteTable) -> str:

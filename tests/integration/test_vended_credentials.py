@@ -1,5 +1,5 @@
 """R59: credentials that a REST catalog vends expire in the middle of a run. Tasks that start later, the commit and the
-sweep get fresh ones, on every engine. That it is so by the clock, too, shows tests/crash/test_weather_lab.py."""
+sweep get fresh ones, on every engine. That it is so by the clock, too, shows tests/lab/test_weather_lab.py."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.crash import scene
 from tests.factories import lake as lakes
 from tests.factories import reader, vending
+from tests.lab import scene
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import connect, listing, tables
-from iceberg_compaction.catalog import io as catalog_io
-from iceberg_compaction.commit import sweep
-from iceberg_compaction.execute.inline import InlineEngine
+from iceberg_compaction.catalog import connect, load_tables
+from iceberg_compaction.commit import remove
+from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import Kind, Stage
-from iceberg_compaction.model.policy import Policy
-from iceberg_compaction.workflow import tables as workflow
+from iceberg_compaction.model.policies import Policy
+from iceberg_compaction.storage import file_io, listing
+from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.factories.servers import S3Server
 
-    from iceberg_compaction.execute.engine import Engine
+    from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.model.outcome import Event
 
 pytestmark = pytest.mark.server
@@ -69,7 +69,7 @@ def check_run(vendor: vending.Vending, table: Table, engine: Engine, tmp_path: P
     policy = Policy.model_validate({"min-input-files": 2})
     with connect.connect(vendor.settings) as catalog:
         name = ".".join(table.name())
-        ended = workflow.compact_table(catalog, name, policy, lambda: contextlib.nullcontext(engine), run)
+        ended = operate.compact_table(catalog, name, policy, lambda: contextlib.nullcontext(engine), run)
     assert (ended.kind, ended.groups_landed) == (Kind.COMPACTED, DAYS), ended.sentence
     assert vendor.refused
     assert vendor.begun[3] >= 3
@@ -89,7 +89,7 @@ def test_a_run_outlives_its_credentials(vendor: vending.Vending, table: Table, t
 def test_a_run_on_spark_outlives_its_credentials(
     vendor: vending.Vending, table: Table, spark: SparkSession, tmp_path: Path
 ) -> None:
-    from iceberg_compaction.execute.spark.engine import SparkEngine
+    from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
 
     check_run(vendor, table, SparkEngine(session=spark, rewrite=vendor.telling()), tmp_path)
 
@@ -102,7 +102,7 @@ def test_keys_that_are_refused_for_good_end_the_run_in_words(
     engine = InlineEngine(rewrite=vendor.telling())
     with connect.connect(vendor.settings) as catalog:
         name = ".".join(table.name())
-        ended = workflow.compact_table(
+        ended = operate.compact_table(
             catalog, name, Policy.model_validate({"min-input-files": 2}), lambda: contextlib.nullcontext(engine), run
         )
     assert ended.kind is Kind.FAILED, ended.sentence
@@ -114,8 +114,8 @@ def test_keys_that_are_refused_for_good_end_the_run_in_words(
 def test_what_the_driver_does_late_is_done_with_fresh_credentials(vendor: vending.Vending, table: Table) -> None:
     path = f"{table.location()}/data/{'a' * 32}.parquet"
     with connect.connect(vendor.settings) as catalog:
-        ours = tables.load_table(catalog, ".".join(table.name()))
-        before = catalog_io.io_properties(ours)["s3.access-key-id"]
+        ours = load_tables.load_table(catalog, ".".join(table.name()))
+        before = file_io.io_properties(ours)["s3.access-key-id"]
         vendor.expire()
         with ours.io.new_output(path).create() as stream:
             stream.write(b"1")
@@ -125,8 +125,8 @@ def test_what_the_driver_does_late_is_done_with_fresh_credentials(vendor: vendin
         vendor.expire()
         assert len(ours.io.new_input(path)) == 1
         vendor.expire()
-        assert sweep.sweep(ours.io, [path]) == ()
-        assert catalog_io.io_properties(ours)["s3.access-key-id"] != before
+        assert remove.sweep(ours.io, [path]) == ()
+        assert file_io.io_properties(ours)["s3.access-key-id"] != before
     assert not table.io.new_input(path).exists()
 
 
@@ -137,4 +137,4 @@ def test_remote_signing_is_refused_beforehand(vendor: vending.Vending, table: Ta
         connect.connect(vendor.settings) as catalog,
         pytest.raises(errors.UnsupportedError, match=r"remote signing.*have it vend credentials"),
     ):
-        tables.load_table(catalog, ".".join(table.name()))
+        load_tables.load_table(catalog, ".".join(table.name()))

@@ -16,10 +16,10 @@ from tests.factories import lake as lakes
 from tests.factories import manifests
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import properties, threads
-from iceberg_compaction.model.health import BrokenTable, PropertyFix, TableHealth
-from iceberg_compaction.model.policy import Policy
-from iceberg_compaction.workflow import fleet, tables
+from iceberg_compaction.catalog import table_properties, threads
+from iceberg_compaction.model.policies import Policy
+from iceberg_compaction.model.table_health import BrokenTable, PropertyFix, TableHealth
+from iceberg_compaction.workflow import fleet, operate
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -41,7 +41,7 @@ def streamed(catalog: Catalog, name: str, commits: int = 8) -> None:
 def test_all_figures_of_a_streamed_table(local_lake: lakes.Lake) -> None:
     streamed(local_lake.catalog, "db.clicks")
     table = local_lake.catalog.load_table("db.clicks")
-    found = tables.diagnose(local_lake.catalog, "db.clicks", Policy())
+    found = operate.diagnose(local_lake.catalog, "db.clicks", Policy())
     sizes = [file["file_size_in_bytes"] for file in table.inspect.data_files().to_pylist()]
     assert found.sick
     assert (found.data_files, found.small_files, found.partitions, found.bytes) == (16, 16, 2, sum(sizes))
@@ -64,7 +64,7 @@ def test_all_figures_of_a_streamed_table(local_lake: lakes.Lake) -> None:
 
 def test_health_survives_json(local_lake: lakes.Lake) -> None:
     streamed(local_lake.catalog, "db.clicks", 2)
-    found = tables.diagnose(local_lake.catalog, "db.clicks", Policy())
+    found = operate.diagnose(local_lake.catalog, "db.clicks", Policy())
     assert TableHealth.model_validate_json(found.model_dump_json()) == found
 
 
@@ -73,7 +73,7 @@ def test_a_compacted_table_names_both_writers(local_lake: lakes.Lake) -> None:
 
     streamed(local_lake.catalog, "db.clicks")
     Compactor(local_lake.catalog, engine="inline").compact_table("db.clicks")
-    found = tables.diagnose(local_lake.catalog, "db.clicks", Policy())
+    found = operate.diagnose(local_lake.catalog, "db.clicks", Policy())
     assert (found.sick, found.data_files, found.causes) == (False, 2, ())
     assert {(one.engine, one.operation, one.live_files) for one in found.writers} == {
         ("flink", "append", 0),
@@ -92,7 +92,7 @@ def test_one_broken_table_does_not_stop_the_rest(local_lake: lakes.Lake) -> None
             raise errors.MetadataError("Manifest m is missing.")
         if name == "db.t4":
             raise ZeroDivisionError("oh")
-        return tables.diagnose(local_lake.catalog, name, Policy())
+        return operate.diagnose(local_lake.catalog, name, Policy())
 
     def on_done(one: fleet.Diagnosis) -> None:
         seen.append((one.table, threading.current_thread() is threading.main_thread()))
@@ -129,7 +129,7 @@ def test_hive_is_asked_by_one_thread_only(local_lake: lakes.Lake) -> None:
 
 
 def healed(local_lake: lakes.Lake, *fixes: PropertyFix) -> TableHealth:
-    found = tables.diagnose(local_lake.catalog, "db.t", Policy())
+    found = operate.diagnose(local_lake.catalog, "db.t", Policy())
     return found.model_copy(update={"fixes": fixes})
 
 
@@ -140,7 +140,7 @@ def test_properties_are_set_and_nothing_else(lake: lakes.Lake) -> None:
     name = lake.name("t")
     lakes.append_small_files(lakes.make_table(lake.catalog, name, properties={MODE: "none", "owner": "me"}), 1)
     before = lake.catalog.load_table(name)
-    properties.set_properties(lake.catalog, name, {MODE: "hash"}, seen={MODE: "none"})
+    table_properties.set_properties(lake.catalog, name, {MODE: "hash"}, seen={MODE: "none"})
     after = lake.catalog.load_table(name)
     assert after.properties == {**before.properties, MODE: "hash"}
     assert after.metadata.current_snapshot_id == before.metadata.current_snapshot_id
@@ -150,7 +150,7 @@ def test_properties_are_set_and_nothing_else(lake: lakes.Lake) -> None:
 def test_what_somebody_else_has_set_meanwhile_stays(local_lake: lakes.Lake, seen: str | None) -> None:
     lakes.make_table(local_lake.catalog, "db.t", properties={MODE: "range"})
     with pytest.raises(errors.ConflictError, match=MODE):
-        properties.set_properties(local_lake.catalog, "db.t", {MODE: "hash"}, seen={MODE: seen})
+        table_properties.set_properties(local_lake.catalog, "db.t", {MODE: "hash"}, seen={MODE: seen})
     assert local_lake.catalog.load_table("db.t").properties[MODE] == "range"
 
 
@@ -169,7 +169,7 @@ def test_real_deletes_are_told_with_what_they_meet(local_lake: lakes.Lake) -> No
     first = table.inspect.data_files()["file_path"][0].as_py()
     table = manifests.add_position_delete(table, {first: [0, 1, 2]})
     table = manifests.add_equality_delete(table, pa.table({"id": pa.array([1, 2], pa.int64())}))
-    found = tables.diagnose(local_lake.catalog, "db.t", Policy())
+    found = operate.diagnose(local_lake.catalog, "db.t", Policy())
     deletes = found.deletes
     assert (deletes.position_files, deletes.position_rows, deletes.equality_files, deletes.equality_rows) == (
         1,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.factories.java_deletes import JavaTable
 
-    from iceberg_compaction.commit.replace import ReplaceRequest
+    from iceberg_compaction.operations.rewrite_files.change.replace_files import ReplaceRequest
 
 CITIES = ("Rome", "Oslo", "Bonn", "Lima")  # the city of an id is its remainder; Lima is rewritten by nobody
 OURS = frozenset(CITIES) - {"Lima"}

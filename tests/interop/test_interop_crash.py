@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.crash import child, meddle, points, scene
 from tests.factories import java_deletes
 from tests.factories import lake as lakes
+from tests.lab import child, meddle, points, scene
 
 from iceberg_compaction import CatalogSettings, Compactor, Kind
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-    from tests.crash.points import Point
     from tests.factories.reader import Row
+    from tests.lab.points import Point
 
 pytestmark = pytest.mark.interop
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from tests.factories import java_deletes
 
-from iceberg_compaction.catalog import connect, tables
-from iceberg_compaction.metadata import delete_index, delete_scopes
-from iceberg_compaction.metadata import files as live
+from iceberg_compaction.catalog import connect, load_tables
+from iceberg_compaction.metadata.deletes import delete_index, delete_scopes
+from iceberg_compaction.metadata.manifest import live_files
 from iceberg_compaction.settings import CatalogSettings
 
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ def create(java: SparkSession, name: str, *, version: int, partitioned_by: str =
 def ours(catalog: Catalog, name: str) -> tuple[Applied, Applied]:
     """For each data file its delete files, and for each delete file its data files, by the index. Both are checked
     against the counts."""
-    table = tables.load_table(catalog, name)
+    table = load_tables.load_table(catalog, name)
     snapshot = table.current_snapshot()
     assert snapshot is not None
-    files = live.live_files(table, snapshot)
+    files = live_files.live_files(table, snapshot)
     index = delete_index.build(files, unpartitioned_specs=delete_scopes.unpartitioned(table.specs()))
     names = list(zip(files["file_path"].to_pylist(), files["content_offset"].to_pylist(), strict=True))
     counts, targets = index.counts_per_data_file(), index.live_targets()

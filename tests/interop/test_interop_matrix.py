@@ -14,7 +14,7 @@ from tests.interop.matrix_java import CITIES, COMPACT, INSERT, MERGE, NEW, REWRI
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import connect
-from iceberg_compaction.commit import replace
+from iceberg_compaction.operations.rewrite_files.change import replace_files
 from iceberg_compaction.settings import CatalogSettings
 
 if TYPE_CHECKING:
@@ -326,11 +326,11 @@ def test_matrix(
         # Whether the catalog took the commit before it refused it, only the table could say, and that is gone (R50).
         lost = during and line.name == "dropped and created anew"
         with pytest.raises(errors.StateUnknownError if lost else errors.ConflictError, match=line.refused):
-            replace.replace(table, made.request, sleep=lambda seconds: None)
+            replace_files.replace(table, made.request, sleep=lambda seconds: None)
         assert java_rows.multiset(writer.read()) == seen[0][0]
         assert writer.head() == seen[0][1]
     else:
-        result = replace.replace(table, made.request, sleep=lambda seconds: None)
+        result = replace_files.replace(table, made.request, sleep=lambda seconds: None)
         assert java_rows.multiset(writer.read()) == seen[0][0]
         check(made.request, result, line)
         check_files(writer, made.request, result)
@@ -344,7 +344,7 @@ def test_bug_10312_by_numbers(
     made = templates["whole"]
     table, writer = lake.register(made)
     interfere(monkeypatch, lambda: then(equality(1), sql(INSERT))(writer), during=during)
-    result = replace.replace(table, made.request, sleep=lambda seconds: None)
+    result = replace_files.replace(table, made.request, sleep=lambda seconds: None)
     query = "select data_file.content c, data_file.file_path p, sequence_number n from {t}.entries where status < 2"
     entries = lake.session.sql(query.replace("{t}", f"lake.{writer.name}")).collect()
     ours = {file.file_path for file in made.request.added}
@@ -364,7 +364,7 @@ def test_a_table_renamed_meanwhile_is_left_alone(
     renamed = java_acts.Writer(lake, f"{writer.name}_renamed", made)
     interfere(monkeypatch, lambda: writer.sql(f"alter table {{t}} rename to {renamed.name}"), during=during)
     with pytest.raises(errors.StateUnknownError if during else errors.NoSuchTableError):
-        replace.replace(table, made.request, sleep=lambda seconds: None)
+        replace_files.replace(table, made.request, sleep=lambda seconds: None)
     assert renamed.head() == made.planned
     assert sorted(renamed.read()["id"].to_pylist()) == list(range(24))
 
@@ -377,18 +377,18 @@ def interfere(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object], *, dur
         act()
 
 
-def check(request: replace.ReplaceRequest, result: replace.CommitResult, line: Line) -> None:
+def check(request: replace_files.ReplaceRequest, result: replace_files.CommitResult, line: Line) -> None:
     assert cities(request, result.landed) == cities(request, request.ids) - line.lost
     assert cities(request, result.conflicts) == line.lost
     assert all(line.why in sentence for sentence in result.conflicts.values())
 
 
-def cities(request: replace.ReplaceRequest, chosen: Iterable[int]) -> frozenset[str]:
+def cities(request: replace_files.ReplaceRequest, chosen: Iterable[int]) -> frozenset[str]:
     texts = [group.partitions[0][1] for group in request.groups if group.id in set(chosen)]
     return frozenset(city for city in CITIES if any(city in text for text in texts))
 
 
-def check_files(writer: Writer, request: replace.ReplaceRequest, result: replace.CommitResult) -> None:
+def check_files(writer: Writer, request: replace_files.ReplaceRequest, result: replace_files.CommitResult) -> None:
     """Java has our snapshot for head, and of our files those of the groups that landed are in it."""
     snapshot = writer.load().table.currentSnapshot()
     assert (snapshot.snapshotId(), snapshot.operation()) == (result.snapshot_id, "replace")

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata.avro import container, decode, encode
+from iceberg_compaction.formats.avro import avro_decode, avro_encode, container
 
 SYNC = bytes(range(16))
 SCHEMA = {
@@ -36,7 +36,7 @@ def compose(codec: str, table: pa.Table = ROWS, blocks: int = 1) -> bytes:
     parts = [
         block
         for first in range(0, table.num_rows, size or 1)
-        for block in encode.blocks(SCHEMA, table.slice(first, size), codec, SYNC)
+        for block in avro_encode.blocks(SCHEMA, table.slice(first, size), codec, SYNC)
     ]
     return container.header(metadata, SYNC) + b"".join(parts)
 
@@ -46,17 +46,17 @@ def test_what_is_composed_is_read_again(codec: str) -> None:
     data = compose(codec)
     parsed = container.parse(data)
     assert (parsed.codec, parsed.metadata["mine"], parsed.rows) == (codec, b"\x00\xff", ROWS.num_rows)
-    assert decode.read_table(data).to_pylist() == ROWS.to_pylist()
+    assert avro_decode.read_table(data).to_pylist() == ROWS.to_pylist()
 
 
 def test_select_projects_nested_fields_and_leaves_out_what_the_file_does_not_have() -> None:
-    table = decode.read_table(compose("null"), {"text": ("inner", "s"), "none": ("inner", "x"), "id": ("id",)})
+    table = avro_decode.read_table(compose("null"), {"text": ("inner", "s"), "none": ("inner", "x"), "id": ("id",)})
     assert table.column_names == ["text", "id"]
     assert table["text"].to_pylist() == [row["s"] for row in ROWS["inner"].to_pylist()]
 
 
 def test_a_file_without_blocks_has_columns_but_no_rows() -> None:
-    table = decode.read_table(compose("deflate", ROWS.slice(0, 0)))
+    table = avro_decode.read_table(compose("deflate", ROWS.slice(0, 0)))
     assert table.num_rows == 0
     assert table.column_names == ["id", "inner"]
 
@@ -64,8 +64,8 @@ def test_a_file_without_blocks_has_columns_but_no_rows() -> None:
 def test_only_keeps_the_chosen_blocks() -> None:
     parsed = container.parse(compose("deflate", ROWS.slice(0, 100), blocks=4))
     kept = container.only(parsed, np.array([True, False, False, True]))
-    assert decode.read(kept)["id"].to_pylist() == [*range(25), *range(75, 100)]
-    assert decode.read(container.only(parsed, np.zeros(4, np.bool_))).num_rows == 0
+    assert avro_decode.read(kept)["id"].to_pylist() == [*range(25), *range(75, 100)]
+    assert avro_decode.read(container.only(parsed, np.zeros(4, np.bool_))).num_rows == 0
 
 
 def test_a_header_map_may_come_in_blocks_with_their_size() -> None:
@@ -103,7 +103,7 @@ def test_garbled_bytes_raise_nothing_but_metadata_errors() -> None:
         for _ in range(rng.randint(1, 4)):
             garbled[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         try:
-            decode.read_table(bytes(garbled))
+            avro_decode.read_table(bytes(garbled))
         except errors.MetadataError:
             seen += 1
     assert seen > 100
@@ -111,7 +111,8 @@ def test_garbled_bytes_raise_nothing_but_metadata_errors() -> None:
 
 _ENDLESS = """
 from iceberg_compaction import errors
-from iceberg_compaction.metadata.avro import container, decode
+from iceberg_compaction.formats.avro import avro_decode as decode
+from iceberg_compaction.formats.avro import container
 schema = b'{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}'
 sync = b"0123456789abcdef"
 decode.PATIENCE_S = 0.5

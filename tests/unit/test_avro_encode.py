@@ -14,7 +14,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata.avro import container, decode, encode
+from iceberg_compaction.formats.avro import avro_decode, avro_encode, container
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,14 +100,14 @@ AVRO: dict[str, Any] = {
 
 def _file(table: pa.Table, schema: Any = AVRO) -> bytes:
     metadata = {container.SCHEMA: json.dumps(schema).encode(), container.CODEC: b"null"}
-    return container.header(metadata, SYNC) + b"".join(encode.blocks(schema, table, "null", SYNC))
+    return container.header(metadata, SYNC) + b"".join(avro_encode.blocks(schema, table, "null", SYNC))
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
 @given(st.lists(st.builds(lambda a, b: a | b, ROW, OPTIONAL_ROW), min_size=1, max_size=12), st.integers(0, 3))
 def test_encoded_rows_are_decoded_unchanged(rows: list[dict[str, Any]], offset: int) -> None:
     table = pa.Table.from_pylist(rows[:1] * offset + rows, schema=ARROW).slice(offset)  # slices have offsets to honour
-    assert decode.read_table(_file(table)).to_pylist() == rows
+    assert avro_decode.read_table(_file(table)).to_pylist() == rows
 
 
 @settings(deadline=None, derandomize=True, max_examples=30)
@@ -150,10 +150,10 @@ def test_names_of_every_script_are_kept() -> None:
     kinds = [pa.struct({"größe": pa.int64(), "b": pa.string()}), pa.int64(), pa.struct({"ß": pa.int32()})]
     table = pa.Table.from_pylist(rows, schema=pa.schema(zip(("日本", "é", "plain"), kinds, strict=True)))
     file = _file(table, {"type": "record", "name": "row", "fields": outer})
-    assert decode.read_table(file).to_pylist() == rows
-    chosen = decode.read_table(file, {"日": ("日本",), "s": ("plain", "ß")}).to_pylist()
+    assert avro_decode.read_table(file).to_pylist() == rows
+    chosen = avro_decode.read_table(file, {"日": ("日本",), "s": ("plain", "ß")}).to_pylist()
     assert chosen == [{"日": row["日本"], "s": row["plain"]["ß"]} for row in rows]
-    assert decode.read_table(file, {"x": ("nowhere",)}).num_rows == 3
+    assert avro_decode.read_table(file, {"x": ("nowhere",)}).num_rows == 3
 
 
 def test_rows_are_cut_into_blocks() -> None:
@@ -167,7 +167,7 @@ def test_rows_are_cut_into_blocks() -> None:
 def test_a_missing_optional_field_is_null_and_a_missing_required_one_an_error() -> None:
     fields = [{"name": "a", "type": "long"}, {"name": "b", "type": ["null", "string"]}]
     schema = {"type": "record", "name": "row", "fields": fields}
-    assert decode.read_table(_file(pa.table({"a": [1, 2]}), schema)).to_pylist() == [
+    assert avro_decode.read_table(_file(pa.table({"a": [1, 2]}), schema)).to_pylist() == [
         {"a": 1, "b": None},
         {"a": 2, "b": None},
     ]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata.avro import container, decode, maps
+from iceberg_compaction.formats.avro import avro_decode, avro_maps, container
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ class Form:
 
 @pytest.fixture(autouse=True)
 def _try_always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decode, "_MANY", 1)
+    monkeypatch.setattr(avro_decode, "_MANY", 1)
 
 
 def put_bytes(value: bytes) -> bytes:
@@ -131,15 +131,15 @@ def files(draw: st.DrawFn) -> tuple[list[Map], Form, int]:
 @given(files())
 def test_what_is_picked_is_what_the_maps_hold(file: tuple[list[Map], Form, int]) -> None:
     rows, form, per_block = file
-    assert decode.read(compose(rows, form, per_block), SELECT).to_pylist() == expected(rows)
+    assert avro_decode.read(compose(rows, form, per_block), SELECT).to_pylist() == expected(rows)
 
 
 @RELAXED
 @given(st.lists(files(), min_size=2, max_size=4))
 def test_what_one_file_teaches_does_no_harm_to_the_next(several: list[tuple[list[Map], Form, int]]) -> None:
-    scratch = decode.Scratch()
+    scratch = avro_decode.Scratch()
     for rows, form, per_block in several:
-        found = decode.read(compose(rows, form, per_block), SELECT, scratch=scratch)
+        found = avro_decode.read(compose(rows, form, per_block), SELECT, scratch=scratch)
         assert found.to_pylist() == expected(rows)
     scratch.close()
 
@@ -148,21 +148,21 @@ def test_what_one_file_teaches_does_no_harm_to_the_next(several: list[tuple[list
 def whole(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Calls that build whole maps of whole files."""
     seen: list[Any] = []
-    own = decode._read_picks
+    own = avro_decode._read_picks
 
     def read_picks(parsed: Any, wanted: Any, picks: Any, keys: Any, scratch: Any) -> pa.Table:
         found = own(parsed, wanted, picks, keys, scratch)
         seen.extend(path for path in picks.values() if path[:-1] not in keys)
         return found
 
-    monkeypatch.setattr(decode, "_read_picks", read_picks)
+    monkeypatch.setattr(avro_decode, "_read_picks", read_picks)
     return seen
 
 
 @pytest.mark.parametrize("kind", [["null", PAIRS], [PAIRS, "null"], PAIRS])
 def test_maps_with_the_same_keys_are_not_built(whole: list[Any], kind: Any) -> None:
     rows = regular(200, 3, 1, 700, 2)
-    assert decode.read(compose(rows, Form(kind=kind), 20), SELECT).to_pylist() == expected(rows)
+    assert avro_decode.read(compose(rows, Form(kind=kind), 20), SELECT).to_pylist() == expected(rows)
     assert not whole
 
 
@@ -178,12 +178,12 @@ def irregular() -> Iterator[tuple[str, list[Map], Form]]:
     yield "in parts", rows, Form(parts=2)
     yield "with sizes", rows, Form(sized=True)
     yield "without the key", regular(200, 1, 2), Form()
-    yield "too many", regular(3, 1, 700, *range(1000, 1000 + maps.MOST)), Form()
+    yield "too many", regular(3, 1, 700, *range(1000, 1000 + avro_maps.MOST)), Form()
 
 
 @pytest.mark.parametrize(("rows", "form"), [case[1:] for case in irregular()], ids=[case[0] for case in irregular()])
 def test_other_maps_are_read_as_they_are(whole: list[Any], rows: list[Map], form: Form) -> None:
-    assert decode.read(compose(rows, form, 20), SELECT).to_pylist() == expected(rows)
+    assert avro_decode.read(compose(rows, form, 20), SELECT).to_pylist() == expected(rows)
     assert len(whole) == 2
 
 
@@ -193,12 +193,12 @@ def test_damage_is_told_as_of_the_file_itself() -> None:
     middle = (int(parsed.starts[2]) + int(parsed.ends[2])) // 2
     data[middle : middle + 40] = b"\xff" * 40
     with pytest.raises(errors.MetadataError, match="Manifest m could not be decoded as Avro"):
-        decode.read(dataclasses.replace(parsed, data=bytes(data)), SELECT, where="Manifest m")
+        avro_decode.read(dataclasses.replace(parsed, data=bytes(data)), SELECT, where="Manifest m")
 
 
 def test_a_map_that_is_not_there_gives_no_column() -> None:
     parsed = compose(regular(5, 1), Form(), 5)
-    found = decode.read(parsed, {"x": ("file", "nowhere", 1), "id": ("id",)})
+    found = avro_decode.read(parsed, {"x": ("file", "nowhere", 1), "id": ("id",)})
     assert found.column_names == ["id"]
 
 
@@ -217,7 +217,7 @@ def test_one_map_may_be_regular_and_another_not(whole: list[Any]) -> None:
     ]
     told = {container.SCHEMA: json.dumps(schema).encode()}
     data = container.header(told, SYNC) + container.block(50, b"".join(records), SYNC)
-    found = decode.read_table(data, {"low": ("file", "bounds", 1), "nan": ("file", "nans", 1), "tail": ("tail",)})
+    found = avro_decode.read_table(data, {"low": ("file", "bounds", 1), "nan": ("file", "nans", 1), "tail": ("tail",)})
     assert found.to_pylist() == [
         {"low": b"low", "nan": b"nan" if number % 2 else None, "tail": "end"} for number in range(50)
     ]

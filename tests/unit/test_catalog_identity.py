@@ -11,7 +11,7 @@ from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 
-from iceberg_compaction.catalog import identity
+from iceberg_compaction.catalog import catalog_identity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,7 +29,7 @@ def identity_of(kind: type[Any], name: str = "lake", **properties: str) -> str:
     if kind is GlueCatalog:
         catalog.glue = SimpleNamespace(meta=SimpleNamespace(region_name="eu-west-1"))
         catalog._get_glue_table = lambda database, table: {"CatalogId": properties.get("account")}
-    return identity.identity(cast("Any", SimpleNamespace(catalog=catalog, name=lambda: ("db", "t"))))
+    return catalog_identity.identity(cast("Any", SimpleNamespace(catalog=catalog, name=lambda: ("db", "t"))))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import names
+from iceberg_compaction.model import table_names
 
 
 @pytest.mark.parametrize(
@@ -24,15 +24,15 @@ from iceberg_compaction.catalog import names
     ],
 )
 def test_names_with_and_without_quotes(text: str, parts: tuple[str, ...]) -> None:
-    assert names.parse(text) == parts
+    assert table_names.parse(text) == parts
 
 
 @pytest.mark.parametrize("text", ["", ".", "a..b", ".a.b", "a.b.", 'db."t', 'db.""', 'db."t"x', "db.`t", '"a.b"', "t"])
 def test_what_is_no_name_is_refused(text: str) -> None:
     with pytest.raises(errors.ConfigError, match="write it like namespace"):
-        names.parse(text)
+        table_names.parse(text)
 
 
 @given(st.lists(st.text(alphabet="ab.\"`' \n", min_size=1, max_size=4), min_size=2, max_size=3))
 def test_every_name_is_read_back(parts: list[str]) -> None:
-    assert names.parse(names.text(parts)) == tuple(parts)
+    assert table_names.parse(table_names.text(parts)) == tuple(parts)

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import io as catalog_io
-from iceberg_compaction.catalog import patience, vended
+from iceberg_compaction.storage import file_io, passing_faults, vended_credentials
 
 # As Arrow's file systems say it.
 PASSING = [
@@ -37,7 +36,7 @@ LASTING = [
     OSError("storage holds 5 bytes of s3://lake/t/m.avro where 10 were written"),
     ValueError("timeout"),
     errors.ProofError("other rows"),
-    patience.LastingFault("curlCode: 28 (tried 5 times in 93 s)"),
+    passing_faults.LastingFault("curlCode: 28 (tried 5 times in 93 s)"),
 ]
 EXPIRED = [
     OSError("AWS Error UNKNOWN (HTTP status 400) during GetObject: Unable to parse ExceptionName: ExpiredToken"),
@@ -68,8 +67,8 @@ def clock() -> Clock:
     return Clock()
 
 
-def patient(clock: Clock, **more: float) -> patience.Patience:
-    usual = patience.Patience(sleep=clock.sleep, clock=lambda: clock.now, random=lambda: 1.0)
+def patient(clock: Clock, **more: float) -> passing_faults.Patience:
+    usual = passing_faults.Patience(sleep=clock.sleep, clock=lambda: clock.now, random=lambda: 1.0)
     return dataclasses.replace(usual, **more)
 
 
@@ -77,9 +76,9 @@ def patient(clock: Clock, **more: float) -> patience.Patience:
 def test_what_passes_is_tried_again_also_when_it_was_translated(error: OSError, clock: Clock) -> None:
     told = errors.ExecuteError("Data file x is not readable")
     told.__cause__ = error
-    assert patience.is_passing(error)
-    assert patience.is_passing(told)
-    assert not patience.is_expired(error)
+    assert passing_faults.is_passing(error)
+    assert passing_faults.is_passing(told)
+    assert not passing_faults.is_expired(error)
     faults = [error, error]
 
     def act() -> str:
@@ -87,7 +86,7 @@ def test_what_passes_is_tried_again_also_when_it_was_translated(error: OSError, 
             raise faults.pop()
         return "done"
 
-    assert patience.patiently(act, patient(clock)) == "done"
+    assert passing_faults.patiently(act, patient(clock)) == "done"
     assert clock.waits == [0.4, 0.8]
 
 
@@ -100,10 +99,10 @@ def test_what_stays_true_is_never_asked_again(error: Exception, clock: Clock) ->
         raise error
 
     with pytest.raises(type(error)) as caught:
-        patience.patiently(act, patient(clock))
+        passing_faults.patiently(act, patient(clock))
     assert caught.value is error
     assert (len(calls), clock.waits) == (1, [])
-    assert not patience.is_expired(error)
+    assert not passing_faults.is_expired(error)
 
 
 @pytest.mark.parametrize("error", EXPIRED, ids=str)
@@ -115,10 +114,10 @@ def test_credentials_that_may_have_expired_are_asked_for_once_more(error: OSErro
         calls.append(1)
         raise error
 
-    assert patience.is_expired(error)
-    assert not patience.is_passing(error)
+    assert passing_faults.is_expired(error)
+    assert not passing_faults.is_passing(error)
     with pytest.raises(OSError, match=r".") as caught:
-        patience.patiently(act, patient(clock))
+        passing_faults.patiently(act, patient(clock))
     assert caught.value is error
     assert (len(calls), clock.waits) == (2, [])
 
@@ -128,16 +127,16 @@ def test_patience_has_an_end_which_is_told(clock: Clock) -> None:
         clock.now += 50
         raise TimeoutError("no answer")
 
-    with pytest.raises(patience.LastingFault, match=r"no answer \(tried 3 times in 151 s\)") as caught:
-        patience.patiently(act, patient(clock))
+    with pytest.raises(passing_faults.LastingFault, match=r"no answer \(tried 3 times in 151 s\)") as caught:
+        passing_faults.patiently(act, patient(clock))
     assert isinstance(caught.value.__cause__, TimeoutError)
-    assert clock.now < patience.USUAL.total + 50, "no try begins later"
+    assert clock.now < passing_faults.USUAL.total + 50, "no try begins later"
 
 
 def test_an_error_that_is_its_own_cause_is_judged() -> None:
     error = errors.ExecuteError("odd")
     error.__cause__ = error
-    assert not patience.is_passing(error)
+    assert not passing_faults.is_passing(error)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +151,7 @@ def test_an_error_that_is_its_own_cause_is_judged() -> None:
 def test_credentials_are_vended_if_they_are_not_the_catalogs_own(given: dict[str, str]) -> None:
     own = {"s3.endpoint": "http://here", "token": "catalog's"}
     table: Any = SimpleNamespace(catalog=SimpleNamespace(properties=own), io=SimpleNamespace(properties=own | given))
-    assert vended.is_vended(table)
-    assert catalog_io.io_properties(table) == {"s3.endpoint": "http://here"} | given
+    assert vended_credentials.is_vended(table)
+    assert file_io.io_properties(table) == {"s3.endpoint": "http://here"} | given
     table.catalog.properties = own | given
-    assert not vended.is_vended(table)
+    assert not vended_credentials.is_vended(table)

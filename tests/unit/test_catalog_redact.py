@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iceberg_compaction.catalog import redact
+from iceberg_compaction.storage import redact
 
 
 @pytest.mark.parametrize(

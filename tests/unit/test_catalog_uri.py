@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import connect, jdbc, uri
+from iceberg_compaction.catalog import catalog_uri, connect, jdbc
 from iceberg_compaction.settings import CatalogSettings
 
 if TYPE_CHECKING:
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
     ],
 )
 def test_the_scheme_says_the_type(given: str, expected: dict[str, str]) -> None:
-    assert uri.properties_of(given, None) == expected
+    assert catalog_uri.properties_of(given, None) == expected
 
 
 def test_an_explicit_type_wins() -> None:
-    assert uri.properties_of("mysql+pymysql://h/d", "jdbc") == {"type": "sql", "uri": "mysql+pymysql://h/d"}
+    assert catalog_uri.properties_of("mysql+pymysql://h/d", "jdbc") == {"type": "sql", "uri": "mysql+pymysql://h/d"}
 
 
 @pytest.mark.parametrize("given", ["ftp://u:hunter2@h", "hunter2", ""])
 def test_an_unknown_scheme_names_the_known_ones_and_not_the_uri(given: str) -> None:
     with pytest.raises(errors.ConfigError, match=r"http\(s\)://, sqlite:///") as caught:
-        uri.properties_of(given, None)
+        catalog_uri.properties_of(given, None)
     assert "hunter2" not in str(caught.value)
 
 
 def test_an_unknown_type_names_the_known_ones() -> None:
     with pytest.raises(errors.ConfigError, match="rest, sql, hive, glue"):
-        uri.properties_of("http://h", "nessie")
+        catalog_uri.properties_of("http://h", "nessie")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_an_unknown_type_names_the_known_ones() -> None:
     ],
 )
 def test_the_region_is_found(properties: dict[str, str], environ: dict[str, str], region: str | None) -> None:
-    assert uri.with_region(properties, environ).get("client.region") == region
+    assert catalog_uri.with_region(properties, environ).get("client.region") == region
 
 
 @pytest.mark.parametrize(

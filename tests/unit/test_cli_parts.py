@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces.cli import exits, interrupt, logs, options, progress, spread
 from iceberg_compaction.model.outcome import Event, Kind, Outcome, Stage
-from iceberg_compaction.model.policy import Policy, Strategy
+from iceberg_compaction.model.policies import Policy, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

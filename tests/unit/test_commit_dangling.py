@@ -17,12 +17,12 @@ from tests.factories import delete_files
 from tests.factories import delete_rules as rules
 
 from iceberg_compaction import errors
-from iceberg_compaction.commit import dangling
-from iceberg_compaction.commit.replace import ReplaceGroup, ReplaceRequest
-from iceberg_compaction.metadata import delete_index, delete_paths, useless
-from iceberg_compaction.model.plan import PLAN_FILES
-from iceberg_compaction.model.table import FILES, Pin
-from iceberg_compaction.model.task import StagedFile
+from iceberg_compaction.metadata.deletes import delete_index, delete_paths, useless_deletes
+from iceberg_compaction.model.rewrite_plan import PLAN_FILES
+from iceberg_compaction.model.rewrite_task import StagedFile
+from iceberg_compaction.model.table_view import FILES, Pin
+from iceberg_compaction.operations.rewrite_files.change import dangling_deletes
+from iceberg_compaction.operations.rewrite_files.change.replace_files import ReplaceGroup, ReplaceRequest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,7 +132,7 @@ def test_r17_r18_delete_files_that_leave_are_those_of_the_rules(
     case: tuple[list[dict[str, Any]], ReplaceRequest, dict[str, Any]],
 ) -> None:
     rows, request, named = case
-    found = dangling.find(PyArrowFileIO(), table(rows), request, UNPARTITIONED, Told(named))
+    found = dangling_deletes.find(PyArrowFileIO(), table(rows), request, UNPARTITIONED, Told(named))
     removed = set(request.removed["file_path"].to_pylist())
     added = [
         {"file_path": f.file_path, "content": 0, "spec_id": f.spec_id, "partition": f.partition}
@@ -160,8 +160,8 @@ def test_what_a_plan_counts_is_what_a_commit_without_files_drops(
     except errors.MetadataError:
         hypothesis.reject()
     request = dataclasses.replace(request, groups=(), tidies=True)
-    found = dangling.find(PyArrowFileIO(), live, request, UNPARTITIONED, Told(named))
-    assert useless.of_snapshot(live, index, UNPARTITIONED) == found.num_rows
+    found = dangling_deletes.find(PyArrowFileIO(), live, request, UNPARTITIONED, Told(named))
+    assert useless_deletes.of_snapshot(live, index, UNPARTITIONED) == found.num_rows
     hypothesis.event(f"{found.num_rows} leave")
 
 

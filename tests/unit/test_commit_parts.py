@@ -21,14 +21,15 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
 
 from iceberg_compaction import errors
-from iceberg_compaction.commit import merge, prune, retry, summary, sweep
-from iceberg_compaction.metadata import partitions
-from iceberg_compaction.metadata.manifests import Counts
+from iceberg_compaction.commit import commit_retry, merge_manifests, remove, snapshot_summary
+from iceberg_compaction.metadata import partition_tuples
+from iceberg_compaction.metadata.manifest.written_manifests import Counts
+from iceberg_compaction.operations.rewrite_files.change import prune_manifests
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-FIGURES = summary.Figures(
+FIGURES = snapshot_summary.Figures(
     added=Counts(files=1, records=5, bytes=9),
     removed=Counts(files=3, records=5, bytes=30),
     changed_partitions=1,
@@ -39,14 +40,16 @@ FIGURES = summary.Figures(
 
 
 def test_totals_that_are_missing_or_senseless_are_left_out() -> None:
-    told = summary.summarize(FIGURES, {"total-data-files": "7", "total-records": "x", "total-files-size": "5"}, {})
+    told = snapshot_summary.summarize(
+        FIGURES, {"total-data-files": "7", "total-records": "x", "total-files-size": "5"}, {}
+    )
     totals = {key: value for key, value in told.additional_properties.items() if key.startswith("total")}
     assert totals == {"total-data-files": "5"}
-    assert summary.summarize(FIGURES, None, {})["total-data-files"] is None
+    assert snapshot_summary.summarize(FIGURES, None, {})["total-data-files"] is None
 
 
 def test_properties_cannot_overwrite_figures() -> None:
-    told = summary.summarize(FIGURES, None, {"added-records": "99", "mine": "x"})
+    told = snapshot_summary.summarize(FIGURES, None, {"added-records": "99", "mine": "x"})
     assert (told["added-records"], told["mine"]) == ("5", "x")
 
 
@@ -57,15 +60,17 @@ def test_waits_double_between_the_tables_limits() -> None:
         "commit.retry.max-wait-ms": "4000",
     }
     still = lambda: 7  # noqa: E731 a clock on which no time goes by
-    assert list(retry.commit_retry(properties).waits(lambda: 0.0, still)) == [1, 2, 4, 4, 4]
-    assert list(retry.commit_retry(properties).waits(lambda: 1.0, still)) == pytest.approx([1.1, 2.2, 4.4, 4.4, 4.4])
+    assert list(commit_retry.commit_retry(properties).waits(lambda: 0.0, still)) == [1, 2, 4, 4, 4]
+    assert list(commit_retry.commit_retry(properties).waits(lambda: 1.0, still)) == pytest.approx(
+        [1.1, 2.2, 4.4, 4.4, 4.4]
+    )
     limited = properties | {"commit.retry.total-timeout-ms": "3500"}
-    assert list(retry.commit_retry(limited).waits(lambda: 0.0, still)) == [1, 2]
+    assert list(commit_retry.commit_retry(limited).waits(lambda: 0.0, still)) == [1, 2]
 
 
 def test_the_time_that_attempts_take_counts() -> None:
     now = [0]
-    waits = retry.commit_retry({"commit.retry.total-timeout-ms": "10000"}).waits(lambda: 0.0, lambda: now[0])
+    waits = commit_retry.commit_retry({"commit.retry.total-timeout-ms": "10000"}).waits(lambda: 0.0, lambda: now[0])
     now[0] = 9_000  # the first attempt took so long
     assert next(waits) == 0.1
     now[0] = 9_900
@@ -73,9 +78,13 @@ def test_the_time_that_attempts_take_counts() -> None:
 
 
 def test_defaults_are_icebergs_and_wrong_properties_do_not_stop_a_commit() -> None:
-    assert retry.commit_retry({}) == retry.Backoff(retries=4, min_ms=100, max_ms=60_000, total_ms=1_800_000)
-    assert retry.status_check({}) == retry.Backoff(retries=3, min_ms=1000, max_ms=60_000, total_ms=1_800_000)
-    assert retry.commit_retry({"commit.retry.num-retries": "many"}).retries == 4
+    assert commit_retry.commit_retry({}) == commit_retry.Backoff(
+        retries=4, min_ms=100, max_ms=60_000, total_ms=1_800_000
+    )
+    assert commit_retry.status_check({}) == commit_retry.Backoff(
+        retries=3, min_ms=1000, max_ms=60_000, total_ms=1_800_000
+    )
+    assert commit_retry.commit_retry({"commit.retry.num-retries": "many"}).retries == 4
 
 
 def test_sweep_removes_what_it_can_and_says_what_it_could_not(tmp_path: Path) -> None:
@@ -83,10 +92,10 @@ def test_sweep_removes_what_it_can_and_says_what_it_could_not(tmp_path: Path) ->
     here.touch()
     (directory / "inside").mkdir(parents=True)
     paths = [str(here), str(tmp_path / "gone already"), str(directory)]
-    assert sweep.sweep(PyArrowFileIO(), paths) == (str(directory),)
+    assert remove.sweep(PyArrowFileIO(), paths) == (str(directory),)
     assert not here.exists()
     assert directory.exists()
-    assert sweep.sweep(PyArrowFileIO(), []) == ()
+    assert remove.sweep(PyArrowFileIO(), []) == ()
 
 
 SCHEMA = Schema(NestedField(1, "n", LongType()), NestedField(2, "s", StringType()))
@@ -114,14 +123,14 @@ def test_a_manifest_that_holds_a_wanted_partition_is_opened(held: list[Any], wan
     spec = _metadata().spec()
     schema = _metadata().schema()
     summaries = construct_partition_summaries(spec, schema, [Record(*values) for values in held])
-    texts = [partitions.encode_one(Record(*values), spec, schema) for values in wanted]
-    may = prune.Scope(_metadata(), [(0, text) for text in texts]).may_be_in(_row(summaries))
+    texts = [partition_tuples.encode_one(Record(*values), spec, schema) for values in wanted]
+    may = prune_manifests.Scope(_metadata(), [(0, text) for text in texts]).may_be_in(_row(summaries))
     assert may or not set(held) & set(wanted)
 
 
 def test_manifests_are_ruled_out_by_spec_and_by_bounds_and_opened_in_doubt() -> None:
     spec, schema = _metadata().spec(), _metadata().schema()
-    scope = prune.Scope(_metadata(), [(0, partitions.encode_one(Record(5, "m"), spec, schema))])
+    scope = prune_manifests.Scope(_metadata(), [(0, partition_tuples.encode_one(Record(5, "m"), spec, schema))])
     inside = construct_partition_summaries(spec, schema, [Record(1, "a"), Record(9, "z")])
     outside = construct_partition_summaries(spec, schema, [Record(6, "a"), Record(9, "z")])
     nulls = construct_partition_summaries(spec, schema, [Record(None, "m")])
@@ -138,7 +147,7 @@ def test_manifests_are_ruled_out_by_spec_and_by_bounds_and_opened_in_doubt() -> 
 
 def test_a_spec_that_is_gone_is_a_conflict() -> None:
     with pytest.raises(errors.ConflictError, match="spec 7"):
-        prune.Scope(_metadata(), [(7, "{}")])
+        prune_manifests.Scope(_metadata(), [(7, "{}")])
 
 
 # ---- which manifests become one (R12)
@@ -154,7 +163,7 @@ class Item:
 @settings(deadline=None, derandomize=True)
 @given(st.lists(st.builds(Item, st.integers(0, 1), st.integers(1, 120)), min_size=1, max_size=30))
 def test_bins_keep_the_order_and_are_filled_from_the_end(items: list[Item]) -> None:
-    bins = merge.Merging(target=100).bins(items)
+    bins = merge_manifests.Merging(target=100).bins(items)
     assert all(len({item.spec_id for item in members}) == 1 for members in bins)
     for spec_id in (0, 1):
         mine = [members for members in bins if members[0].spec_id == spec_id]
@@ -165,18 +174,18 @@ def test_bins_keep_the_order_and_are_filled_from_the_end(items: list[Item]) -> N
 
 
 def test_the_bin_that_grows_is_merged_once_it_has_many() -> None:
-    merging = merge.Merging(min_count=3)
+    merging = merge_manifests.Merging(min_count=3)
     new, old = Item(0, 1, is_new=True), [Item(0, 1) for _ in range(3)]
     assert [merging.joins([new, *old[:count]], new) for count in range(4)] == [False, False, True, True]
     assert [merging.joins(old[:count], new) for count in range(1, 4)] == [False, True, True]
     assert [merging.joins(old[:count], old[0]) for count in range(1, 4)] == [False, False, True]
-    assert not merge.Merging(enabled=False).joins(old, new)
+    assert not merge_manifests.Merging(enabled=False).joins(old, new)
 
 
 def test_merging_is_set_by_the_table() -> None:
-    names = (merge.ENABLED, merge.TARGET, merge.MIN_COUNT)
-    assert merge.merging({}) == merge.Merging(enabled=True, target=8 << 20, min_count=100)
-    assert merge.merging(dict(zip(names, ("False", "5", "7"), strict=True))) == merge.Merging(
+    names = (merge_manifests.ENABLED, merge_manifests.TARGET, merge_manifests.MIN_COUNT)
+    assert merge_manifests.merging({}) == merge_manifests.Merging(enabled=True, target=8 << 20, min_count=100)
+    assert merge_manifests.merging(dict(zip(names, ("False", "5", "7"), strict=True))) == merge_manifests.Merging(
         enabled=False, target=5, min_count=7
     )
-    assert merge.merging({merge.TARGET: "8 MB"}) == merge.Merging()
+    assert merge_manifests.merging({merge_manifests.TARGET: "8 MB"}) == merge_manifests.Merging()

@@ -14,8 +14,8 @@ from pyiceberg.transforms import IdentityTransform, VoidTransform
 from tests.factories import delete_rules as rules
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata import delete_index, delete_scopes
-from iceberg_compaction.model import table as table_model
+from iceberg_compaction.metadata.deletes import delete_index, delete_scopes
+from iceberg_compaction.model import table_view
 
 UNPARTITIONED = frozenset({0, 3})
 A, B = '{"p": "a"}', '{"p": "b"}'
@@ -36,13 +36,13 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
     }
     known = [{"file_path": f"f{number}", **usual, **row} for number, row in enumerate(rows)]
     columns = {}
-    for field in table_model.FILES:
+    for field in table_view.FILES:
         values = [row.get(field.name) for row in known]
         if pa.types.is_dictionary(field.type):
             columns[field.name] = pa.array(values, pa.string()).dictionary_encode()
         else:
             columns[field.name] = pa.array(values, field.type)
-    return pa.table(columns, schema=table_model.FILES)
+    return pa.table(columns, schema=table_view.FILES)
 
 
 def data(seq: int = 1, **more: Any) -> dict[str, Any]:
@@ -294,7 +294,7 @@ def test_counting_does_not_list_every_pair() -> None:
     rows = table([data()])
     files = pa.concat_tables([rows.take([0] * count), table([equality(2)]).take([0] * count)])
     paths = pa.array([f"f{number}" for number in range(2 * count)])
-    files = files.set_column(0, table_model.FILES.field("file_path"), paths)
+    files = files.set_column(0, table_view.FILES.field("file_path"), paths)
     tracemalloc.start()
     index = delete_index.build(files, unpartitioned_specs=frozenset())
     assert index.counts_per_data_file()["equality"].to_pylist() == [count] * count

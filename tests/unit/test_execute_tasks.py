@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from tests.factories import inventories
 
-from iceberg_compaction.execute import tasks as rewrite_tasks
-from iceberg_compaction.model.policy import CopyMode, Policy
+from iceberg_compaction.execute.prepare import cut_tasks
+from iceberg_compaction.model.policies import CopyMode, Policy
 from iceberg_compaction.plan import build
 
 if TYPE_CHECKING:
-    from iceberg_compaction.model.task import RewriteTask
+    from iceberg_compaction.model.rewrite_task import RewriteTask
 
 TARGET = 1000
 
@@ -19,9 +19,9 @@ TARGET = 1000
 def tasks_of(
     sizes: list[int], *, cores: int = 1, copy: CopyMode = CopyMode.AUTO, **changes: object
 ) -> list[RewriteTask]:
-    stock = inventories.inventory(inventories.files(sizes, **changes))
+    stock = inventories.view(inventories.files(sizes, **changes))
     policy = Policy(target_file_size_bytes=TARGET, rewrite_all=True, copy_row_groups=copy)
-    return rewrite_tasks.build_tasks(build.build(stock, policy, plan_id="p", now_ms=0), cores=cores)
+    return cut_tasks.build_tasks(build.build(stock, policy, plan_id="p", now_ms=0), cores=cores)
 
 
 def test_a_plan_without_groups_has_no_tasks() -> None:

@@ -11,8 +11,8 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata import filter as file_filter
-from iceberg_compaction.metadata import metrics
+from iceberg_compaction.metadata.filter import where_clause
+from iceberg_compaction.metadata.manifest import column_metrics
 
 # Column → type, and the transforms that it may be partitioned by.
 COLUMNS: dict[str, tuple[types.IcebergType, list[str]]] = {
@@ -71,9 +71,9 @@ def one_file() -> pa.Table:
         "content": pa.array([0], pa.int8()),
     }
     for field_id in [*range(1, len(NAMES) + 1), 50, 51]:
-        for metric in metrics.METRICS:
-            count = metric in metrics.COUNTS
-            columns[metrics.column(metric, field_id)] = pa.array([1 if count else b"\1\0\0\0"])
+        for metric in column_metrics.METRICS:
+            count = metric in column_metrics.COUNTS
+            columns[column_metrics.column(metric, field_id)] = pa.array([1 if count else b"\1\0\0\0"])
     return pa.table(columns)
 
 
@@ -95,7 +95,7 @@ def check_sentence(told: str) -> None:
 def test_a_filter_is_applied_or_refused_in_a_sentence(where: str, other: str, word: str) -> None:
     where = f"{where} {word} {other}" if word else where
     try:
-        found = file_filter.parse(where, SCHEMA)
+        found = where_clause.parse(where, SCHEMA)
     except errors.ConfigError as error:
         check_sentence(str(error))
         return
@@ -110,7 +110,7 @@ def test_a_filter_is_applied_or_refused_in_a_sentence(where: str, other: str, wo
 @pytest.mark.parametrize("depth", [101, 600])
 def test_conditions_are_nested_only_so_deep(depth: int) -> None:
     with pytest.raises(errors.ConfigError, match="inside conditions more than 100 deep; write it with fewer") as caught:
-        file_filter.parse("(i = 1 or " * depth + "i = 1" + ")" * depth, SCHEMA)
+        where_clause.parse("(i = 1 or " * depth + "i = 1" + ")" * depth, SCHEMA)
     assert len(str(caught.value)) < 400
 
 
@@ -118,7 +118,7 @@ def test_conditions_are_nested_only_so_deep(depth: int) -> None:
     "where", ["(" * 600 + "i = 1" + ")" * 600, "not " * 600 + "i = 1", " or ".join(["i = 1"] * 600)]
 )
 def test_what_is_only_long_is_read(where: str) -> None:
-    assert file_filter.parse(where, SCHEMA).field_ids == (1,)
+    assert where_clause.parse(where, SCHEMA).field_ids == (1,)
 
 
 @pytest.mark.parametrize(
@@ -133,5 +133,5 @@ def test_what_is_only_long_is_read(where: str) -> None:
 )
 def test_what_is_out_of_range_is_told_with_the_column(where: str, told: str) -> None:
     with pytest.raises(errors.ConfigError) as caught:
-        file_filter.parse(where, SCHEMA)
+        where_clause.parse(where, SCHEMA)
     assert str(caught.value).endswith(told)

@@ -9,11 +9,11 @@ from html.parser import HTMLParser
 import pytest
 from tests.factories import histories, inventories
 
-from iceberg_compaction.inspect import checkup, health
+from iceberg_compaction.inspect import assess, health_request
 from iceberg_compaction.interfaces import words
 from iceberg_compaction.interfaces.html import charts, page
-from iceberg_compaction.model.health import BrokenTable, GrowthDay, TableHealth
-from iceberg_compaction.model.policy import Policy, resolve_sizes
+from iceberg_compaction.model.policies import Policy, resolve_sizes
+from iceberg_compaction.model.table_health import BrokenTable, GrowthDay, TableHealth
 
 MIB = 2**20
 NOW = datetime(2026, 2, 1, 8, 30, tzinfo=timezone.utc)
@@ -67,9 +67,9 @@ def sick(name: str = "shop.events", app: str = "5f1c") -> TableHealth:
         metadata_files=100,
         partitioned=True,
     )
-    stock = inventories.inventory(rows, table=name, snapshots=400)
-    asked = checkup.Checkup(policy=Policy(), sizes=resolve_sizes(Policy(), {}), sick=True, history=past)
-    return health.assess(stock, asked)
+    stock = inventories.view(rows, table=name, snapshots=400)
+    asked = health_request.Checkup(policy=Policy(), sizes=resolve_sizes(Policy(), {}), sick=True, history=past)
+    return assess.assess(stock, asked)
 
 
 def test_a_page_has_everything_about_every_table() -> None:
@@ -100,9 +100,11 @@ def test_names_cannot_break_out() -> None:
 
 
 def test_an_empty_lake_and_an_empty_table() -> None:
-    stock = inventories.inventory(inventories.files([]), pin=None, manifests=0, snapshots=0)
-    asked = checkup.Checkup(policy=Policy(), sizes=resolve_sizes(Policy(), {}), sick=False, history=histories.history())
-    empty = health.assess(stock, asked)
+    stock = inventories.view(inventories.files([]), pin=None, manifests=0, snapshots=0)
+    asked = health_request.Checkup(
+        policy=Policy(), sizes=resolve_sizes(Policy(), {}), sick=False, history=histories.history()
+    )
+    empty = assess.assess(stock, asked)
     assert "shop.events" in read(page.page([empty], catalog="prod", now=NOW)).text
     assert "Health of prod" in read(page.page([], catalog="prod", now=NOW)).text
 

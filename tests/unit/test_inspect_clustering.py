@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.factories import inventories
 
-from iceberg_compaction.inspect import census, clustering
-from iceberg_compaction.model import table
+from iceberg_compaction.inspect import file_census, overlap
+from iceberg_compaction.model import table_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iceberg_compaction.model.health import Clustering
+    from iceberg_compaction.model.table_health import Clustering
 
 Interval = tuple[int | None, int | None]
 
@@ -28,13 +28,13 @@ def rows_of(
     rows = inventories.files([100] * len(bounds), partitions=partitions, content=content)
     for place, name in enumerate(("cluster_lower", "cluster_upper")):
         values = pa.array([pair[place] for pair in bounds], pa.int64())
-        rows = rows.set_column(rows.schema.get_field_index(name), table.FILES.field(name), values)
+        rows = rows.set_column(rows.schema.get_field_index(name), table_view.FILES.field(name), values)
     return rows
 
 
 def depth(rows: pa.Table) -> tuple[Clustering | None, list[float]]:
-    stock = inventories.inventory(rows, clustering_column="at")
-    found, by_place = clustering.clustering(stock, census.take(stock))
+    stock = inventories.view(rows, clustering_column="at")
+    found, by_place = overlap.clustering(stock, file_census.take(stock))
     return found, by_place.tolist()
 
 
@@ -65,7 +65,7 @@ def test_files_without_bounds_and_deletes_do_not_count() -> None:
     unknown, by_place = depth(rows_of([(None, None)]))
     assert unknown is None
     assert by_place == [pytest.approx(math.nan, nan_ok=True)]
-    assert depth(table.FILES.empty_table()) == (None, [])
+    assert depth(table_view.FILES.empty_table()) == (None, [])
 
 
 def test_extreme_bounds_fit() -> None:
@@ -78,7 +78,7 @@ def test_extreme_bounds_fit() -> None:
 def test_a_sample_estimates_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     bounds: list[Interval] = [(n // 10 * 100, n // 10 * 100 + 50) for n in range(20_000)]  # always ten alike
     exact, _ = depth(rows_of(bounds))
-    monkeypatch.setattr(clustering, "MOST_FILES", 5_000)
+    monkeypatch.setattr(overlap, "MOST_FILES", 5_000)
     sampled, _ = depth(rows_of(bounds))
     assert exact is not None
     assert sampled is not None

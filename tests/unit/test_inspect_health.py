@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.factories import inventories
 
-from iceberg_compaction.inspect import checkup, deletes, health, partitions
-from iceberg_compaction.model import table
-from iceberg_compaction.model.policy import Policy, resolve_sizes
-from iceberg_compaction.plan import quick
+from iceberg_compaction.inspect import assess, delete_cost, health_request, partition_figures
+from iceberg_compaction.model import table_view
+from iceberg_compaction.model.policies import Policy, resolve_sizes
+from iceberg_compaction.plan import quick_look
 
 if TYPE_CHECKING:
-    from iceberg_compaction.model.health import TableHealth
+    from iceberg_compaction.model.table_health import TableHealth
 
 MIB = 2**20
 DAY_1, DAY_2 = '{"day": "2026-01-01"}', '{"day": "2026-01-02"}'
@@ -26,10 +26,10 @@ DAY_1, DAY_2 = '{"day": "2026-01-01"}', '{"day": "2026-01-02"}'
 def assessed(
     rows: pa.Table, policy: Policy | None = None, *, asked: dict[str, Any] | None = None, **changes: Any
 ) -> TableHealth:
-    stock, wanted = inventories.inventory(rows, **changes), policy or Policy()
+    stock, wanted = inventories.view(rows, **changes), policy or Policy()
     sizes = resolve_sizes(wanted, stock.properties)
-    sick = quick.needs_work(stock, wanted)
-    return health.assess(stock, checkup.Checkup(policy=wanted, sizes=sizes, sick=sick, **(asked or {})))
+    sick = quick_look.needs_work(stock, wanted)
+    return assess.assess(stock, health_request.Checkup(policy=wanted, sizes=sizes, sick=sick, **(asked or {})))
 
 
 def test_a_sick_table() -> None:
@@ -67,7 +67,7 @@ def test_one_tiny_file_is_not_sick() -> None:
 
 
 def test_a_table_without_files() -> None:
-    found = assessed(table.FILES.empty_table(), pin=None, manifests=0, snapshots=0)
+    found = assessed(table_view.FILES.empty_table(), pin=None, manifests=0, snapshots=0)
     assert (found.snapshot_id, found.data_files, found.mean_file_bytes, found.small_ratio) == (None, 0, 0, 0.0)
     assert (found.sick, found.score) == (False, 100)
 
@@ -120,8 +120,8 @@ def test_deletes_are_counted_by_kind() -> None:
     content = [0] * 8 + [1, 1, 2, 1]
     rows = inventories.files([10_000] * 12, content=content)
     formats = pa.array(["PARQUET"] * 11 + ["PUFFIN"]).dictionary_encode()
-    rows = rows.set_column(rows.schema.get_field_index("file_format"), table.FILES.field("file_format"), formats)
-    found = assessed(rows, asked={"applied": deletes.Applied(per_data_file=np.array([0] * 6 + [3, 4]), dangling=1)})
+    rows = rows.set_column(rows.schema.get_field_index("file_format"), table_view.FILES.field("file_format"), formats)
+    found = assessed(rows, asked={"applied": delete_cost.Applied(per_data_file=np.array([0] * 6 + [3, 4]), dangling=1)})
     assert (found.deletes.position_files, found.deletes.equality_files, found.deletes.vectors) == (2, 1, 1)
     assert (found.deletes.position_rows, found.deletes.equality_rows, found.deletes.vector_rows) == (200, 100, 100)
     assert (found.deletes.files, found.delete_files, found.deletes.bytes) == (4, 4, 40_000)
@@ -196,5 +196,5 @@ def test_blocks_of_files_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> 
         [(n * 37 % 11) * 100 * MIB for n in range(50)], partitions=[f'{{"p": {n % 2}}}' for n in range(50)]
     )
     whole = assessed(rows)
-    monkeypatch.setattr(partitions, "_BLOCK", 1)
+    monkeypatch.setattr(partition_figures, "_BLOCK", 1)
     assert assessed(rows) == whole

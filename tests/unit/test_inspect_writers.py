@@ -8,16 +8,16 @@ import pyarrow as pa
 import pytest
 from tests.factories import histories, inventories
 
-from iceberg_compaction.inspect import causes, checkup, growth, health, prevention, writers
-from iceberg_compaction.model import table
-from iceberg_compaction.model.history import SNAPSHOTS
-from iceberg_compaction.model.policy import Policy, resolve_sizes
+from iceberg_compaction.inspect import assess, causes, growth, health_request, prevention, writers
+from iceberg_compaction.model import table_view
+from iceberg_compaction.model.policies import Policy, resolve_sizes
+from iceberg_compaction.model.snapshot_history import SNAPSHOTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iceberg_compaction.model.health import TableHealth
-    from iceberg_compaction.model.history import History
+    from iceberg_compaction.model.snapshot_history import History
+    from iceberg_compaction.model.table_health import TableHealth
 
 MIB = 2**20
 DAY = '{"day": "2026-01-01"}'
@@ -28,11 +28,11 @@ def assessed(
 ) -> TableHealth:
     rows = inventories.files(sizes, partitions=DAY)
     if sequence is not None:
-        field = table.FILES.field("file_sequence_number")
+        field = table_view.FILES.field("file_sequence_number")
         rows = rows.set_column(rows.schema.get_field_index(field.name), field, pa.array(sequence, pa.int64()))
-    stock = inventories.inventory(rows, **changes)
+    stock = inventories.view(rows, **changes)
     sizes_in_force = resolve_sizes(Policy(), stock.properties)
-    return health.assess(stock, checkup.Checkup(policy=Policy(), sizes=sizes_in_force, sick=True, history=past))
+    return assess.assess(stock, health_request.Checkup(policy=Policy(), sizes=sizes_in_force, sick=True, history=past))
 
 
 FLINK = {"engine": "flink", "app": "5f1c", "added_files": 4, "added_bytes": 4 * MIB, "added_records": 40}

@@ -26,21 +26,17 @@ from pyiceberg.typedef import Record
 from tests.factories import random_manifests
 
 from iceberg_compaction import errors
-from iceberg_compaction.commit import rewrite_manifests
-from iceberg_compaction.metadata import (
-    entries,
-    entry_schema,
-    manifest_cluster,
+from iceberg_compaction.formats.avro import avro_decode, avro_encode, container
+from iceberg_compaction.metadata import partition_order, partition_tuples
+from iceberg_compaction.metadata.manifest import entry_fields, entry_schema, rewrite_entries, written_manifests
+from iceberg_compaction.model.rewrite_task import StagedFile
+from iceberg_compaction.operations.rewrite_manifests import (
+    cluster_entries,
+    gather_entries,
+    manifest_change,
     manifest_digest,
-    manifest_gather,
-    manifest_rewrite,
-    manifests,
-    partition_order,
-    partitions,
 )
-from iceberg_compaction.metadata.avro import container, decode, encode
-from iceberg_compaction.metadata.manifest_digest import Digest
-from iceberg_compaction.model.task import StagedFile
+from iceberg_compaction.operations.rewrite_manifests.manifest_digest import Digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,27 +46,27 @@ if TYPE_CHECKING:
 SNAPSHOT, SEQUENCE = 900, 50
 
 
-def clustering(directory: Path, layout: entries.Layout, *, target: int = 8 << 20) -> manifest_gather.Clustering:
+def clustering(directory: Path, layout: entry_fields.Layout, *, target: int = 8 << 20) -> gather_entries.Clustering:
     numbers = itertools.count()
-    writing = manifests.Writing(
+    writing = written_manifests.Writing(
         io=PyArrowFileIO(),
         snapshot_id=SNAPSHOT,
         format_version=layout.format_version,
         codec="deflate",
         new_path=lambda: str(directory / f"new-{next(numbers)}.avro"),
     )
-    return manifest_gather.Clustering(
-        writing=writing, layout=layout, content=manifests.DATA, target=target, column=layout.schema.fields[0]
+    return gather_entries.Clustering(
+        writing=writing, layout=layout, content=written_manifests.DATA, target=target, column=layout.schema.fields[0]
     )
 
 
 def cluster(
-    sources: Sequence[ManifestFile], how: manifest_gather.Clustering
-) -> tuple[list[manifests.NewManifest], list[ManifestFile]]:
+    sources: Sequence[ManifestFile], how: gather_entries.Clustering
+) -> tuple[list[written_manifests.NewManifest], list[ManifestFile]]:
     """Proved, as every rewrite is; the new manifests, and their rows once they have landed."""
-    found = manifest_cluster.cluster(sources, how)
-    back = manifest_cluster.read_back(found.manifests, how)
-    rewrite_manifests.prove(found.digest, back, planned=found.digest.entries)
+    found = cluster_entries.cluster(sources, how)
+    back = cluster_entries.read_back(found.manifests, how)
+    manifest_change.prove(found.digest, back, planned=found.digest.entries)
     rows = [made.to_row() for made in found.manifests]
     for row in rows:
         row.sequence_number = SEQUENCE
@@ -91,9 +87,9 @@ def test_every_entry_is_the_same_and_explicit(case: random_manifests.Case) -> No
         assert listed(rows) == listed(sources)
         status = {entry.status for row in rows for entry in random_manifests.read(row, live=False)}
         assert status == {ManifestEntryStatus.EXISTING}
-        total = sum((one.existing for one in made), manifests.NONE)
+        total = sum((one.existing for one in made), written_manifests.NONE)
         files = [file for _, files in case.parts for file in files]
-        assert total == manifests.Counts(
+        assert total == written_manifests.Counts(
             files=len(files),
             records=sum(file.record_count for file in files),
             bytes=sum(file.file_size_in_bytes for file in files),
@@ -112,12 +108,14 @@ def staged(number: int, value: int, **changes: Any) -> StagedFile:
         file_size_in_bytes=1000 + number,
         record_count=10,
         spec_id=3,
-        partition=partitions.encode_one(Record(value), BY_NUMBER.spec, BY_NUMBER.schema),
+        partition=partition_tuples.encode_one(Record(value), BY_NUMBER.spec, BY_NUMBER.schema),
         **changes,
     )
 
 
-def source(directory: Path, files: list[StagedFile], number: int, layout: entries.Layout = BY_NUMBER) -> ManifestFile:
+def source(
+    directory: Path, files: list[StagedFile], number: int, layout: entry_fields.Layout = BY_NUMBER
+) -> ManifestFile:
     case = random_manifests.Case(layout=layout, parts=[("ours", files)])
     (directory / f"{number}").mkdir()
     row = random_manifests.write(case, directory / f"{number}")[0]
@@ -158,7 +156,7 @@ def test_entries_of_deleted_files_are_left_behind(tmp_path: Path) -> None:
     old = source(tmp_path, [staged(i, i) for i in range(10)], 1)
     gone = pa.array([staged(i, i).file_path for i in range(4)])
     how = clustering(tmp_path, BY_NUMBER)
-    without = manifest_rewrite.rewrite_manifest(how.writing, old, manifest_rewrite.Removed(gone))
+    without = rewrite_entries.rewrite_manifest(how.writing, old, rewrite_entries.Removed(gone))
     assert without is not None
     row = without.manifest.to_row()
     row.sequence_number = 2
@@ -170,19 +168,19 @@ def test_entries_of_deleted_files_are_left_behind(tmp_path: Path) -> None:
 
 def test_old_types_names_and_unknown_fields_are_brought_together(tmp_path: Path) -> None:
     """The partition column was made long and was renamed; one writer has a field that we do not know."""
-    now = entries.Layout(
+    now = entry_fields.Layout(
         spec=PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "new"), spec_id=3),
         schema=Schema(types.NestedField(1, "number", types.LongType())),
         format_version=2,
     )
-    old = entries.Layout(
+    old = entry_fields.Layout(
         spec=PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "old"), spec_id=3),
         schema=Schema(types.NestedField(1, "number", types.IntegerType())),
         format_version=2,
     )
 
-    def files(layout: entries.Layout, first: int) -> list[StagedFile]:
-        text = [partitions.encode_one(Record(value), layout.spec, layout.schema) for value in (7, None)]
+    def files(layout: entry_fields.Layout, first: int) -> list[StagedFile]:
+        text = [partition_tuples.encode_one(Record(value), layout.spec, layout.schema) for value in (7, None)]
         return [replace_partition(staged(first + i, 0), text[i]) for i in range(2)]
 
     sources = [source(tmp_path, files(old, 10), 1, old), source(tmp_path, files(now, 20), 2, now)]
@@ -193,7 +191,7 @@ def test_old_types_names_and_unknown_fields_are_brought_together(tmp_path: Path)
     data = Path(rows[0].manifest_path).read_bytes()
     parsed = container.parse(data)
     assert parsed.metadata["writer-note"] == b"keep me"
-    table = decode.read(parsed)
+    table = avro_decode.read(parsed)
     flag = dict(
         zip(
             table["data_file"].combine_chunks().field("file_path").to_pylist(),
@@ -220,7 +218,7 @@ def _with_unknown_field(row: ManifestFile) -> ManifestFile:
     """The manifest as a writer of tomorrow would write it."""
     path = Path(row.manifest_path)
     parsed = container.parse(path.read_bytes())
-    table, schema = decode.read(parsed), parsed.schema
+    table, schema = avro_decode.read(parsed), parsed.schema
     data_file = next(field for field in schema["fields"] if field["name"] == "data_file")["type"]
     data_file["fields"].append({"name": "flavour", "type": "string", "field-id": 9999})
     old = table["data_file"].combine_chunks()
@@ -230,13 +228,13 @@ def _with_unknown_field(row: ManifestFile) -> ManifestFile:
     )
     table = table.set_column(table.schema.get_field_index("data_file"), "data_file", made)
     header = {**parsed.metadata, container.SCHEMA: json.dumps(schema).encode(), "writer-note": b"keep me"}
-    blocks = encode.blocks(schema, table, parsed.codec, parsed.sync)
+    blocks = avro_encode.blocks(schema, table, parsed.codec, parsed.sync)
     path.write_bytes(b"".join([container.header(header, parsed.sync), *blocks]))
     return row
 
 
 def test_fields_of_types_that_do_not_go_together_are_refused() -> None:
-    schema = entries.avro_schema(BY_NUMBER)
+    schema = entry_fields.avro_schema(BY_NUMBER)
     other = json.loads(json.dumps(schema))
     data_file = next(field for field in other["fields"] if field["name"] == "data_file")["type"]
     next(field for field in data_file["fields"] if field["name"] == "file_size_in_bytes")["type"] = "string"
@@ -248,7 +246,7 @@ def test_a_manifest_that_is_not_as_listed_is_named(tmp_path: Path) -> None:
     three, four = (source(tmp_path, [staged(i, i) for i in range(count)], count) for count in (3, 4))
     Path(four.manifest_path).write_bytes(Path(three.manifest_path).read_bytes())
     with pytest.raises(errors.MetadataError, match=r"source-1.avro holds 3 entries, but the manifest list says 4"):
-        manifest_cluster.cluster([four], clustering(tmp_path, BY_NUMBER))
+        cluster_entries.cluster([four], clustering(tmp_path, BY_NUMBER))
 
 
 @pytest.mark.parametrize("field", ["entries", "records", "bytes", "checksum"])
@@ -256,9 +254,9 @@ def test_any_difference_fails_the_proof(field: str) -> None:
     old = Digest(entries=3, records=30, bytes=300, checksum=5)
     new = replace(old, **{field: getattr(old, field) + 1})
     with pytest.raises(errors.ProofError, match="nothing was committed"):
-        rewrite_manifests.prove(old, new, planned=3)
+        manifest_change.prove(old, new, planned=3)
     with pytest.raises(errors.MetadataError, match="4 were counted before"):
-        rewrite_manifests.prove(old, old, planned=4)
+        manifest_change.prove(old, old, planned=4)
 
 
 def test_the_checksum_sees_every_change_but_that_of_the_order() -> None:
@@ -284,7 +282,7 @@ VALUES = [None, float("-inf"), -1.5, -0.0, 0.0, 2.0, float("inf"), float("nan")]
 
 def test_floats_are_ordered_as_readers_compare_them() -> None:
     layout = random_manifests.layout_of([4])
-    texts = [partitions.encode_one(Record(value), layout.spec, layout.schema) for value in VALUES]
+    texts = [partition_tuples.encode_one(Record(value), layout.spec, layout.schema) for value in VALUES]
     shuffled = [texts[i] for i in (3, 7, 0, 5, 4, 1, 6, 2)]
     ranks = partition_order.ranks(shuffled, layout)
     assert [text for _, text in sorted(zip(ranks.tolist(), shuffled, strict=True))] == texts
@@ -309,7 +307,7 @@ def test_floats_are_ordered_as_readers_compare_them() -> None:
 )
 def test_bounds_are_the_first_and_the_last(index: int, values: list[Any]) -> None:
     layout = random_manifests.layout_of([index])
-    texts = [partitions.encode_one(Record(value), layout.spec, layout.schema) for value in values]
+    texts = [partition_tuples.encode_one(Record(value), layout.spec, layout.schema) for value in values]
     assert partition_order.ranks(texts[::-1], layout).tolist() == list(range(len(texts)))[::-1]
     both = partition_order.summaries(texts[::-1], layout)[0]
     ends = [partition_order.summaries([text], layout)[0].lower_bound for text in (texts[0], texts[-1])]

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg import conversions, types
 
-from iceberg_compaction.metadata import clustering, paths
-from iceberg_compaction.metadata.avro import maps
+from iceberg_compaction.formats.avro import avro_maps
+from iceberg_compaction.metadata import cluster_column
+from iceberg_compaction.metadata.manifest import path_digests
 
 RELAXED = settings(deadline=None, derandomize=True, max_examples=100)
 TEXTS = st.lists(st.text(max_size=40), max_size=30)
@@ -23,23 +24,23 @@ TEXTS = st.lists(st.text(max_size=40), max_size=30)
 @given(TEXTS, st.integers(0, 30))
 def test_equal_texts_have_equal_digests_and_others_have_others(texts: list[str], start: int) -> None:
     array = pa.array(texts, pa.string())
-    found = paths.digests(array)
+    found = path_digests.digests(array)
     assert len({*zip(texts, found.tolist(), strict=True)}) == len(set(texts)) == len(set(found.tolist()))
-    assert paths.digests(array.slice(start)).tolist() == found[start:].tolist()
+    assert path_digests.digests(array.slice(start)).tolist() == found[start:].tolist()
 
 
 def test_digests_tell_many_similar_paths_apart() -> None:
     texts = [
         f"s3://lake/db/t/data/day={day:03d}/part-{number:05d}.parquet" for day in range(100) for number in range(1000)
     ]
-    found = paths.digests(pa.array(texts))
-    assert paths.twins(found) is None
-    assert paths.digests(pa.array(["ab" * 8, "ba" * 8, "a" * 8, "a" * 16, "a" * 24, ""])).size == 6
+    found = path_digests.digests(pa.array(texts))
+    assert path_digests.twins(found) is None
+    assert path_digests.digests(pa.array(["ab" * 8, "ba" * 8, "a" * 8, "a" * 16, "a" * 24, ""])).size == 6
 
 
 def test_twins_are_marked() -> None:
-    assert paths.twins(np.array([3, 1, 2, 3], np.uint64)).to_pylist() == [True, False, False, True]
-    assert paths.twins(np.zeros(0, np.uint64)) is None
+    assert path_digests.twins(np.array([3, 1, 2, 3], np.uint64)).to_pylist() == [True, False, False, True]
+    assert path_digests.twins(np.zeros(0, np.uint64)) is None
 
 
 VALUES: list[tuple[types.PrimitiveType, st.SearchStrategy[Any]]] = [
@@ -61,7 +62,7 @@ def test_keys_have_the_order_of_the_values(
     kind: types.PrimitiveType, values: st.SearchStrategy[Any], data: st.DataObject
 ) -> None:
     drawn = data.draw(st.lists(values, min_size=1, max_size=20))
-    found = clustering.keys(pa.array([conversions.to_bytes(kind, value) for value in drawn], pa.binary()), kind)
+    found = cluster_column.keys(pa.array([conversions.to_bytes(kind, value) for value in drawn], pa.binary()), kind)
     keys = found.to_pylist()
     assert [(a < b) for a in drawn for b in drawn] == [(a < b) for a in keys for b in keys]
 
@@ -69,7 +70,7 @@ def test_keys_have_the_order_of_the_values(
 @RELAXED
 @given(st.lists(st.one_of(st.none(), st.text(max_size=12)), max_size=20))
 def test_text_counts_by_its_first_bytes(drawn: list[str | None]) -> None:
-    found = clustering.keys(
+    found = cluster_column.keys(
         pa.array([None if text is None else text.encode() for text in drawn], pa.binary()), types.StringType()
     )
     expected = [
@@ -80,9 +81,9 @@ def test_text_counts_by_its_first_bytes(drawn: list[str | None]) -> None:
 
 def test_bounds_without_an_order_have_no_key() -> None:
     bounds = pa.array([struct.pack("<d", float("nan")), None, b"123", struct.pack("<d", -0.0)], pa.binary())
-    assert clustering.keys(bounds, types.DoubleType()).to_pylist() == [None, None, None, 0]
-    assert clustering.keys(bounds, types.DecimalType(9, 2)).null_count == 4
-    assert clustering.keys(bounds, types.UUIDType()).null_count == 4
+    assert cluster_column.keys(bounds, types.DoubleType()).to_pylist() == [None, None, None, 0]
+    assert cluster_column.keys(bounds, types.DecimalType(9, 2)).null_count == 4
+    assert cluster_column.keys(bounds, types.UUIDType()).null_count == 4
 
 
 MAPS = st.lists(st.one_of(st.none(), st.dictionaries(st.integers(1, 5), st.integers(0, 99), max_size=5)), max_size=12)
@@ -97,4 +98,4 @@ def test_a_value_is_picked_out_of_every_map(
     rows = [None if row is None else [{"key": key, "value": value} for key, value in row.items()] for row in drawn]
     column = pa.chunked_array([pa.array(rows, pa.list_(pair)).slice(start, count)])
     expected = [(row or {}).get(field_id) for row in drawn[start : start + count]]
-    assert maps.pick(column, field_id).to_pylist() == expected
+    assert avro_maps.pick(column, field_id).to_pylist() == expected

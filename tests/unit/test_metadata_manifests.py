@@ -24,9 +24,10 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata import entries, manifest_rewrite, manifests, partitions
-from iceberg_compaction.metadata.avro import container, decode, encode
-from iceberg_compaction.model.task import StagedFile
+from iceberg_compaction.formats.avro import avro_decode, avro_encode, container
+from iceberg_compaction.metadata import partition_tuples
+from iceberg_compaction.metadata.manifest import entry_fields, rewrite_entries, written_manifests
+from iceberg_compaction.model.rewrite_task import StagedFile
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestEntry, ManifestFile
@@ -74,18 +75,18 @@ FACTS = [
 ]
 
 
-def layout_of(chosen: list[int], version: int = 2) -> entries.Layout:
+def layout_of(chosen: list[int], version: int = 2) -> entry_fields.Layout:
     """A spec with identity fields of the chosen types; one has a name that Avro does not allow."""
     names = [f"p-{index}" if index == chosen[0] else f"p{index}" for index in chosen]
     fields = [types.NestedField(i + 1, f"p{i}", VALUES[i][0]) for i in range(len(VALUES))]
     parts = [PartitionField(i + 1, 1000 + i, IdentityTransform(), name) for i, name in zip(chosen, names, strict=True)]
-    return entries.Layout(
+    return entry_fields.Layout(
         spec=PartitionSpec(*parts, spec_id=3), schema=Schema(*fields, schema_id=7), format_version=version
     )
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[entries.Layout, list[StagedFile], list[Record]]:
+def cases(draw: st.DrawFn) -> tuple[entry_fields.Layout, list[StagedFile], list[Record]]:
     chosen = draw(st.lists(st.integers(0, len(VALUES) - 1), max_size=4, unique=True))
     layout = layout_of(chosen, draw(st.sampled_from([1, 2]))) if chosen else flat(draw(st.sampled_from([1, 2])))
     tuples = draw(st.lists(st.tuples(*(st.none() | VALUES[i][1] for i in chosen)), min_size=1, max_size=8))
@@ -96,7 +97,7 @@ def cases(draw: st.DrawFn) -> tuple[entries.Layout, list[StagedFile], list[Recor
             file_size_in_bytes=draw(st.integers(0, 2**50)),
             record_count=draw(st.integers(0, 2**50)),
             spec_id=3,
-            partition=partitions.encode_one(record, layout.spec, layout.schema),
+            partition=partition_tuples.encode_one(record, layout.spec, layout.schema),
             column_sizes=draw(COUNTS),
             value_counts=draw(COUNTS),
             null_value_counts=draw(COUNTS),
@@ -111,16 +112,18 @@ def cases(draw: st.DrawFn) -> tuple[entries.Layout, list[StagedFile], list[Recor
     return layout, files, records
 
 
-def flat(version: int = 2) -> entries.Layout:
-    return entries.Layout(
+def flat(version: int = 2) -> entry_fields.Layout:
+    return entry_fields.Layout(
         spec=PartitionSpec(spec_id=3),
         schema=Schema(types.NestedField(1, "id", types.LongType())),
         format_version=version,
     )
 
 
-def writing(directory: Path, snapshot_id: int = 77, version: int = 2, codec: Any = "deflate") -> manifests.Writing:
-    return manifests.Writing(
+def writing(
+    directory: Path, snapshot_id: int = 77, version: int = 2, codec: Any = "deflate"
+) -> written_manifests.Writing:
+    return written_manifests.Writing(
         io=PyArrowFileIO(),
         snapshot_id=snapshot_id,
         format_version=version,
@@ -129,7 +132,7 @@ def writing(directory: Path, snapshot_id: int = 77, version: int = 2, codec: Any
     )
 
 
-def landed(made: manifests.NewManifest, sequence_number: int) -> ManifestFile:
+def landed(made: written_manifests.NewManifest, sequence_number: int) -> ManifestFile:
     """The row as it stands in the manifest list of a snapshot with that sequence number."""
     row = made.to_row()
     row.sequence_number = sequence_number
@@ -152,10 +155,10 @@ def facts(entry: ManifestEntry) -> dict[str, Any]:
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(case=cases())
 def test_a_new_manifest_says_what_was_staged(
-    tmp_path_factory: pytest.TempPathFactory, case: tuple[entries.Layout, list[StagedFile], list[Record]]
+    tmp_path_factory: pytest.TempPathFactory, case: tuple[entry_fields.Layout, list[StagedFile], list[Record]]
 ) -> None:
     layout, files, records = case
-    made = manifests.write_manifest(
+    made = written_manifests.write_manifest(
         writing(tmp_path_factory.mktemp("m"), version=layout.format_version), files, layout, sequence=5
     )
     row = landed(made, 9)
@@ -175,22 +178,22 @@ def test_a_new_manifest_says_what_was_staged(
 @given(case=cases(), removed=st.sets(st.integers(0, 7), min_size=1), again=st.sets(st.integers(0, 7), min_size=1))
 def test_rewriting_changes_status_and_numbers_only(
     tmp_path_factory: pytest.TempPathFactory,
-    case: tuple[entries.Layout, list[StagedFile], list[Record]],
+    case: tuple[entry_fields.Layout, list[StagedFile], list[Record]],
     removed: set[int],
     again: set[int],
 ) -> None:
     layout, files, _ = case
     directory = tmp_path_factory.mktemp("m")
     version = layout.format_version
-    row = landed(manifests.write_manifest(writing(directory, 77, version), files, layout, sequence=5), 9)
+    row = landed(written_manifests.write_manifest(writing(directory, 77, version), files, layout, sequence=5), 9)
     before = {entry.data_file.file_path: facts(entry) for entry in read(row)}
     live = dict.fromkeys(before, (77, 5, 9) if version == 2 else (77, 0, 0))
     if version == 1:
         row.sequence_number = 0
     for snapshot_id, chosen in ((78, removed), (79, again)):
         gone = {file.file_path for index, file in enumerate(files) if index in chosen} & live.keys()
-        paths = manifest_rewrite.Removed(pa.array([*sorted(gone), "elsewhere"]))
-        rewritten = manifest_rewrite.rewrite_manifest(writing(directory, snapshot_id, version), row, paths)
+        paths = rewrite_entries.Removed(pa.array([*sorted(gone), "elsewhere"]))
+        rewritten = rewrite_entries.rewrite_manifest(writing(directory, snapshot_id, version), row, paths)
         if rewritten is None:
             assert not gone
             continue
@@ -224,7 +227,7 @@ def test_rewriting_changes_status_and_numbers_only(
 @given(case=cases(), removed=st.sets(st.integers(0, 7)), cuts=st.sets(st.integers(1, 7), min_size=1))
 def test_merging_changes_status_and_numbers_only(
     tmp_path_factory: pytest.TempPathFactory,
-    case: tuple[entries.Layout, list[StagedFile], list[Record]],
+    case: tuple[entry_fields.Layout, list[StagedFile], list[Record]],
     removed: set[int],
     cuts: set[int],
 ) -> None:
@@ -236,20 +239,22 @@ def test_merging_changes_status_and_numbers_only(
         if start >= len(files[:stop]):
             continue
         snapshot_id = 70 + number
-        made = manifests.write_manifest(writing(directory, snapshot_id, version), files[start:stop], layout, sequence=5)
+        made = written_manifests.write_manifest(
+            writing(directory, snapshot_id, version), files[start:stop], layout, sequence=5
+        )
         rows.append(landed(made, 9 + number if version == 2 else 0))
         numbers = (snapshot_id, 5, 9 + number) if version == 2 else (snapshot_id, 0, 0)
         live |= {file.file_path: (numbers, ManifestEntryStatus.EXISTING) for file in files[start:stop]}
-    first = manifest_rewrite.Removed(pa.array([files[0].file_path]))
-    before = manifest_rewrite.rewrite_manifest(writing(directory, 90, version), rows[0], first)
+    first = rewrite_entries.Removed(pa.array([files[0].file_path]))
+    before = rewrite_entries.rewrite_manifest(writing(directory, 90, version), rows[0], first)
     assert before is not None
     rows[0] = landed(before.manifest, 20 if version == 2 else 0)
     del live[files[0].file_path]
     new = [file.model_copy(update={"file_path": f"{file.file_path}-new"}) for file in files]
-    rows.insert(0, manifests.write_manifest(writing(directory, 91, version), new, layout, sequence=6).to_row())
+    rows.insert(0, written_manifests.write_manifest(writing(directory, 91, version), new, layout, sequence=6).to_row())
     gone = {file.file_path for index, file in enumerate(files) if index in removed} & live.keys()
-    made_one = manifest_rewrite.merge_manifests(
-        writing(directory, 91, version), rows, manifest_rewrite.Removed(pa.array(sorted(gone), pa.string())), layout
+    made_one = rewrite_entries.merge_manifests(
+        writing(directory, 91, version), rows, rewrite_entries.Removed(pa.array(sorted(gone), pa.string())), layout
     )
     live |= {path: ((91, *live[path][0][1:]), ManifestEntryStatus.DELETED) for path in gone}
     added = (91, 6, 21) if version == 2 else (91, 0, 0)
@@ -275,7 +280,7 @@ def test_merging_changes_status_and_numbers_only(
     assert row.manifest_length == Path(row.manifest_path).stat().st_size
 
 
-def many(count: int, layout: entries.Layout) -> list[StagedFile]:
+def many(count: int, layout: entry_fields.Layout) -> list[StagedFile]:
     return [
         StagedFile(
             file_path=f"s3://bucket/{number:08}-{uuid.uuid5(uuid.NAMESPACE_URL, str(number))}.parquet",
@@ -292,10 +297,10 @@ def many(count: int, layout: entries.Layout) -> list[StagedFile]:
 def test_unchanged_blocks_are_copied_as_they_are(tmp_path: Path) -> None:
     layout = flat()
     files = many(5000, layout)
-    row = landed(manifests.write_manifest(writing(tmp_path), files, layout, sequence=5), 9)
+    row = landed(written_manifests.write_manifest(writing(tmp_path), files, layout, sequence=5), 9)
     for snapshot_id, gone in ((78, 3), (79, 4)):
-        removed = manifest_rewrite.Removed(pa.array([files[gone].file_path]))
-        rewritten = manifest_rewrite.rewrite_manifest(writing(tmp_path, snapshot_id), row, removed)
+        removed = rewrite_entries.Removed(pa.array([files[gone].file_path]))
+        rewritten = rewrite_entries.rewrite_manifest(writing(tmp_path, snapshot_id), row, removed)
         assert rewritten is not None
         last, row = row, landed(rewritten.manifest, snapshot_id)
     old, new = (container.parse(Path(r.manifest_path).read_bytes()) for r in (last, row))
@@ -314,47 +319,49 @@ def test_small_manifests_are_rewritten_together_as_each_for_itself(tmp_path: Pat
         (tmp_path / str(number)).mkdir()
         files = many(number + 1, layout)
         files = [file.model_copy(update={"file_path": f"{file.file_path}-{number}"}) for file in files]
-        made = manifests.write_manifest(
+        made = written_manifests.write_manifest(
             writing(tmp_path / str(number), 77, layout.format_version), files, layout, sequence=5
         )
         rows.append(landed(made, 9))
         gone += [file.file_path for file in files[:: number % 4 + 1] if number % 4]
-    removed = manifest_rewrite.Removed(pa.array(gone))
-    together = manifest_rewrite.rewrite_small_manifests(writing(tmp_path, 78), rows, removed)
+    removed = rewrite_entries.Removed(pa.array(gone))
+    together = rewrite_entries.rewrite_small_manifests(writing(tmp_path, 78), rows, removed)
     for number, (row, found) in enumerate(zip(rows, together, strict=True)):
-        alone = manifest_rewrite.rewrite_manifest(writing(tmp_path, 78), row, removed)
+        alone = rewrite_entries.rewrite_manifest(writing(tmp_path, 78), row, removed)
         assert (found is None) == (alone is None) == (number % 4 == 0)
         if found is None or alone is None:
             continue
         paths = found.manifest.path, alone.manifest.path
         parsed = [container.parse(Path(path).read_bytes()) for path in paths]
-        assert decode.read(parsed[0]).equals(decode.read(parsed[1]))
+        assert avro_decode.read(parsed[0]).equals(avro_decode.read(parsed[1]))
         assert parsed[0].metadata == parsed[1].metadata
         assert (found.removed, found.kinds, found.sources) == (alone.removed, alone.kinds, alone.sources)
 
 
 def test_fields_that_we_do_not_know_are_kept(tmp_path: Path) -> None:
     layout = flat()
-    row = landed(manifests.write_manifest(writing(tmp_path), many(10, layout), layout, sequence=5), 9)
+    row = landed(written_manifests.write_manifest(writing(tmp_path), many(10, layout), layout, sequence=5), 9)
     parsed = container.parse(Path(row.manifest_path).read_bytes())
     schema = parsed.schema
     schema["fields"].append({"name": "future", "type": ["null", "string"], "default": None, "field-id": 999})
-    table = decode.read(parsed).append_column("future", pa.array([f"f{n}" if n % 2 else None for n in range(10)]))
+    table = avro_decode.read(parsed).append_column("future", pa.array([f"f{n}" if n % 2 else None for n in range(10)]))
     metadata = {**parsed.metadata, container.SCHEMA: json.dumps(schema).encode(), "unheard-of": b"x"}
-    data = container.header(metadata, parsed.sync) + b"".join(encode.blocks(schema, table, "deflate", parsed.sync))
+    data = container.header(metadata, parsed.sync) + b"".join(avro_encode.blocks(schema, table, "deflate", parsed.sync))
     Path(row.manifest_path).write_bytes(data)
-    removed = manifest_rewrite.Removed(pa.array([many(10, layout)[1].file_path]))
-    rewritten = manifest_rewrite.rewrite_manifest(writing(tmp_path, 78), row, removed)
+    removed = rewrite_entries.Removed(pa.array([many(10, layout)[1].file_path]))
+    rewritten = rewrite_entries.rewrite_manifest(writing(tmp_path, 78), row, removed)
     assert rewritten is not None
     after = container.parse(Path(rewritten.manifest.path).read_bytes())
     assert after.metadata["unheard-of"] == b"x"
-    assert sorted(decode.read(after)["future"].to_pylist(), key=str) == sorted(table["future"].to_pylist(), key=str)
+    assert sorted(avro_decode.read(after)["future"].to_pylist(), key=str) == sorted(
+        table["future"].to_pylist(), key=str
+    )
 
 
 def test_a_snappy_manifest_is_read_and_written_in_a_codec_of_ours(tmp_path: Path) -> None:
     layout = flat()
     files = many(10, layout)
-    row = landed(manifests.write_manifest(writing(tmp_path, codec="null"), files, layout, sequence=5), 9)
+    row = landed(written_manifests.write_manifest(writing(tmp_path, codec="null"), files, layout, sequence=5), 9)
     parsed = container.parse(Path(row.manifest_path).read_bytes())
     count, at = container.get_long(parsed.data, int(parsed.starts[0]))
     size, at = container.get_long(parsed.data, at)
@@ -362,8 +369,8 @@ def test_a_snappy_manifest_is_read_and_written_in_a_codec_of_ours(tmp_path: Path
     packed = pa.Codec("snappy").compress(body, asbytes=True) + zlib.crc32(body).to_bytes(4, "big")
     header = container.header({**parsed.metadata, container.CODEC: b"snappy"}, parsed.sync)
     Path(row.manifest_path).write_bytes(header + container.block(count, packed, parsed.sync))
-    removed = manifest_rewrite.Removed(pa.array([files[0].file_path]))
-    rewritten = manifest_rewrite.rewrite_manifest(writing(tmp_path, 78), row, removed)
+    removed = rewrite_entries.Removed(pa.array([files[0].file_path]))
+    rewritten = rewrite_entries.rewrite_manifest(writing(tmp_path, 78), row, removed)
     assert rewritten is not None
     assert container.parse(Path(rewritten.manifest.path).read_bytes()).codec == "deflate"
     assert [entry.status for entry in read(landed(rewritten.manifest, 10))] == [ManifestEntryStatus.EXISTING] * 9 + [
@@ -373,14 +380,14 @@ def test_a_snappy_manifest_is_read_and_written_in_a_codec_of_ours(tmp_path: Path
 
 def test_a_manifest_without_removed_files_is_not_written(tmp_path: Path) -> None:
     layout = flat()
-    row = landed(manifests.write_manifest(writing(tmp_path), many(3, layout), layout, sequence=5), 9)
+    row = landed(written_manifests.write_manifest(writing(tmp_path), many(3, layout), layout, sequence=5), 9)
     before = list(tmp_path.iterdir())
-    assert manifest_rewrite.rewrite_manifest(writing(tmp_path), row, manifest_rewrite.Removed(pa.array(["x"]))) is None
+    assert rewrite_entries.rewrite_manifest(writing(tmp_path), row, rewrite_entries.Removed(pa.array(["x"]))) is None
     assert list(tmp_path.iterdir()) == before
 
 
 def test_removed_paths_are_found_in_small_and_large_manifests() -> None:
-    removed = manifest_rewrite.Removed(pa.array([f"f{n}" for n in range(100)]))
+    removed = rewrite_entries.Removed(pa.array([f"f{n}" for n in range(100)]))
     for count in (1, 5, 200):
         paths = pa.chunked_array([[f"f{n * 3}" for n in range(count)]])
         assert removed.among(paths).tolist() == [n * 3 < 100 for n in range(count)]
@@ -389,42 +396,42 @@ def test_removed_paths_are_found_in_small_and_large_manifests() -> None:
 def test_a_shorter_manifest_than_the_list_says_is_refused(tmp_path: Path) -> None:
     layout = flat()
     files = many(5000, layout)
-    row = landed(manifests.write_manifest(writing(tmp_path), files, layout, sequence=5), 9)
+    row = landed(written_manifests.write_manifest(writing(tmp_path), files, layout, sequence=5), 9)
     path = Path(row.manifest_path)
     path.write_bytes(path.read_bytes()[: int(container.parse(path.read_bytes()).ends[0])])
     with pytest.raises(errors.MetadataError, match="but the manifest list says 5000"):
-        manifest_rewrite.rewrite_manifest(writing(tmp_path), row, manifest_rewrite.Removed(pa.array(["x"])))
+        rewrite_entries.rewrite_manifest(writing(tmp_path), row, rewrite_entries.Removed(pa.array(["x"])))
 
 
 def test_a_live_entry_that_states_no_number_and_inherits_none_is_refused(tmp_path: Path) -> None:
     layout = flat()
     files = many(2, layout)
-    row = landed(manifests.write_manifest(writing(tmp_path), files, layout, sequence=5), 9)
+    row = landed(written_manifests.write_manifest(writing(tmp_path), files, layout, sequence=5), 9)
     parsed = container.parse(Path(row.manifest_path).read_bytes())
-    table = decode.read(parsed).set_column(
+    table = avro_decode.read(parsed).set_column(
         0, "status", pa.array([0, 0], pa.int32())
     )  # EXISTING, no file sequence number
-    blocks = encode.blocks(parsed.schema, table, "deflate", parsed.sync)
+    blocks = avro_encode.blocks(parsed.schema, table, "deflate", parsed.sync)
     Path(row.manifest_path).write_bytes(container.header(parsed.metadata, parsed.sync) + b"".join(blocks))
     with pytest.raises(errors.MetadataError, match="file_sequence_number"):
-        manifest_rewrite.rewrite_manifest(
-            writing(tmp_path), row, manifest_rewrite.Removed(pa.array([files[0].file_path]))
+        rewrite_entries.rewrite_manifest(
+            writing(tmp_path), row, rewrite_entries.Removed(pa.array([files[0].file_path]))
         )
 
 
 def test_counts_that_old_lists_leave_out_are_read_from_the_manifest(tmp_path: Path) -> None:
     layout = flat()
     files = many(10, layout)
-    row = landed(manifests.write_manifest(writing(tmp_path), files, layout, sequence=5), 9)
-    removed = manifest_rewrite.Removed(pa.array([file.file_path for file in files[:3]]))
-    rewritten = manifest_rewrite.rewrite_manifest(writing(tmp_path, 78), row, removed)
+    row = landed(written_manifests.write_manifest(writing(tmp_path), files, layout, sequence=5), 9)
+    removed = rewrite_entries.Removed(pa.array([file.file_path for file in files[:3]]))
+    rewritten = rewrite_entries.rewrite_manifest(writing(tmp_path, 78), row, removed)
     assert rewritten is not None
     full = landed(rewritten.manifest, 10)
     bare = landed(rewritten.manifest, 10)
     for index in range(7, 13):
         bare[index] = None
-    assert manifests.has_live_files(bare)
-    completed = manifests.with_counts(PyArrowFileIO(), bare)
+    assert written_manifests.has_live_files(bare)
+    completed = written_manifests.with_counts(PyArrowFileIO(), bare)
     assert [completed[index] for index in range(15)] == [full[index] for index in range(15)]
     assert (full.existing_files_count, full.deleted_files_count) == (7, 3)
 
@@ -432,10 +439,10 @@ def test_counts_that_old_lists_leave_out_are_read_from_the_manifest(tmp_path: Pa
 def test_the_header_is_what_the_spec_demands(tmp_path: Path) -> None:
     layout = layout_of([9, 11, 12, 14, 15])
     record = Record("a", b"abc", b"xyz", None, None)
-    text = partitions.encode_one(record, layout.spec, layout.schema)
+    text = partition_tuples.encode_one(record, layout.spec, layout.schema)
     file = StagedFile(file_path="f", file_size_in_bytes=1, record_count=1, spec_id=3, partition=text)
     for version in (1, 2):
-        made = manifests.write_manifest(
+        made = written_manifests.write_manifest(
             writing(tmp_path, version=version), [file], replace(layout, format_version=version), sequence=5
         )
         parsed = container.parse(Path(made.path).read_bytes())
@@ -468,8 +475,8 @@ def _names(schema: Any) -> list[str | None]:
 
 def test_partition_types_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     spec = PartitionSpec(PartitionField(9, 1000, IdentityTransform(), "dropped"), spec_id=3)
-    layout = entries.Layout(spec=spec, schema=flat().schema, format_version=2)
+    layout = entry_fields.Layout(spec=spec, schema=flat().schema, format_version=2)
     file = StagedFile(file_path="f", file_size_in_bytes=1, record_count=1, spec_id=3, partition='{"dropped":1}')
     with pytest.raises(errors.UnsupportedError, match="spec 3"):
-        manifests.write_manifest(writing(tmp_path), [file], layout, sequence=5)
+        written_manifests.write_manifest(writing(tmp_path), [file], layout, sequence=5)
     assert list(tmp_path.iterdir()) == []

@@ -30,8 +30,8 @@ from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransfor
 from pyiceberg.typedef import Record
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata import partitions
-from iceberg_compaction.metadata.avro import decode
+from iceberg_compaction.formats.avro import avro_decode
+from iceberg_compaction.metadata import partition_tuples
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,20 +129,20 @@ def test_tuples_of_every_type_come_back_as_pyiceberg_reads_them(
     io = PyArrowFileIO()
     manifest = written(tmp_path_factory.getbasetemp(), spec, schema, records)
     with io.new_input(manifest.manifest_path).open() as stream:
-        column = decode.read_table(stream.read(), {"partition": ("data_file", "partition")})["partition"]
+        column = avro_decode.read_table(stream.read(), {"partition": ("data_file", "partition")})["partition"]
 
-    texts = partitions.encode(column, spec, schema, len(records)).to_pylist()
+    texts = partition_tuples.encode(column, spec, schema, len(records)).to_pylist()
 
     expected = records
     if "double" not in names:  # PyIceberg's decoder reads doubles in single precision
         expected = [entry.data_file.partition for entry in manifest.fetch_manifest_entry(io)]
-    found = [partitions.decode(text, spec, schema) for text in texts]
+    found = [partition_tuples.decode(text, spec, schema) for text in texts]
     as_bits = [tuple(bits(value) for value in record._data) for record in expected]
     assert [tuple(bits(value) for value in record._data) for record in found] == as_bits
     assert [[type(value) for value in record._data] for record in found] == [
         [type(value) for value in record._data] for record in expected
     ]
-    assert [partitions.encode_one(record, spec, schema) for record in expected] == texts
+    assert [partition_tuples.encode_one(record, spec, schema) for record in expected] == texts
     for i, text in enumerate(texts):
         assert json.loads(text).keys() == {field.name for field in spec.fields}
         for j in range(i):
@@ -153,14 +153,14 @@ def test_values_are_written_as_iceberg_writes_single_values() -> None:
     spec, schema = identity_spec(["date", "timestamp", "timestamptz", "time", "uuid"])
     record = Record(20_484, 1, -1, 3_600_000_000, uuid.UUID(int=1))
 
-    assert partitions.encode_one(record, spec, schema) == (
+    assert partition_tuples.encode_one(record, spec, schema) == (
         '{"p date":"2026-01-31","p timestamp":"1970-01-01T00:00:00.000001",'
         '"p timestamptz":"1969-12-31T23:59:59.999999+00:00","p time":"01:00:00",'
         '"p uuid":"00000000-0000-0000-0000-000000000001"}'
     )
     spec, schema = identity_spec(["small decimal", "fixed", "double", "text"])
     record = Record(Decimal("-0.50"), b"\x00\xffa", math.nan, 'a"b')
-    assert partitions.encode_one(record, spec, schema) == (
+    assert partition_tuples.encode_one(record, spec, schema) == (
         '{"p small decimal":"-0.50","p fixed":"00ff61","p double":"NaN","p text":"a\\"b"}'
     )
 
@@ -177,9 +177,11 @@ def test_path_is_what_directories_are_named() -> None:
     )
     text = '{"day":"2026-01-31","region":"eu/west","bucket":3}'
 
-    assert partitions.path(text, spec, schema) == "day=2026-01-31/region=eu%2Fwest/bucket=3"
-    assert partitions.path(text, spec, schema) == spec.partition_to_path(partitions.decode(text, spec, schema), schema)
-    assert partitions.path('{"day":10000000,"region":null,"bucket":0}', spec, schema) == (
+    assert partition_tuples.path(text, spec, schema) == "day=2026-01-31/region=eu%2Fwest/bucket=3"
+    assert partition_tuples.path(text, spec, schema) == spec.partition_to_path(
+        partition_tuples.decode(text, spec, schema), schema
+    )
+    assert partition_tuples.path('{"day":10000000,"region":null,"bucket":0}', spec, schema) == (
         "day=29349-01-26/region=null/bucket=0"
     )
 
@@ -187,19 +189,19 @@ def test_path_is_what_directories_are_named() -> None:
 def test_an_unpartitioned_table_has_one_tuple() -> None:
     schema = Schema(types.NestedField(1, "id", types.LongType(), required=False))
 
-    assert partitions.encode(None, PartitionSpec(), schema, 3).to_pylist() == [partitions.UNPARTITIONED] * 3
-    assert partitions.encode(None, PartitionSpec(), schema, 0).to_pylist() == []
-    assert partitions.decode(partitions.UNPARTITIONED, PartitionSpec(), schema) == Record()
-    assert partitions.path(partitions.UNPARTITIONED, PartitionSpec(), schema) == ""
+    assert partition_tuples.encode(None, PartitionSpec(), schema, 3).to_pylist() == [partition_tuples.UNPARTITIONED] * 3
+    assert partition_tuples.encode(None, PartitionSpec(), schema, 0).to_pylist() == []
+    assert partition_tuples.decode(partition_tuples.UNPARTITIONED, PartitionSpec(), schema) == Record()
+    assert partition_tuples.path(partition_tuples.UNPARTITIONED, PartitionSpec(), schema) == ""
 
 
 def test_a_tuple_of_another_spec_is_refused() -> None:
     spec, schema = identity_spec(["int", "text"])
 
     with pytest.raises(errors.MetadataError, match="does not belong to partition spec 0"):
-        partitions.decode('{"p text":"a","p int":1}', spec, schema)
+        partition_tuples.decode('{"p text":"a","p int":1}', spec, schema)
     with pytest.raises(errors.MetadataError, match="has 0 partition fields, but partition spec 0 has 2"):
-        partitions.encode(None, spec, schema, 1)
+        partition_tuples.encode(None, spec, schema, 1)
 
 
 @pytest.mark.parametrize(("kind", "zone"), [(types.TimestampNanoType(), ""), (types.TimestamptzNanoType(), "+00:00")])
@@ -207,7 +209,7 @@ def test_nanoseconds_are_told_to_the_last(kind: types.IcebergType, zone: str) ->
     schema = Schema(types.NestedField(1, "at", kind, required=False))
     spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "at"))
     values = pa.StructArray.from_arrays([pa.array([-1, 10**9, -(2**63), None], pa.timestamp("ns"))], ["at"])
-    texts = partitions.encode(pa.chunked_array([values]), spec, schema, 4).to_pylist()
+    texts = partition_tuples.encode(pa.chunked_array([values]), spec, schema, 4).to_pylist()
     assert texts[:2] == [f'{{"at":"1969-12-31T23:59:59.999999999{zone}"}}', f'{{"at":"1970-01-01T00:00:01{zone}"}}']
-    assert [partitions.decode(text, spec, schema)[0] for text in texts] == [-1, 10**9, -(2**63), None]
-    assert partitions.path(texts[2], spec, schema).startswith("at=1677-09-21T00%3A12%3A43.145224192")
+    assert [partition_tuples.decode(text, spec, schema)[0] for text in texts] == [-1, 10**9, -(2**63), None]
+    assert partition_tuples.path(texts[2], spec, schema).startswith("at=1677-09-21T00%3A12%3A43.145224192")

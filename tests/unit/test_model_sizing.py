@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from iceberg_compaction.model import sizing
-from iceberg_compaction.model.policy import Sizes
+from iceberg_compaction.model.policies import Sizes
 from iceberg_compaction.plan import packing
 
 MIB = 2**20

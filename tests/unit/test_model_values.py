@@ -9,10 +9,9 @@ from pydantic import ValidationError
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import library
-from iceberg_compaction.model import policy as policies
-from iceberg_compaction.model import size
+from iceberg_compaction.model import byte_size, policies
 from iceberg_compaction.model.proof import Proof, Side
-from iceberg_compaction.model.task import Effort
+from iceberg_compaction.model.rewrite_task import Effort
 
 
 @pytest.mark.parametrize(
@@ -32,7 +31,7 @@ from iceberg_compaction.model.task import Effort
     ],
 )
 def test_sizes(text: object, count: int) -> None:
-    assert size.parse_size(text) == count
+    assert byte_size.parse_size(text) == count
 
 
 HUGE = [2**63, 10**1999, "9999PB", "9" * 5000, "9" * 400 + ".5PB"]
@@ -41,7 +40,7 @@ HUGE = [2**63, 10**1999, "9999PB", "9" * 5000, "9" * 400 + ".5PB"]
 @pytest.mark.parametrize("text", ["", "GB", "1XB", "-1", "1 000", None, True, 1.5, -3, "1e9", *HUGE])
 def test_what_is_no_size_is_told(text: object) -> None:
     with pytest.raises(errors.ConfigError, match="size"):
-        size.parse_size(text)
+        byte_size.parse_size(text)
 
 
 def test_policy_takes_the_names_of_iceberg_and_of_python() -> None:

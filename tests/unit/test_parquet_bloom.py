@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from iceberg_compaction.execute.worker.parquet import bloom, fields, footer
+from iceberg_compaction.formats.parquet import bloom, format_fields, parquet_footer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,11 +24,11 @@ def filters(root: Path, table: pa.Table) -> dict[str, bloom.BloomFilter]:
     path = root / "in.parquet"
     options = {name: {"ndv": COUNT, "fpp": 0.01} for name in table.column_names}
     pq.write_table(table, path, bloom_filter_options=options)
-    raw = footer.read(PyArrowFileIO(), str(path))
+    raw = parquet_footer.read(PyArrowFileIO(), str(path))
     found = {}
     for leaf, chunk in zip(raw.leaves, raw.groups[0].chunks, strict=True):
-        start = fields.integer(chunk.meta, fields.Meta.BLOOM)
-        length = fields.integer(chunk.meta, fields.Meta.BLOOM_LENGTH)
+        start = format_fields.integer(chunk.meta, format_fields.Meta.BLOOM)
+        length = format_fields.integer(chunk.meta, format_fields.Meta.BLOOM_LENGTH)
         found[leaf.path[0]] = bloom.BloomFilter(path.read_bytes()[start : start + length])
     return found
 

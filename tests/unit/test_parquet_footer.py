@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import parquet_files, spliced
 
-from iceberg_compaction.execute.worker.parquet import footer, splice, thrift
-from iceberg_compaction.execute.worker.parquet.layout import Layout
+from iceberg_compaction.formats.parquet import parquet_footer, splice, thrift
+from iceberg_compaction.formats.parquet.page_layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ REQUIRED, OPTIONAL, REPEATED = 0, 1, 2
 
 
 def test_columns_with_their_ids_and_layouts(tmp_path: Path) -> None:
-    found = footer.read(IO, spliced.write(tmp_path / "in.parquet", spliced.rows(1, 10)))
+    found = parquet_footer.read(IO, spliced.write(tmp_path / "in.parquet", spliced.rows(1, 10)))
     assert found.leaves == splice.template(spliced.SCHEMA, spliced.ARGUMENTS).leaves
     leaves = {".".join(leaf.path): leaf for leaf in found.leaves}
     assert {name: leaf.ids for name, leaf in leaves.items() if len(leaf.ids) > 1} == {
@@ -49,7 +49,7 @@ def test_columns_with_their_ids_and_layouts(tmp_path: Path) -> None:
 
 def test_chunks_are_as_pyarrow_sees_them(tmp_path: Path) -> None:
     path = spliced.write(tmp_path / "in.parquet", spliced.rows(1, 500), group=200, compression="gzip")
-    found, known = footer.read(IO, path), pq.read_metadata(path)
+    found, known = parquet_footer.read(IO, path), pq.read_metadata(path)
     assert (found.size, found.created_by) == (Path(path).stat().st_size, known.created_by)
     assert found.has_column_orders
     assert found.trusted
@@ -88,7 +88,7 @@ def _element(kind: pa.DataType, change: Callable[[thrift.Struct], Any] | None, f
     pq.write_table(table, path, store_decimal_as_integer=True)
     if change is not None:
         parquet_files.change_footer(path, lambda found: change(parquet_files.elements(found)[1]))
-    (leaf,) = footer.read(IO, str(path)).leaves
+    (leaf,) = parquet_footer.read(IO, str(path)).leaves
     return leaf.layout
 
 
@@ -189,7 +189,7 @@ def _created_by(text: str | None) -> Callable[[thrift.Struct], None]:
 )
 def test_writers_that_readers_know_by_name_are_not_trusted(tmp_path: Path, text: str | None, trusted: bool) -> None:
     path = Path(spliced.write(tmp_path / "in.parquet", spliced.rows(1, 10)))
-    found = footer.read(IO, str(parquet_files.change_footer(path, _created_by(text))))
+    found = parquet_footer.read(IO, str(parquet_files.change_footer(path, _created_by(text))))
     assert found.trusted is trusted
     if not trusted:
         expected = "its writer is unknown" if not text else f"it was written by {text.split(' (')[0]}"
@@ -216,7 +216,7 @@ def _first(change: Callable[[thrift.Struct], Any]) -> Callable[[thrift.Struct], 
 )
 def test_files_that_are_not_trusted(tmp_path: Path, change: Callable[[thrift.Struct], Any], why_not: str) -> None:
     path = Path(spliced.write(tmp_path / "in.parquet", spliced.rows(1, 10)))
-    assert footer.read(IO, str(parquet_files.change_footer(path, change))).why_not == why_not
+    assert parquet_footer.read(IO, str(parquet_files.change_footer(path, change))).why_not == why_not
 
 
 # Reading
@@ -228,7 +228,7 @@ def test_one_read_unless_the_footer_is_large(tmp_path: Path, columns: int, reads
     path = spliced.write(tmp_path / "in.parquet", table, bloom_filter_options=None)
     for size in (None, Path(path).stat().st_size):
         io = spliced.CountingIO()
-        assert len(footer.read(io, path, size).leaves) == columns
+        assert len(parquet_footer.read(io, path, size).leaves) == columns
         assert len(io.reads) == reads
 
 
@@ -248,13 +248,13 @@ def test_other_files_are_refused(tmp_path: Path, data: bytes, wrong: str) -> Non
     path = tmp_path / "in.parquet"
     path.write_bytes(data)
     with pytest.raises(ValueError, match=wrong):
-        footer.read(IO, str(path))
+        parquet_footer.read(IO, str(path))
 
 
 def test_a_file_that_is_shorter_than_expected(tmp_path: Path) -> None:
     path = spliced.write(tmp_path / "in.parquet", spliced.rows(1, 10))
     with pytest.raises(ValueError, match="fewer than the expected"):
-        footer.read(IO, path, Path(path).stat().st_size + 1)
+        parquet_footer.read(IO, path, Path(path).stat().st_size + 1)
 
 
 @settings(deadline=datetime.timedelta(seconds=10), derandomize=True, max_examples=200)
@@ -266,7 +266,7 @@ def test_damaged_footers_are_read_or_refused(whole: bytes, data: st.DataObject) 
         place = data.draw(st.integers(len(whole) - 8 - length, len(whole) - 1))
         damaged[place] = data.draw(st.integers(0, 255))
     with contextlib.suppress(ValueError):
-        found = footer.parse("x", bytes(damaged), len(damaged))
+        found = parquet_footer.parse("x", bytes(damaged), len(damaged))
         for chunk in (chunk for group in found.groups for chunk in group.chunks):
             assert 0 <= chunk.start <= chunk.start + chunk.length <= found.body or not chunk.length
 

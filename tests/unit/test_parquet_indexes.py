@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import parquet_files, spliced
 
-from iceberg_compaction.execute.worker.parquet import column_index, footer, indexes, offset_index, thrift
-from iceberg_compaction.execute.worker.parquet.layout import Layout
+from iceberg_compaction.formats.parquet import column_index, offset_index, page_indexes, parquet_footer, thrift
+from iceberg_compaction.formats.parquet.page_layout import Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -225,7 +225,7 @@ def test_indexes_of_another_column_are_left_out(tmp_path: Path) -> None:
 @given(st.data())
 def test_whatever_happens_to_indexes_none_leads_astray(whole: Path, data: st.DataObject) -> None:
     damaged = bytearray(whole.read_bytes())
-    found = footer.read(PyArrowFileIO(), str(whole))
+    found = parquet_footer.read(PyArrowFileIO(), str(whole))
     end = max(chunk.start + chunk.length for group in found.groups for chunk in group.chunks)
     first = min(chunk.raw[6][1] for group in found.groups for chunk in group.chunks)
     assert end < first
@@ -268,7 +268,7 @@ def test_indexes_are_read_with_one_read_of_each_file(tmp_path: Path) -> None:
 
 
 def test_reads_of_indexes_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexes, "_AT_ONCE", 2000)
+    monkeypatch.setattr(page_indexes, "_AT_ONCE", 2000)
     reads = _reads_of_finish(tmp_path, spliced.CountingIO())
     assert len(reads) > 2 * 3
     assert max(size for _, _, size in reads) <= 2000
@@ -276,7 +276,7 @@ def test_reads_of_indexes_are_bounded(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_indexes_that_are_too_large_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = Path(spliced.write(tmp_path / "in.parquet", spliced.rows(1, 900)))
-    monkeypatch.setattr(indexes, "_MOST", 200)
+    monkeypatch.setattr(page_indexes, "_MOST", 200)
     seen = _spliced(source)[1]
     assert (seen.offset_indexes, seen.column_indexes, seen.blooms) == (0, 0, 0)
 
@@ -289,9 +289,9 @@ def test_spans_that_lie_apart_are_read_apart(monkeypatch: pytest.MonkeyPatch) ->
             self.reads.append((start, length))
             return bytes(at % 251 for at in range(start, start + length))
 
-    monkeypatch.setattr(indexes, "_GAP", 10)
-    monkeypatch.setattr(indexes, "_AT_ONCE", 100)
+    monkeypatch.setattr(page_indexes, "_GAP", 10)
+    monkeypatch.setattr(page_indexes, "_AT_ONCE", 100)
     spans = [(500, 20), (0, 5), (5, 5), (20, 5), (36, 4), (5, 2), (600, 300), (10, 60), (510, 95)]
-    found = dict(indexes._read(File(), spans))
+    found = dict(page_indexes._read(File(), spans))
     assert found == {at: bytes(place % 251 for place in range(a, a + n)) for at, (a, n) in enumerate(spans)}
     assert File.reads == [(0, 70), (500, 20), (510, 95), (600, 300)]

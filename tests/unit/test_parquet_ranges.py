@@ -16,7 +16,7 @@ from pyiceberg.io.fsspec import FsspecFileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import spliced
 
-from iceberg_compaction.execute.worker.parquet import ahead, kernel, ranges
+from iceberg_compaction.formats.parquet import byte_ranges, kernel_copy, read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,10 +40,10 @@ def source(tmp_path: Path) -> Path:
 
 def _move(source: Path, come: FileIO, go: FileIO, *, digest: bool) -> list[int | None]:
     path = source.parent / f"out {time.monotonic_ns()}"
-    target = ranges.Output(go, str(path))
+    target = byte_ranges.Output(go, str(path))
     target.write(b"before")
-    with ranges.Input(come, str(source)) as opened:
-        found = ranges.move(opened, target, SPANS, digest=digest)
+    with byte_ranges.Input(come, str(source)) as opened:
+        found = byte_ranges.move(opened, target, SPANS, digest=digest)
     target.write(b"after")
     target.close()
     assert target.position == len(WANTED) + 11
@@ -57,16 +57,16 @@ def _move(source: Path, come: FileIO, go: FileIO, *, digest: bool) -> list[int |
 def test_bytes_move_from_anywhere_to_anywhere(
     source: Path, come: FileIO, go: FileIO, digest: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranges, "_PART", 99_999)
+    monkeypatch.setattr(byte_ranges, "_PART", 99_999)
     assert _move(source, come, go, digest=digest) == (DIGESTS if digest else [None] * len(SPANS))
 
 
 @pytest.mark.parametrize("io", [LOCAL, STREAMS], ids=["local", "streams"])
 def test_digests_of_a_file(source: Path, io: FileIO) -> None:
-    with ranges.Input(io, f"file://{source}") as opened:
+    with byte_ranges.Input(io, f"file://{source}") as opened:
         assert (opened.descriptor is None) is (io is STREAMS)
-        assert ranges.digests(opened, SPANS) == DIGESTS
-        assert ranges.digests(opened, []) == []
+        assert byte_ranges.digests(opened, SPANS) == DIGESTS
+        assert byte_ranges.digests(opened, []) == []
 
 
 # What kernels may do
@@ -107,7 +107,7 @@ def test_other_trouble_of_the_kernel_is_trouble(source: Path, monkeypatch: pytes
 
 
 def test_kernels_that_copy_little_at_once(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel, "_AT_ONCE", 77_777)
+    monkeypatch.setattr(kernel_copy, "_AT_ONCE", 77_777)
     _move(source, LOCAL, LOCAL, digest=False)
 
 
@@ -123,9 +123,9 @@ def test_from_one_file_system_to_another(source: Path) -> None:
     other.write_bytes(DATA)
     try:
         path = source.parent / "out"
-        target = ranges.Output(LOCAL, str(path))
-        with ranges.Input(LOCAL, str(other)) as opened:
-            ranges.move(opened, target, SPANS)
+        target = byte_ranges.Output(LOCAL, str(path))
+        with byte_ranges.Input(LOCAL, str(other)) as opened:
+            byte_ranges.move(opened, target, SPANS)
         target.close()
         assert path.read_bytes() == WANTED
     finally:
@@ -138,35 +138,35 @@ def test_from_one_file_system_to_another(source: Path) -> None:
 @pytest.mark.parametrize("digest", [True, False])
 @pytest.mark.parametrize("io", [LOCAL, STREAMS], ids=["local", "streams"])
 def test_a_source_that_is_cut_off_meanwhile_is_named(source: Path, io: FileIO, digest: bool) -> None:
-    target = ranges.Output(io, str(source.parent / "out"))
-    with ranges.Input(io, str(source)) as opened:
+    target = byte_ranges.Output(io, str(source.parent / "out"))
+    with byte_ranges.Input(io, str(source)) as opened:
         os.truncate(source, 2_600_000)
         with pytest.raises(OSError, match=f"{source} has become shorter"):
-            ranges.move(opened, target, SPANS, digest=digest)
+            byte_ranges.move(opened, target, SPANS, digest=digest)
         with pytest.raises(OSError, match=f"{source} has become shorter"):
-            ranges.digests(opened, SPANS)
+            byte_ranges.digests(opened, SPANS)
     target.close()
 
 
 @pytest.mark.parametrize("io", [LOCAL, STREAMS, OTHER], ids=lambda io: type(io).__name__)
 def test_files_that_are_missing_or_there(tmp_path: Path, io: FileIO) -> None:
     with pytest.raises(FileNotFoundError):
-        ranges.Input(io, str(tmp_path / "none"))
+        byte_ranges.Input(io, str(tmp_path / "none"))
     path = tmp_path / "there"
     path.write_bytes(b"mine")
     with pytest.raises(FileExistsError):
-        ranges.Output(io, str(path))
+        byte_ranges.Output(io, str(path))
     assert path.read_bytes() == b"mine"
 
 
 def test_only_files_of_this_machine_are_opened_by_their_names(tmp_path: Path) -> None:
-    assert ranges.local_path(LOCAL, "/a/b") == "/a/b"
-    assert ranges.local_path(LOCAL, "file:///a/b c%20d") == "/a/b c%20d"
-    assert ranges.local_path(LOCAL, "file:/a/b") == "/a/b"
-    assert ranges.local_path(LOCAL, "s3://a/b") is None
-    assert ranges.local_path(PyArrowFileIO({"DEFAULT_SCHEME": "hdfs"}), "/a/b") is None
-    assert ranges.local_path(STREAMS, "/a/b") is None
-    assert ranges.local_path(OTHER, "/a/b") is None
+    assert byte_ranges.local_path(LOCAL, "/a/b") == "/a/b"
+    assert byte_ranges.local_path(LOCAL, "file:///a/b c%20d") == "/a/b c%20d"
+    assert byte_ranges.local_path(LOCAL, "file:/a/b") == "/a/b"
+    assert byte_ranges.local_path(LOCAL, "s3://a/b") is None
+    assert byte_ranges.local_path(PyArrowFileIO({"DEFAULT_SCHEME": "hdfs"}), "/a/b") is None
+    assert byte_ranges.local_path(STREAMS, "/a/b") is None
+    assert byte_ranges.local_path(OTHER, "/a/b") is None
 
 
 # Reads ahead
@@ -186,14 +186,14 @@ def test_some_reads_at_once_in_order() -> None:
             running -= 1
         return item * 2
 
-    assert list(ahead.map_ahead(get, range(50))) == [item * 2 for item in range(50)]
+    assert list(read_ahead.map_ahead(get, range(50))) == [item * 2 for item in range(50)]
     assert most == 4
-    assert list(ahead.map_ahead(get, [])) == []
+    assert list(read_ahead.map_ahead(get, [])) == []
 
 
 def test_reads_ahead_hold_few_results() -> None:
     asked: list[int] = []
-    results = ahead.map_ahead(lambda item: asked.append(item) or item, range(100))
+    results = read_ahead.map_ahead(lambda item: asked.append(item) or item, range(100))
     for wanted, result in zip(range(10), results, strict=False):
         assert result == wanted
         assert len(asked) <= wanted + 4
@@ -209,6 +209,6 @@ def test_an_error_of_a_read_ahead_is_raised_in_its_turn() -> None:
 
     found: list[int] = []
     with pytest.raises(OSError, match="broken"):
-        found.extend(ahead.map_ahead(get, range(100)))
-    results = ahead.map_ahead(get, range(100))
+        found.extend(read_ahead.map_ahead(get, range(100)))
+    results = read_ahead.map_ahead(get, range(100))
     assert [next(results) for _ in range(7)] == list(range(7))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import parquet_files, spliced
 
-from iceberg_compaction.execute.worker.parquet import footer, splice, thrift
+from iceberg_compaction.formats.parquet import parquet_footer, splice, thrift
 
 IO = PyArrowFileIO()
 PLACE, COUNTS = (7, 8), (9, 10)  # the leaves of the nested columns
@@ -92,7 +92,7 @@ def test_columns_are_renamed_reordered_and_dropped(tmp_path: Path) -> None:
     path = making.copy(source, [*COUNTS, 1, 0]).finish()
     _same(path, table.select(list(names)).rename_columns(list(names.values())))
     assert spliced.check(path).blooms == 2
-    assert footer.read(IO, path).leaves == splice.template(schema, {}).leaves
+    assert parquet_footer.read(IO, path).leaves == splice.template(schema, {}).leaves
 
 
 def test_columns_are_patched(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_columns_are_patched(tmp_path: Path) -> None:
     assert (seen.groups, seen.offset_indexes, seen.blooms) == (1, spliced.LEAVES, 2)
     (copied,) = making.copied
     assert [digest is None for digest in copied.digests] == [place is None for place in places]
-    assert copied.bytes == footer.read(IO, path).groups[0].bytes == sum(length for _, length in copied.spans)
+    assert copied.bytes == parquet_footer.read(IO, path).groups[0].bytes == sum(length for _, length in copied.spans)
 
 
 def test_digests_are_those_of_what_storage_holds(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_unknown_fields_stay_and_old_bounds_go(tmp_path: Path) -> None:
                 meta[parquet_files.STATISTICS][1][43] = (thrift.I32, 5)
 
     parquet_files.change_footer(source, change)
-    (group,) = footer.read(IO, spliced.Making(f"{tmp_path}/out.parquet").copy(str(source)).finish()).groups
+    (group,) = parquet_footer.read(IO, spliced.Making(f"{tmp_path}/out.parquet").copy(str(source)).finish()).groups
     assert group.raw[40] == (thrift.BINARY, b"of a group")
     for chunk in group.chunks:
         assert chunk.raw[41] == (thrift.LIST, (thrift.I64, [1, -2]))

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.factories import spliced
 
-from iceberg_compaction.execute.worker.parquet import thrift
+from iceberg_compaction.formats.parquet import thrift
 
 _QUICK = datetime.timedelta(seconds=10)  # for a machine that has other things to do as well
 _NUMBERS = {

@@ -9,21 +9,21 @@ import pytest
 from tests.factories import inventories
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute import tasks as rewrite_tasks
-from iceberg_compaction.model import partition, plan, table
-from iceberg_compaction.model.plan import LeftOutReason, Reason
-from iceberg_compaction.model.policy import Policy, Strategy
+from iceberg_compaction.execute.prepare import cut_tasks
+from iceberg_compaction.model import partition_words, rewrite_plan, table_view
+from iceberg_compaction.model.policies import Policy, Strategy
+from iceberg_compaction.model.rewrite_plan import LeftOutReason, Reason
 from iceberg_compaction.plan import build
 
 MIB = 2**20
 DAY_1, DAY_2 = '{"day": "2026-01-01"}', '{"day": "2026-01-02"}'
 
 
-def planned(rows: pa.Table, policy: Policy | None = None, **changes: Any) -> plan.Plan:
-    return build.build(inventories.inventory(rows, **changes), policy or Policy(), plan_id="p1", now_ms=5)
+def planned(rows: pa.Table, policy: Policy | None = None, **changes: Any) -> rewrite_plan.Plan:
+    return build.build(inventories.view(rows, **changes), policy or Policy(), plan_id="p1", now_ms=5)
 
 
-def left(found: plan.Plan) -> dict[str, int]:
+def left(found: rewrite_plan.Plan) -> dict[str, int]:
     return {entry.reason.value: entry.files for entry in found.left_out}
 
 
@@ -186,14 +186,14 @@ def test_dictionaries_that_differ_between_chunks_or_repeat_a_text_are_one_partit
     chunks = [inventories.files([MIB] * 3, partitions=part) for part in ([DAY_2, DAY_1, DAY_1], [DAY_1, DAY_2, DAY_1])]
     doubled = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int32()), pa.array([DAY_1, DAY_1]))
     last = inventories.files([MIB] * 3)
-    last = last.set_column(4, table.FILES.field("partition"), doubled)
+    last = last.set_column(4, table_view.FILES.field("partition"), doubled)
     found = planned(pa.concat_tables([*chunks, last]))
     assert [(group.partition, group.files) for group in found.groups] == [(DAY_1, 7)]
     assert left(found) == {"too-few-files": 2}
 
 
 def test_a_table_without_a_snapshot_has_nothing_to_do() -> None:
-    found = planned(table.FILES.empty_table(), pin=None)
+    found = planned(table_view.FILES.empty_table(), pin=None)
     assert [entry.reason for entry in found.left_out] == [LeftOutReason.NO_DATA]
     assert found.sentence == "Nothing to do: the table has no data files."
 
@@ -212,7 +212,7 @@ def test_a_table_property_that_makes_no_sense_is_a_wrong_setting(target: str) ->
 
 
 def test_an_unsupported_table_is_refused_with_all_reasons_but_has_an_empty_plan() -> None:
-    stock = inventories.inventory(inventories.files([MIB] * 9), unsupported=("format v3", "delete files"))
+    stock = inventories.view(inventories.files([MIB] * 9), unsupported=("format v3", "delete files"))
     with pytest.raises(errors.UnsupportedError, match="format v3; delete files"):
         build.build(stock, Policy(), plan_id="p", now_ms=0)
     found = build.empty_plan(stock, Policy(), plan_id="p", now_ms=0)
@@ -222,9 +222,9 @@ def test_an_unsupported_table_is_refused_with_all_reasons_but_has_an_empty_plan(
 
 def test_a_plan_survives_json() -> None:
     found = planned(inventories.files([MIB] * 12 + [512 * MIB], partitions=[DAY_1] * 6 + [DAY_2] * 7))
-    again = plan.Plan.model_validate_json(found.model_dump_json())
+    again = rewrite_plan.Plan.model_validate_json(found.model_dump_json())
     assert again == found
-    assert again.files.schema == plan.PLAN_FILES
+    assert again.files.schema == rewrite_plan.PLAN_FILES
 
 
 def test_a_plan_whose_groups_are_not_its_files_is_refused() -> None:
@@ -233,13 +233,13 @@ def test_a_plan_whose_groups_are_not_its_files_is_refused() -> None:
     for change in ({"first": 1}, {"files": 5}, {"bytes": 1}, {"records": 1}):
         damaged = {**told, "groups": [told["groups"][0] | change, told["groups"][1]]}
         with pytest.raises(ValueError, match="group"):
-            plan.Plan.model_validate(damaged)
+            rewrite_plan.Plan.model_validate(damaged)
 
 
 def test_a_plan_of_another_format_is_refused() -> None:
     told = planned(inventories.files([MIB] * 12)).model_dump() | {"format": 1}
     with pytest.raises(ValueError, match="format 1, not 5; make a new plan"):
-        plan.Plan.model_validate(told)
+        rewrite_plan.Plan.model_validate(told)
 
 
 def test_groups_are_a_sequence() -> None:
@@ -251,7 +251,7 @@ def test_groups_are_a_sequence() -> None:
     assert found.groups[1:] == found.groups[:-3:-1][::-1] == tuple(every[1:])
     assert every[1] in found.groups
     by = (found.sizes, found.copying)
-    assert found.groups == plan.Groups.of(every, *by) != plan.Groups.of(every[:2], *by)
+    assert found.groups == rewrite_plan.Groups.of(every, *by) != rewrite_plan.Groups.of(every[:2], *by)
     assert found.partitions == ((0, DAY_1), (0, DAY_2), (0, "{}"))
     with pytest.raises(IndexError):
         found.groups[3]
@@ -269,8 +269,8 @@ def test_sums_beyond_exact_floats_are_exact() -> None:
 
 
 def test_partitions_in_words() -> None:
-    assert partition.text("{}") == ""
-    assert partition.text('{"day": "2026-01-31", "n": 7, "x": null}') == "day=2026-01-31/n=7/x=null"
+    assert partition_words.text("{}") == ""
+    assert partition_words.text('{"day": "2026-01-31", "n": 7, "x": null}') == "day=2026-01-31/n=7/x=null"
 
 
 _LONG = 2**63 - 1
@@ -291,9 +291,9 @@ _LONG = 2**63 - 1
 def test_who_writes_the_largest_number_for_no_limit_gets_a_plan(
     strategy: Strategy, properties: dict[str, str], options: dict[str, object]
 ) -> None:
-    stock = inventories.inventory(inventories.files([100, 2 * 10**9] * 6), properties=properties)
+    stock = inventories.view(inventories.files([100, 2 * 10**9] * 6), properties=properties)
     policy = Policy.model_validate({**options, "strategy": strategy})
     plan = build.build(stock, policy, plan_id="p", now_ms=0)
-    assert sum(len(task.file_paths) for task in rewrite_tasks.build_tasks(plan, cores=4)) == plan.files.num_rows
+    assert sum(len(task.file_paths) for task in cut_tasks.build_tasks(plan, cores=4)) == plan.files.num_rows
     if plan.sizes.target >= 2**56:
         assert [group.outputs for group in plan.groups] == ([] if strategy is Strategy.DELETE_FILES else [1])

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.factories import inventories
 
-from iceberg_compaction.model.copying import Origin, Rate, Rates, Way
-from iceberg_compaction.model.policy import DEFAULT_MIN_ROW_GROUP, CopyMode, Policy
-from iceberg_compaction.model.task import Effort
-from iceberg_compaction.plan import build, copying, rates
+from iceberg_compaction.model.copy_plan import Origin, Rate, Rates, Way
+from iceberg_compaction.model.policies import DEFAULT_MIN_ROW_GROUP, CopyMode, Policy
+from iceberg_compaction.model.rewrite_task import Effort
+from iceberg_compaction.plan import build, copy_or_encode, rates
 
 if TYPE_CHECKING:
-    from iceberg_compaction.model.plan import Plan
+    from iceberg_compaction.model.rewrite_plan import Plan
 
 MIB = 2**20
 ROW_GROUP = 128 * MIB
@@ -45,15 +45,15 @@ def planned(
     more: dict[str, Any] = {"properties": properties or {}, "sorts_rows": sorts_rows}
     if deleted is not None:
         more |= {"deleted_rows": pa.array(deleted), "delete_files": pa.array([int(count > 0) for count in deleted])}
-    found = inventories.inventory(rows, **more)
+    found = inventories.view(rows, **more)
     chosen = Policy(rewrite_all=True, **policy)
     return build.build(found, chosen, plan_id="p", now_ms=1, rates=rates or make_rates())
 
 
 def test_the_break_even_is_what_the_formula_says() -> None:
-    found = copying.break_even(make_rates(), ROW_GROUP)
+    found = copy_or_encode.break_even(make_rates(), ROW_GROUP)
     saved = found * (1 / 40e6 - 1 / 600e6)
-    lost = copying.SCANS * copying.SCAN_SECONDS * (1 - found / ROW_GROUP)
+    lost = copy_or_encode.SCANS * copy_or_encode.SCAN_SECONDS * (1 - found / ROW_GROUP)
     assert saved == pytest.approx(lost, rel=1e-6)
     assert found == pytest.approx(8.06e6, rel=0.01)
 
@@ -62,8 +62,8 @@ def test_the_break_even_is_what_the_formula_says() -> None:
 @given(speeds, speeds, speeds, st.integers(1, 2**40))
 def test_faster_encoding_copies_less_and_faster_copying_more(one: float, two: float, other: float, target: int) -> None:
     slow, fast = sorted([one, two])
-    by_encoding = [copying.break_even(make_rates(encoding=rate, copied=other), target) for rate in (slow, fast)]
-    by_copying = [copying.break_even(make_rates(encoding=other, copied=rate), target) for rate in (slow, fast)]
+    by_encoding = [copy_or_encode.break_even(make_rates(encoding=rate, copied=other), target) for rate in (slow, fast)]
+    by_copying = [copy_or_encode.break_even(make_rates(encoding=other, copied=rate), target) for rate in (slow, fast)]
     assert by_encoding == sorted(by_encoding)
     assert by_copying == sorted(by_copying, reverse=True)
     assert all(0 < least <= target for least in (*by_encoding, *by_copying))
@@ -206,7 +206,7 @@ def test_where_manifests_do_not_tell_row_groups_are_assumed() -> None:
 @pytest.mark.parametrize("stated", ["", "0", "many", "-5"])
 def test_a_row_group_size_that_is_none_is_not_the_planners_business(stated: str) -> None:
     found = planned([64 * MIB] * 6, properties={"write.parquet.row-group-size-bytes": stated})
-    assert found.copying.encoded_row_group == copying.DEFAULT_ROW_GROUP
+    assert found.copying.encoded_row_group == copy_or_encode.DEFAULT_ROW_GROUP
 
 
 def test_the_tables_codec_is_told() -> None:

@@ -12,27 +12,27 @@ from tests.factories import inventories
 from tests.factories.simulated_writer import Data, perform
 
 from iceberg_compaction import errors
-from iceberg_compaction.model.plan import Plan, Reason
-from iceberg_compaction.model.policy import JobOrder, Policy, Strategy, resolve_thresholds
-from iceberg_compaction.plan import build, quick
+from iceberg_compaction.model.policies import JobOrder, Policy, Strategy, resolve_thresholds
+from iceberg_compaction.model.rewrite_plan import Plan, Reason
+from iceberg_compaction.plan import build, quick_look
 
 if TYPE_CHECKING:
-    from iceberg_compaction.model.table import Inventory
+    from iceberg_compaction.model.table_view import TableView
 
 MIB = 2**20
 TARGET = 100_000
 
 
-def stock(sizes: list[int], met: list[int], deleted: list[int], **changes: Any) -> Inventory:
+def stock(sizes: list[int], met: list[int], deleted: list[int], **changes: Any) -> TableView:
     """Files of 100 bytes for each row, how many delete files apply to each, and how many of its rows they delete."""
     columns = {"delete_files": pa.array(met, pa.int64()), "deleted_rows": pa.array(deleted, pa.int64())}
     selected = changes.pop("selected", None)
     unwritable = changes.pop("unwritable_specs", frozenset())
     rows = inventories.files(sizes, **changes)
-    return inventories.inventory(rows, selected=selected, unwritable_specs=unwritable, **columns)
+    return inventories.view(rows, selected=selected, unwritable_specs=unwritable, **columns)
 
 
-def planned(found: Inventory, **policy: Any) -> Plan:
+def planned(found: TableView, **policy: Any) -> Plan:
     return build.build(found, Policy.model_validate(policy), plan_id="p", now_ms=0)
 
 
@@ -128,7 +128,7 @@ def test_thresholds_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> Non
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> Inventory:
+def tables(draw: st.DrawFn) -> TableView:
     size = st.one_of(st.integers(100, 75_000), st.integers(75_000, 180_000), st.integers(180_000, 500_000))
     row = st.tuples(size, st.integers(0, 1), st.sampled_from([0, 0, 1, 3]), st.floats(0, 1))
     rows = draw(st.lists(st.tuples(row, st.sampled_from([1, 4, 30])), max_size=6))
@@ -151,7 +151,7 @@ POLICIES = st.builds(
 )
 
 
-def worn_paths(table: Inventory, policy: Policy) -> set[str]:
+def worn_paths(table: TableView, policy: Policy) -> set[str]:
     """File by file, in the words of the documentation."""
     assert table.delete_files is not None
     assert table.deleted_rows is not None
@@ -168,14 +168,14 @@ def worn_paths(table: Inventory, policy: Policy) -> set[str]:
 
 @settings(deadline=None, derandomize=True, max_examples=80)
 @given(table=tables(), policy=POLICIES, seed=st.integers(0, 99))
-def test_every_worn_file_is_in_a_group_and_no_run_leaves_one(table: Inventory, policy: Policy, seed: int) -> None:
+def test_every_worn_file_is_in_a_group_and_no_run_leaves_one(table: TableView, policy: Policy, seed: int) -> None:
     first = build.build(table, policy, plan_id="first", now_ms=0)
     chosen = set(first.files["file_path"].to_pylist())
     worn = worn_paths(table, policy)
     assert worn <= chosen
     assert policy.strategy is not Strategy.DELETE_FILES or worn == chosen
     assert first.input_files + sum(entry.files for entry in first.left_out) == table.files.num_rows
-    assert quick.needs_work(table, policy) is not first.empty
+    assert quick_look.needs_work(table, policy) is not first.empty
     assert Plan.model_validate_json(first.model_dump_json()) == first
 
     after = perform(first, table, Data(seed=seed))

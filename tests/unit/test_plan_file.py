@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from tests.factories import inventories
 
 from iceberg_compaction import errors, load_plan, save_plan
-from iceberg_compaction.model.policy import Policy
+from iceberg_compaction.model.policies import Policy
+from iceberg_compaction.operations.rewrite_files import plan_file
 from iceberg_compaction.plan import build
-from iceberg_compaction.workflow import plan_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from iceberg_compaction.model.plan import Plan
+    from iceberg_compaction.model.rewrite_plan import Plan
 
 MIB = 2**20
 DAYS = ['{"day":"2026-01-01"}', '{"day":"2026-01-02"}']
@@ -29,7 +29,7 @@ DAYS = ['{"day":"2026-01-01"}', '{"day":"2026-01-02"}']
 
 def planned(count: int = 12, **policy: Any) -> Plan:
     rows = inventories.files([MIB] * count, partitions=[DAYS[number % 2] for number in range(count)])
-    return build.build(inventories.inventory(rows), Policy(**policy), plan_id="p", now_ms=1)
+    return build.build(inventories.view(rows), Policy(**policy), plan_id="p", now_ms=1)
 
 
 @settings(derandomize=True, database=None, deadline=None, max_examples=30)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from tests.factories import inventories
 from tests.factories.simulated_writer import Data, perform
 
-from iceberg_compaction.model.policy import Policy, Strategy
+from iceberg_compaction.model.policies import Policy, Strategy
 from iceberg_compaction.plan import build
 
 if TYPE_CHECKING:
-    from iceberg_compaction.model.table import Inventory
+    from iceberg_compaction.model.table_view import TableView
 
 TARGET = 100_000
 BY_SIZE = (Strategy.SMALL_FILES, Strategy.FULL)  # those that mend sizes
@@ -24,7 +24,7 @@ SIZE = st.one_of(
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> Inventory:
+def tables(draw: st.DrawFn) -> TableView:
     runs = draw(st.lists(st.tuples(SIZE, st.sampled_from([1, 2, 5, 30, 90]), st.integers(0, 2)), max_size=8))
     files = [(size, f'{{"p": {part}}}') for size, count, part in runs for _ in range(count)]
     dice = draw(st.randoms(use_true_random=False))
@@ -35,7 +35,7 @@ def tables(draw: st.DrawFn) -> Inventory:
         partitions=[part for _, part in files],
         bounds=draw(st.sampled_from([None, bounds])),
     )
-    return inventories.inventory(rows)
+    return inventories.view(rows)
 
 
 @settings(deadline=None, derandomize=True, max_examples=300)
@@ -48,7 +48,7 @@ def tables(draw: st.DrawFn) -> Inventory:
     cores=st.sampled_from([1, 64]),
 )
 def test_a_second_plan_is_empty(
-    stock: Inventory, strategy: Strategy, few: int, capacity: int, data: Data, cores: int
+    stock: TableView, strategy: Strategy, few: int, capacity: int, data: Data, cores: int
 ) -> None:
     policy = Policy(
         strategy=strategy,
@@ -66,7 +66,7 @@ def test_a_second_plan_is_empty(
 @pytest.mark.parametrize("strategy", BY_SIZE)
 @pytest.mark.parametrize("ratio", [0.3, 0.45, 1.0, 1.2])
 def test_a_large_partition_cut_into_many_tasks_ends_in_no_small_file(strategy: Strategy, ratio: float) -> None:
-    stock = inventories.inventory(inventories.files([TARGET // 10] * 3000))
+    stock = inventories.view(inventories.files([TARGET // 10] * 3000))
     policy = Policy(strategy=strategy, target_file_size_bytes=TARGET)
     first = build.build(stock, policy, plan_id="first", now_ms=0)
     after = perform(first, stock, Data(ratio=ratio))
@@ -76,7 +76,7 @@ def test_a_large_partition_cut_into_many_tasks_ends_in_no_small_file(strategy: S
 
 
 def test_small_groups_by_option_still_come_to_an_end() -> None:
-    stock = inventories.inventory(inventories.files([100] * 2000))
+    stock = inventories.view(inventories.files([100] * 2000))
     policy = Policy(target_file_size_bytes=TARGET, max_file_group_input_files=50)
     counts = [2000]
     while not (found := build.build(stock, policy, plan_id="p", now_ms=0)).empty:

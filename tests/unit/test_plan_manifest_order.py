@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.factories import inventories
 
-from iceberg_compaction.model.policy import Policy
+from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.plan import build
 
 if TYPE_CHECKING:
-    from iceberg_compaction.model.plan import Plan
-    from iceberg_compaction.model.table import Inventory
+    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.model.table_view import TableView
 
 MIB = 2**20
 EACH = 5  # files of a partition
 
 
-def scattered(manifests: int, partitions: int) -> Inventory:
+def scattered(manifests: int, partitions: int) -> TableView:
     """Every manifest lists all files of some partitions, which are neighbours neither by name nor by number."""
     names = [f'{{"n":{number}}}' for number in range(manifests * partitions)]
     listed = [name for number in range(manifests) for name in names[number::manifests]]
@@ -30,17 +30,17 @@ def scattered(manifests: int, partitions: int) -> Inventory:
         partitions=[name for name in listed for _ in range(EACH)],
         sequence=[1] * EACH * len(names),
     )
-    return inventories.inventory(rows, manifest_files=(partitions * EACH,) * manifests, manifests=manifests)
+    return inventories.view(rows, manifest_files=(partitions * EACH,) * manifests, manifests=manifests)
 
 
-def planned(inventory: Inventory, **policy: int | str) -> Plan:
-    return build.build(inventory, Policy.model_validate(policy), plan_id="plan", now_ms=0)
+def planned(view: TableView, **policy: int | str) -> Plan:
+    return build.build(view, Policy.model_validate(policy), plan_id="plan", now_ms=0)
 
 
-def manifests_of(plan: Plan, inventory: Inventory) -> list[set[int]]:
+def manifests_of(plan: Plan, view: TableView) -> list[set[int]]:
     """The manifests that list files of each group."""
-    numbers = np.repeat(np.arange(len(inventory.manifest_files)), inventory.manifest_files).tolist()
-    of = dict(zip(inventory.files["file_path"].to_pylist(), numbers, strict=True))
+    numbers = np.repeat(np.arange(len(view.manifest_files)), view.manifest_files).tolist()
+    of = dict(zip(view.files["file_path"].to_pylist(), numbers, strict=True))
     return [{of[path] for path in plan.files_of(group)["file_path"].to_pylist()} for group in plan.groups]
 
 
@@ -50,15 +50,15 @@ def touched(groups: list[set[int]], batch: int) -> list[int]:
 
 
 def test_batches_empty_one_manifest_after_the_other() -> None:
-    inventory = scattered(manifests=8, partitions=8)
-    assert touched(manifests_of(planned(inventory), inventory), batch=8) == [1] * 8
-    by_name = planned(inventories.inventory(inventory.files))
-    assert sum(touched(manifests_of(by_name, inventory), batch=8)) > 6 * 8
+    view = scattered(manifests=8, partitions=8)
+    assert touched(manifests_of(planned(view), view), batch=8) == [1] * 8
+    by_name = planned(inventories.view(view.files))
+    assert sum(touched(manifests_of(by_name, view), batch=8)) > 6 * 8
 
 
 def test_a_budget_empties_the_oldest_manifests() -> None:
-    inventory = scattered(manifests=8, partitions=8)
-    found = manifests_of(planned(inventory, **{"max-files-to-rewrite": 2 * 8 * EACH}), inventory)
+    view = scattered(manifests=8, partitions=8)
+    found = manifests_of(planned(view, **{"max-files-to-rewrite": 2 * 8 * EACH}), view)
     assert [number for group in found for number in group] == [7] * 8 + [6] * 8  # lists begin with the newest
 
 
@@ -69,9 +69,9 @@ def test_groups_of_one_manifest_are_sorted_by_partition() -> None:
 
 def test_the_order_that_was_asked_for_is_above_that_of_manifests() -> None:
     rows = inventories.files([3 * MIB] * EACH + [MIB] * EACH, partitions=["{}"] * EACH + ['{"a":1}'] * EACH)
-    inventory = inventories.inventory(rows, manifest_files=(EACH, EACH))
+    view = inventories.view(rows, manifest_files=(EACH, EACH))
     for order, sizes in (("bytes-asc", [5, 15]), ("bytes-desc", [15, 5]), ("none", [5, 15]), ("files-asc", [5, 15])):
-        found = planned(inventory, **{"rewrite-job-order": order})
+        found = planned(view, **{"rewrite-job-order": order})
         assert [group.bytes // MIB for group in found.groups] == sizes, order
 
 
@@ -84,11 +84,11 @@ def test_once_passed_a_manifest_is_touched_no_more(listed: list[list[int]], opti
     done as in any other order."""
     parts = [f'{{"p":{part}}}' for manifest in listed for part in manifest]
     rows = inventories.files([MIB] * len(parts), partitions=parts, sequence=[1] * len(parts))
-    inventory = inventories.inventory(rows, manifest_files=tuple(map(len, listed)))
-    plan = planned(inventory, **{"min-input-files": 2, **options})
-    oldest = [max(group) for group in manifests_of(plan, inventory)]
+    view = inventories.view(rows, manifest_files=tuple(map(len, listed)))
+    plan = planned(view, **{"min-input-files": 2, **options})
+    oldest = [max(group) for group in manifests_of(plan, view)]
     assert oldest == sorted(oldest, reverse=True)
-    by_name = planned(inventories.inventory(rows), **{"min-input-files": 2, **options})
+    by_name = planned(inventories.view(rows), **{"min-input-files": 2, **options})
     assert paths_of(plan) == paths_of(by_name)
 
 

@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iceberg_compaction.model import manifests as model
-from iceberg_compaction.plan import manifests as plan
+from iceberg_compaction.model import manifest_plan
+from iceberg_compaction.operations.rewrite_manifests import choose_manifests
 
 TARGET = 8 << 20
-ASKED = plan.Question(plan_id="p", table="db.t", now_ms=1, pin=None, target=TARGET)
+ASKED = choose_manifests.Question(plan_id="p", table="db.t", now_ms=1, pin=None, target=TARGET)
 
 
 def facts(
     number: int, size: int, partitions: list[int], *, live: int | None = None, dead: int = 0, spec_id: int = 0
-) -> model.ManifestFacts:
-    return model.ManifestFacts(
+) -> manifest_plan.ManifestFacts:
+    return manifest_plan.ManifestFacts(
         path=f"m{number}",
         spec_id=spec_id,
-        content=model.Content.DATA,
+        content=manifest_plan.Content.DATA,
         bytes=size,
         live=len(partitions) * 10 if live is None else live,
         dead=dead,
@@ -30,29 +30,29 @@ def facts(
     )
 
 
-def only(found: model.ManifestPlan) -> model.ManifestGroup:
+def only(found: manifest_plan.ManifestPlan) -> manifest_plan.ManifestGroup:
     (group,) = found.groups
     return group
 
 
 def test_many_small_manifests_are_joined() -> None:
-    found = plan.build([facts(n, 10_000, [n]) for n in range(100)], ASKED)
-    assert only(found).reason is model.Reason.SMALL
+    found = choose_manifests.build([facts(n, 10_000, [n]) for n in range(100)], ASKED)
+    assert only(found).reason is manifest_plan.Reason.SMALL
     assert (found.replaced, found.outputs) == (100, 1)
     assert found.sentence == "100 manifests (976.6 KiB) become about 1."
 
 
 def test_two_small_manifests_are_not_worth_a_commit() -> None:
-    found = plan.build([facts(n, 10_000, [n]) for n in range(2)], ASKED)
+    found = choose_manifests.build([facts(n, 10_000, [n]) for n in range(2)], ASKED)
     assert found.empty
-    assert [kept.reason for kept in found.kept] == [model.KeptReason.WELL_PACKED]
+    assert [kept.reason for kept in found.kept] == [manifest_plan.KeptReason.WELL_PACKED]
     assert found.sentence.startswith("Nothing to do: a rewrite would halve neither the 2 manifests of data files")
 
 
 def test_small_manifests_leave_full_ones_alone() -> None:
     full = [facts(n, TARGET - 1000, list(range(n * 100, n * 100 + 100))) for n in range(20)]
     small = [facts(100 + n, 50_000, [n * 100]) for n in range(10)]
-    found = plan.build([*small, *full], ASKED)
+    found = choose_manifests.build([*small, *full], ASKED)
     assert only(found).manifests == tuple(one.path for one in small)
     assert found.sentence == "10 manifests (488.3 KiB) become about 1; 20 stay as they are."
 
@@ -60,61 +60,61 @@ def test_small_manifests_leave_full_ones_alone() -> None:
 def test_small_manifests_take_full_ones_along_if_all_partitions_are_scattered() -> None:
     full = [facts(n, TARGET - 1000, list(range(1000))) for n in range(20)]
     small = [facts(100 + n, 50_000, [n]) for n in range(10)]
-    assert len(only(plan.build([*small, *full], ASKED)).manifests) == 30
+    assert len(only(choose_manifests.build([*small, *full], ASKED)).manifests) == 30
 
 
 def test_scattered_partitions_are_brought_together() -> None:
-    group = only(plan.build([facts(n, TARGET - 1000, list(range(1000))) for n in range(10)], ASKED))
-    assert group.reason is model.Reason.SCATTERED
+    group = only(choose_manifests.build([facts(n, TARGET - 1000, list(range(1000))) for n in range(10)], ASKED))
+    assert group.reason is manifest_plan.Reason.SCATTERED
     assert group.spread == 10
     assert group.spread_after == pytest.approx(1.01)
     assert group.sentence == "the files of a partition lie in 10.0 manifests on average"
 
 
 def test_one_large_partition_over_many_manifests_is_not_scattered() -> None:
-    assert plan.build([facts(n, TARGET - 1000, [7], live=10_000) for n in range(50)], ASKED).empty
+    assert choose_manifests.build([facts(n, TARGET - 1000, [7], live=10_000) for n in range(50)], ASKED).empty
 
 
 def test_large_manifests_are_split() -> None:
-    group = only(plan.build([facts(0, 3 * TARGET, list(range(100)))], ASKED))
-    assert (group.reason, group.outputs) == (model.Reason.LARGE, 3)
+    group = only(choose_manifests.build([facts(0, 3 * TARGET, list(range(100)))], ASKED))
+    assert (group.reason, group.outputs) == (manifest_plan.Reason.LARGE, 3)
 
 
 def test_entries_of_deleted_files_do_not_count() -> None:
-    found = plan.build([facts(n, TARGET - 1000, [n], live=10, dead=9990) for n in range(10)], ASKED)
-    assert (only(found).reason, found.outputs) == (model.Reason.SMALL, 1)
+    found = choose_manifests.build([facts(n, TARGET - 1000, [n], live=10, dead=9990) for n in range(10)], ASKED)
+    assert (only(found).reason, found.outputs) == (manifest_plan.Reason.SMALL, 1)
 
 
 def test_a_single_manifest_is_alone() -> None:
-    found = plan.build([facts(0, 5000, [1])], ASKED)
-    assert [kept.reason for kept in found.kept] == [model.KeptReason.ALONE]
+    found = choose_manifests.build([facts(0, 5000, [1])], ASKED)
+    assert [kept.reason for kept in found.kept] == [manifest_plan.KeptReason.ALONE]
 
 
 def test_a_branch_without_files_has_nothing_to_do() -> None:
-    found = plan.build([], ASKED)
+    found = choose_manifests.build([], ASKED)
     assert found.sentence == "Nothing to do: the branch has no live files."
 
 
 def test_specs_and_contents_are_apart() -> None:
     small = [facts(n, 10_000, [n]) for n in range(10)]
-    deletes = [replace(facts(20 + n, 10_000, [n]), content=model.Content.DELETES) for n in range(10)]
+    deletes = [replace(facts(20 + n, 10_000, [n]), content=manifest_plan.Content.DELETES) for n in range(10)]
     old = [facts(40 + n, 10_000, [n], spec_id=1) for n in range(10)]
     lost = [facts(60 + n, 10_000, [n], spec_id=2) for n in range(10)]
     asked = replace(ASKED, unwritable_specs=frozenset({2}))
-    found = plan.build([*small, *deletes, *old, *lost], asked)
+    found = choose_manifests.build([*small, *deletes, *old, *lost], asked)
     assert [(group.spec_id, group.content.value) for group in found.groups] == [
         (0, "data"),
         (0, "deletes"),
         (1, "data"),
     ]
-    assert [(kept.spec_id, kept.reason) for kept in found.kept] == [(2, model.KeptReason.LOST_COLUMN)]
-    chosen = plan.build([*small, *old, *lost], replace(asked, spec_id=1))
+    assert [(kept.spec_id, kept.reason) for kept in found.kept] == [(2, manifest_plan.KeptReason.LOST_COLUMN)]
+    chosen = choose_manifests.build([*small, *old, *lost], replace(asked, spec_id=1))
     assert only(chosen).spec_id == 1
-    assert [kept.reason for kept in chosen.kept] == [model.KeptReason.OTHER_SPEC] * 2
+    assert [kept.reason for kept in chosen.kept] == [manifest_plan.KeptReason.OTHER_SPEC] * 2
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> list[model.ManifestFacts]:
+def tables(draw: st.DrawFn) -> list[manifest_plan.ManifestFacts]:
     kinds = draw(st.lists(st.sampled_from(["tiny", "small", "half", "full", "huge"]), min_size=1, max_size=60))
     sizes = {"tiny": 8_000, "small": 600_000, "half": TARGET // 2, "full": TARGET - 5000, "huge": 3 * TARGET}
     partitions = draw(st.integers(1, 300))
@@ -130,7 +130,9 @@ def tables(draw: st.DrawFn) -> list[model.ManifestFacts]:
     return found
 
 
-def performed(before: list[model.ManifestFacts], found: model.ManifestPlan) -> list[model.ManifestFacts]:
+def performed(
+    before: list[manifest_plan.ManifestFacts], found: manifest_plan.ManifestPlan
+) -> list[manifest_plan.ManifestFacts]:
     """The manifests after the plan: entries in the order of partitions, filled up to the target."""
     gone = {path for group in found.groups for path in group.manifests}
     after = [one for one in before if one.path not in gone]
@@ -160,10 +162,10 @@ def performed(before: list[model.ManifestFacts], found: model.ManifestPlan) -> l
 
 @given(tables())
 @settings(deadline=None, derandomize=True, max_examples=60)
-def test_a_second_run_finds_nothing_to_do(before: list[model.ManifestFacts]) -> None:
-    found = plan.build(before, ASKED)
+def test_a_second_run_finds_nothing_to_do(before: list[manifest_plan.ManifestFacts]) -> None:
+    found = choose_manifests.build(before, ASKED)
     assert sum(kept.manifests for kept in found.kept) + found.replaced == len(before)
     after = performed(before, found)
     assert sum(one.live for one in after) == sum(one.live for one in before)
-    again = plan.build(after, ASKED)
+    again = choose_manifests.build(after, ASKED)
     assert again.empty, (found.sentence, again.sentence)

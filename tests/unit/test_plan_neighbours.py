@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tests.factories import inventories
 from tests.factories.simulated_writer import Data, bounds, perform, write
 
-from iceberg_compaction.execute import tasks as rewrite_tasks
-from iceberg_compaction.model.policy import Policy, Strategy
+from iceberg_compaction.execute.prepare import cut_tasks
+from iceberg_compaction.model.policies import Policy, Strategy
 from iceberg_compaction.plan import build, ordering
 
 if TYPE_CHECKING:
-    from iceberg_compaction.model.table import Inventory
+    from iceberg_compaction.model.table_view import TableView
 
 TARGET = 2**16
 RANGES = st.one_of(  # anything, or side by side
@@ -31,7 +31,7 @@ def test_files_are_read_by_clustering_column_then_sequence_then_as_listed_and_un
     rows = inventories.files(
         [100] * 6, sequence=[6, 5, 4, 4, 2, 1], bounds=[(7, 9), (-3, 8), (7, 8), (7, 7), None, (2**63 - 1, 2**63 - 1)]
     )
-    found = build.build(inventories.inventory(rows), Policy(), plan_id="p", now_ms=0)
+    found = build.build(inventories.view(rows), Policy(), plan_id="p", now_ms=0)
     assert found.files["file_path"].to_pylist() == [f"f-{number}.parquet" for number in (1, 2, 3, 0, 5, 4)]
 
 
@@ -55,12 +55,12 @@ def test_at_no_key_do_outputs_overlap_more_than_their_inputs_and_one(
         rewrite_all=rewrite_all,
         max_file_group_size_bytes=capacity * TARGET,
     )
-    stock = inventories.inventory(inventories.files(sizes, bounds=ranges))
+    stock = inventories.view(inventories.files(sizes, bounds=ranges))
     found = build.build(stock, policy, plan_id="p", now_ms=0)
     known = bounds(stock)
     outputs = [
         [known[path] or (0, 0) for path in output.inputs]
-        for task in rewrite_tasks.build_tasks(found)
+        for task in cut_tasks.build_tasks(found)
         for output in write(task, found.sizes, Data(noise=0.0))
     ]
     for key in {end for output in outputs for bound in output for end in bound}:
@@ -74,9 +74,9 @@ def test_at_no_key_do_outputs_overlap_more_than_their_inputs_and_one(
 def test_outputs_cover_no_more_keys_than_those_of_another_order(lows: list[int]) -> None:
     lows = lows[: len(lows) // 4 * 4]  # one task, outputs of four files each
     sizes, ranges = [TARGET // 4] * len(lows), [(low, low + 1000) for low in lows]
-    stock, unknown = (inventories.inventory(inventories.files(sizes, bounds=known)) for known in (ranges, None))
+    stock, unknown = (inventories.view(inventories.files(sizes, bounds=known)) for known in (ranges, None))
 
-    def covered(seen: Inventory) -> int:
+    def covered(seen: TableView) -> int:
         found = build.build(seen, Policy(target_file_size_bytes=TARGET), plan_id="p", now_ms=0)
         after = bounds(perform(found, stock, Data(noise=0.0)))
         assert len(after) == len(lows) // 4
@@ -88,7 +88,7 @@ def test_outputs_cover_no_more_keys_than_those_of_another_order(lows: list[int])
 
 
 def test_a_budget_takes_the_first_neighbours() -> None:
-    stock = inventories.inventory(inventories.files([100] * 30, bounds=[(30 - n, 31 - n) for n in range(30)]))
+    stock = inventories.view(inventories.files([100] * 30, bounds=[(30 - n, 31 - n) for n in range(30)]))
     found = build.build(stock, Policy(max_files_to_rewrite=4), plan_id="p", now_ms=0)
     assert found.files["file_path"].to_pylist() == [f"f-{number}.parquet" for number in (29, 28, 27, 26)]
 

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.factories import inventories
 
-from iceberg_compaction.execute import tasks as rewrite_tasks
-from iceberg_compaction.model import plan
-from iceberg_compaction.model.group import sections_of
-from iceberg_compaction.model.policy import JobOrder, Policy, Strategy
-from iceberg_compaction.plan import build, quick
+from iceberg_compaction.execute.prepare import cut_tasks
+from iceberg_compaction.model import rewrite_plan
+from iceberg_compaction.model.file_group import sections_of
+from iceberg_compaction.model.policies import JobOrder, Policy, Strategy
+from iceberg_compaction.plan import build, quick_look
 
 if TYPE_CHECKING:
-    from iceberg_compaction.model.table import Inventory
+    from iceberg_compaction.model.table_view import TableView
 
 TARGET = 1000
 ROW = st.tuples(
@@ -32,12 +32,12 @@ ROW = st.tuples(
 
 
 @st.composite
-def tables(draw: st.DrawFn) -> Inventory:
+def tables(draw: st.DrawFn) -> TableView:
     rows: list[tuple[Any, ...]] = draw(st.lists(ROW, max_size=80))
     size, part, spec, sequence, content, selected, bounds = ([row[i] for row in rows] for i in range(7))
     files = inventories.files(size, partitions=part, specs=spec, sequence=sequence, content=content, bounds=bounds)
     chosen = draw(st.sampled_from([None, pa.array(selected, pa.bool_())]))
-    return inventories.inventory(files, selected=chosen)
+    return inventories.view(files, selected=chosen)
 
 
 @st.composite
@@ -61,13 +61,15 @@ def reading_order(row: dict[str, Any]) -> tuple[Any, ...]:
     return low is None, low or 0, row["sequence_number"], row["file_sequence_number"]
 
 
-def rows_of(found: plan.Plan, group: plan.FileGroup, files: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+def rows_of(
+    found: rewrite_plan.Plan, group: rewrite_plan.FileGroup, files: dict[str, dict[str, Any]]
+) -> list[dict[str, Any]]:
     return [files[path] for path in found.files_of(group)["file_path"].to_pylist()]
 
 
 @settings(deadline=None, derandomize=True, max_examples=300)
 @given(tables(), policies())
-def test_every_plan_keeps_the_rules(stock: Inventory, policy: Policy) -> None:
+def test_every_plan_keeps_the_rules(stock: TableView, policy: Policy) -> None:
     found = build.build(stock, policy, plan_id="p", now_ms=0)
     files = {row["file_path"]: row for row in stock.files.to_pylist()}
     data = [row for row in files.values() if row["content"] == 0]
@@ -109,23 +111,23 @@ def test_every_plan_keeps_the_rules(stock: Inventory, policy: Policy) -> None:
 
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(tables(), policies())
-def test_whether_there_is_work_is_known_without_a_plan(stock: Inventory, policy: Policy) -> None:
-    assert quick.needs_work(stock, policy) is not build.build(stock, policy, plan_id="p", now_ms=0).empty
+def test_whether_there_is_work_is_known_without_a_plan(stock: TableView, policy: Policy) -> None:
+    assert quick_look.needs_work(stock, policy) is not build.build(stock, policy, plan_id="p", now_ms=0).empty
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(tables(), policies())
-def test_plans_are_reproducible_and_survive_json(stock: Inventory, policy: Policy) -> None:
+def test_plans_are_reproducible_and_survive_json(stock: TableView, policy: Policy) -> None:
     found = build.build(stock, policy, plan_id="p", now_ms=0)
     assert build.build(stock, policy, plan_id="p", now_ms=0) == found
-    assert plan.Plan.model_validate_json(found.model_dump_json()) == found
+    assert rewrite_plan.Plan.model_validate_json(found.model_dump_json()) == found
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(tables(), policies())
-def test_tasks_hold_the_files_of_the_plan_in_its_order(stock: Inventory, policy: Policy) -> None:
+def test_tasks_hold_the_files_of_the_plan_in_its_order(stock: TableView, policy: Policy) -> None:
     found = build.build(stock, policy, plan_id="p", now_ms=0)
-    tasks = rewrite_tasks.build_tasks(found)
+    tasks = cut_tasks.build_tasks(found)
     assert inventories.unsplit(tasks) == found.files["file_path"].to_pylist()
     assert [task.id for task in tasks] == list(range(len(tasks)))
     for group in found.groups:

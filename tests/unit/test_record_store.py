@@ -12,23 +12,23 @@ import pytest
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import run_names
-from iceberg_compaction.model import record
-from iceberg_compaction.model.copying import Origin, Rate, Rates
+from iceberg_compaction.model import run_record
+from iceberg_compaction.model.copy_plan import Origin, Rate, Rates
 from iceberg_compaction.model.outcome import Kind, Outcome
-from iceberg_compaction.model.task import Effort
-from iceberg_compaction.record import process
-from iceberg_compaction.record.sqlite import RunStore
-from iceberg_compaction.workflow.run import Run
+from iceberg_compaction.model.rewrite_task import Effort
+from iceberg_compaction.operations.runs import Run
+from iceberg_compaction.record import processes
+from iceberg_compaction.record.sqlite_store import RunStore
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 MONTH = 31 * 24 * 3_600_000
-ATTEMPT = record.Attempt(snapshot_id=8, parent_snapshot_id=7, sequence_number=5, at_ms=30)
+ATTEMPT = run_record.Attempt(snapshot_id=8, parent_snapshot_id=7, sequence_number=5, at_ms=30)
 
 
-def make_start(run_id: str = "a", *, table_uuid: str = "t", started_ms: int = 10) -> record.RunStart:
-    return record.RunStart(
+def make_start(run_id: str = "a", *, table_uuid: str = "t", started_ms: int = 10) -> run_record.RunStart:
+    return run_record.RunStart(
         run_id=run_id,
         table="db.t",
         table_uuid=table_uuid,
@@ -36,7 +36,7 @@ def make_start(run_id: str = "a", *, table_uuid: str = "t", started_ms: int = 10
         data_path="file:///t/data",
         metadata_path="file:///t/metadata",
         branch="main",
-        process=process.this_process(),
+        process=processes.this_process(),
         started_ms=started_ms,
     )
 
@@ -50,7 +50,9 @@ def test_a_run_is_in_the_journal_until_it_has_finished(store: RunStore) -> None:
     assert store.begin(make_start())
     store.begin(make_start("b", table_uuid="other"))
     store.heartbeat("a", 20)
-    assert store.unfinished("t") == [record.UnfinishedRun(start=make_start(), seen_ms=20, ended=False, attempt=None)]
+    assert store.unfinished("t") == [
+        run_record.UnfinishedRun(start=make_start(), seen_ms=20, ended=False, attempt=None)
+    ]
     assert store.publishing("a", ATTEMPT)
     assert store.unfinished("t")[0].attempt == ATTEMPT
     store.finish("a")
@@ -160,9 +162,9 @@ def test_a_store_without_a_journal_gets_one(store: RunStore) -> None:
     assert store.history() == []
 
 
-def make_record(run_id: str, table: str, started_ms: int, effort: Effort) -> record.RunRecord:
+def make_record(run_id: str, table: str, started_ms: int, effort: Effort) -> run_record.RunRecord:
     outcome = Outcome(kind=Kind.COMPACTED, table=table, sentence="Done.", run_id=run_id, effort=effort)
-    return record.RunRecord(
+    return run_record.RunRecord(
         run_id=run_id, table=table, version="1", started_ms=started_ms, finished_ms=started_ms + 1, outcome=outcome
     )
 

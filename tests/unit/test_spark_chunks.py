@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iceberg_compaction.execute.spark import chunks
-from iceberg_compaction.model.task import RewriteTask
+from iceberg_compaction.execute.engines.spark import chunks
+from iceberg_compaction.model.rewrite_task import RewriteTask
 
 
 def _tasks(sizes: list[int]) -> list[RewriteTask]:

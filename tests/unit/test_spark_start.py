@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.spark import daemon, java, jvm, session, shipping, sockets, submission
+from iceberg_compaction.execute.engines.spark import daemon, java, jvm, shipping, sockets, spark_session, submission
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,8 +75,10 @@ def test_environment_is_as_before_afterwards(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_only_masters_inside_this_process_are_local() -> None:
-    assert all(session.is_local(master) for master in ("local", "local[*]", "local[2,4]"))
-    assert not any(session.is_local(master) for master in ("local-cluster[1,1,1024]", "spark://h:7077", "yarn", ""))
+    assert all(spark_session.is_local(master) for master in ("local", "local[*]", "local[2,4]"))
+    assert not any(
+        spark_session.is_local(master) for master in ("local-cluster[1,1,1024]", "spark://h:7077", "yarn", "")
+    )
 
 
 def test_the_package_travels_whole_and_equal_code_makes_equal_bytes() -> None:
@@ -87,7 +89,7 @@ def test_the_package_travels_whole_and_equal_code_makes_equal_bytes() -> None:
     assert (first.name, content) == (second.name, second.read_bytes())
     with zipfile.ZipFile(second) as archive:
         names = set(archive.namelist())
-    assert {"iceberg_compaction/__init__.py", "iceberg_compaction/execute/worker/rewrite.py"} <= names
+    assert {"iceberg_compaction/__init__.py", "iceberg_compaction/execute/worker/execute_task.py"} <= names
 
 
 @pytest.mark.parametrize(

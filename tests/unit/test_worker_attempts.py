@@ -12,13 +12,13 @@ from tests.factories import flaky
 from tests.factories import tasks as factory
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import patience
-from iceberg_compaction.execute.worker import rewrite
+from iceberg_compaction.execute.worker import execute_task
+from iceberg_compaction.storage import passing_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iceberg_compaction.model.task import RewriteContext, RewriteTask
+    from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask
 
 SCHEMA = Schema(NestedField(1, "id", LongType()))
 HUNG_UP = OSError("AWS Error NETWORK_CONNECTION during UploadPart operation: curlCode: 55")
@@ -27,8 +27,8 @@ HUNG_UP = OSError("AWS Error NETWORK_CONNECTION during UploadPart operation: cur
 @pytest.fixture(autouse=True)
 def waits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     found: list[float] = []
-    monkeypatch.setattr(patience, "USUAL", patience.Patience(sleep=lambda seconds: None))
-    monkeypatch.setattr(rewrite, "ATTEMPTS", patience.Patience(retries=3, first=1.0, sleep=found.append))
+    monkeypatch.setattr(passing_faults, "USUAL", passing_faults.Patience(sleep=lambda seconds: None))
+    monkeypatch.setattr(execute_task, "ATTEMPTS", passing_faults.Patience(retries=3, first=1.0, sleep=found.append))
     flaky.calm()
     yield found
     flaky.calm()
@@ -48,7 +48,7 @@ def test_a_write_that_breaks_off_is_made_anew_under_another_name(
     work: tuple[RewriteTask, RewriteContext], waits: list[float], tmp_path: Path
 ) -> None:
     flaky.writes[:] = [HUNG_UP, TimeoutError("slow")]
-    result = rewrite.rewrite(*work, "0-abc")
+    result = execute_task.rewrite(*work, "0-abc")
     assert factory.read_rows(result) == factory.comparable([{"id": id} for id in (0, 10, 1, 11)])
     assert len(waits) == 2
     assert len({Path(path).name for path in flaky.created}) == 3
@@ -60,7 +60,7 @@ def test_a_task_is_not_tried_for_ever_and_says_how_often(
 ) -> None:
     flaky.writes[:] = [HUNG_UP] * 9
     with pytest.raises(errors.ExecuteError, match=r"curlCode: 55.*tried 4 times"):
-        rewrite.rewrite(*work, "0-abc")
+        execute_task.rewrite(*work, "0-abc")
     assert len(flaky.created) == 4
     assert factory.files_below(tmp_path) == []
 
@@ -73,7 +73,7 @@ def test_what_does_not_pass_is_not_tried_again(
 ) -> None:
     flaky.writes[:] = [error]
     with pytest.raises(errors.ExecuteError):
-        rewrite.rewrite(*work, "0-abc")
+        execute_task.rewrite(*work, "0-abc")
     assert len(flaky.created) == 1
     assert factory.files_below(tmp_path) == []
 
@@ -83,6 +83,6 @@ def test_what_an_attempt_could_not_remove_is_told_and_ends_the_task(
 ) -> None:
     flaky.writes[:], flaky.removals[:] = [HUNG_UP], [PermissionError("no")]
     with pytest.raises(errors.ExecuteError, match="could not be removed") as caught:
-        rewrite.rewrite(*work, "0-abc")
+        execute_task.rewrite(*work, "0-abc")
     assert len(flaky.created) == 1
     assert list(caught.value.left) == [str(path) for path in factory.files_below(tmp_path)]

@@ -30,8 +30,9 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from iceberg_compaction.execute.worker import checksum, measure, schemas
-from iceberg_compaction.model.policy import ProofLevel
+from iceberg_compaction.execute.worker import arrow_schemas
+from iceberg_compaction.execute.worker.proof import checksum, measure
+from iceberg_compaction.model.policies import ProofLevel
 
 MASK = 2**64 - 1
 G, K1, K2 = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xC2B2AE3D27D4EB4F
@@ -109,7 +110,7 @@ SAMPLES: list[tuple[Any, list[Any]]] = [
 
 
 def as_array(kind: Any, values: list[Any]) -> pa.Array:
-    return pa.array(values, schemas.plain(schemas.arrow_type(kind)))
+    return pa.array(values, arrow_schemas.plain(arrow_schemas.arrow_type(kind)))
 
 
 @pytest.mark.parametrize(("kind", "values"), SAMPLES, ids=lambda sample: str(sample)[:20])
@@ -180,7 +181,7 @@ ALL = Schema(*[NestedField(100 + index, f"c{index}", kind, required=False) for i
 
 def _sample_batch() -> pa.RecordBatch:
     columns = [as_array(kind, (values * 10)[:10]) for kind, values in SAMPLES]
-    fields = [field.with_type(schemas.plain(field.type)) for field in schemas.file_schema(ALL)]
+    fields = [field.with_type(arrow_schemas.plain(field.type)) for field in arrow_schemas.file_schema(ALL)]
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 

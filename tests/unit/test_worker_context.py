@@ -18,13 +18,13 @@ from pyiceberg.schema import Schema
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import context as worker_context
-from iceberg_compaction.execute.worker import rewrite
-from iceberg_compaction.metadata import inventory
-from iceberg_compaction.model.copying import Rate, Rates
-from iceberg_compaction.model.plan import Groups
-from iceberg_compaction.model.policy import CopyMode, Policy
-from iceberg_compaction.plan import build, copying
+from iceberg_compaction.execute.prepare import shared_context
+from iceberg_compaction.execute.worker import execute_task
+from iceberg_compaction.metadata import look
+from iceberg_compaction.model.copy_plan import Rate, Rates
+from iceberg_compaction.model.policies import CopyMode, Policy
+from iceberg_compaction.model.rewrite_plan import Groups
+from iceberg_compaction.plan import build, copy_or_encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,9 +62,9 @@ def table(tmp_path: Path) -> Iterator[Table]:
 
 
 def test_a_task_of_a_real_table(table: Table) -> None:
-    seen = inventory.take_inventory(table, name="db.t")
+    seen = look.look(table, name="db.t")
     plan = build.build(seen, Policy(), plan_id="p", now_ms=0)
-    found = worker_context.build_context(table, plan, "run-1")
+    found = shared_context.build_context(table, plan, "run-1")
     assert found.properties == {"write.parquet.compression-codec": "gzip"}
     assert found.io_properties == {"s3.region": "eu-west-1"}
     assert "secret" not in found.model_dump_json()
@@ -77,7 +77,7 @@ def test_a_task_of_a_real_table(table: Table) -> None:
             "record_counts": tuple(plan.files["record_count"].to_pylist()),
         }
     )
-    result = rewrite.rewrite(task, found, "0")
+    result = execute_task.rewrite(task, found, "0")
     expected = [row for path in paths for row in tasks.comparable(pq.read_table(path).to_pylist())]
     local = [
         row
@@ -105,26 +105,26 @@ def test_a_task_of_a_real_table(table: Table) -> None:
     ("mode", "asked", "least"),
     [
         (CopyMode.AUTO, 30_000_000, 30_000_000),
-        (CopyMode.AUTO, 3_000_000, copying.break_even(RATES, 128 * 2**20)),
+        (CopyMode.AUTO, 3_000_000, copy_or_encode.break_even(RATES, 128 * 2**20)),
         (CopyMode.ALWAYS, 3_000_000, 1),
         (CopyMode.NEVER, 3_000_000, 3_000_000),
     ],
 )
 def test_workers_are_told_which_row_groups_to_copy(table: Table, mode: CopyMode, asked: int, least: int) -> None:
-    seen = inventory.take_inventory(table, name="db.t")
+    seen = look.look(table, name="db.t")
     policy = Policy(copy_row_groups=mode, min_row_group_size_bytes=asked)
     plan = build.build(seen, policy, plan_id="p", now_ms=0, rates=RATES)
-    found = worker_context.build_context(table, plan, "run-1")
+    found = shared_context.build_context(table, plan, "run-1")
     assert (found.copy_row_groups, found.min_row_group) == (mode, least)
 
 
 def test_a_plan_for_something_that_is_gone(table: Table) -> None:
-    seen = inventory.take_inventory(table, name="db.t")
+    seen = look.look(table, name="db.t")
     plan = build.build(seen, Policy(), plan_id="p", now_ms=0)
     assert plan.pin is not None
     for pin in (None, plan.pin.model_copy(update={"schema_id": 99})):
         with pytest.raises(errors.StalePlanError):
-            worker_context.build_context(table, plan.model_copy(update={"pin": pin}), "run-1")
+            shared_context.build_context(table, plan.model_copy(update={"pin": pin}), "run-1")
     groups = Groups.of([plan.groups[0].model_copy(update={"spec_id": 7})], plan.sizes, plan.copying)
     with pytest.raises(errors.StalePlanError, match=r"specs \[7\]"):
-        worker_context.build_context(table, plan.model_copy(update={"groups": groups}), "run-1")
+        shared_context.build_context(table, plan.model_copy(update={"groups": groups}), "run-1")

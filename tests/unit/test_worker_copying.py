@@ -27,15 +27,18 @@ from pyiceberg.types import (
 from tests.factories import delete_files, tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import copying, output_file, read, rewrite, schemas
-from iceberg_compaction.execute.worker.deletes import apply
-from iceberg_compaction.model.policy import CopyMode, ProofLevel
+from iceberg_compaction.execute.worker import arrow_schemas, execute_task
+from iceberg_compaction.execute.worker.copy import copied_row_groups
+from iceberg_compaction.execute.worker.deletes import apply_deletes
+from iceberg_compaction.execute.worker.input import read_files
+from iceberg_compaction.execute.worker.output import output_file
+from iceberg_compaction.model.policies import CopyMode, ProofLevel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from iceberg_compaction.model.task import DeleteFile, RewriteTask, TaskResult
+    from iceberg_compaction.model.rewrite_task import DeleteFile, RewriteTask, TaskResult
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=True),
@@ -58,7 +61,7 @@ def make_rows(count: int, first: int = 0, seed: int = 0) -> pa.Table:
             "place": pa.array([None if n % 11 == 0 else {"x": int(n)} for n in random.integers(0, 2**30, count)]),
             "tags": pa.array([[f"t{n % 5}", None][: n % 3] for n in range(count)], pa.list_(pa.string())),
         },
-        schema=schemas.file_schema(SCHEMA),
+        schema=arrow_schemas.file_schema(SCHEMA),
     )
 
 
@@ -89,7 +92,7 @@ def run(
 ) -> TaskResult:
     context = tasks.make_context(root, schema, verify=verify, target=target, properties=properties)
     context = context.model_copy(update={"copy_row_groups": copy, "min_row_group": least})
-    return rewrite.rewrite(make_task(paths, deletes, **of_task), context, "0")
+    return execute_task.rewrite(make_task(paths, deletes, **of_task), context, "0")
 
 
 def make_task(paths: Sequence[Path], deletes: Sequence[DeleteFile] = (), **of_task: Any) -> RewriteTask:
@@ -138,7 +141,7 @@ def test_only_row_groups_with_deleted_positions_are_encoded(tmp_path: Path) -> N
     )
     result = run(tmp_path, paths, deletes=[delete])
     assert (result.effort.copied_groups, result.effort.encoded_groups) == (6, 2)
-    assert result.effort.kept_from_copying == {copying.Kept.DELETED.value: 2}
+    assert result.effort.kept_from_copying == {copied_row_groups.Kept.DELETED.value: 2}
     expected = stored(paths)
     assert tasks.read_rows(result) == [row for at, row in enumerate(expected) if at not in (1500, 1501, 7999)]
     assert result.proof.deleted_rows == 3
@@ -185,13 +188,13 @@ def test_bloom_filters_spare_reading_keys(tmp_path: Path, monkeypatch: pytest.Mo
     blooms = {"name": {"ndv": 1000, "fpp": 0.0001}}
     paths = write_inputs(tmp_path, files=1, rows=4000, bloom_filter_options=blooms)
     only, read_parts = Schema(SCHEMA.find_field(2)), []
-    whole = read.read_batches
+    whole = read_files.read_batches
 
     def watched(io: Any, parts: Any, *others: Any) -> Any:
         read_parts.extend(parts)
         return whole(io, parts, *others)
 
-    monkeypatch.setattr(apply.read, "read_batches", watched)
+    monkeypatch.setattr(apply_deletes.read_files, "read_batches", watched)
     present = pq.read_table(paths[0])["name"].to_pylist()
     keys = [{"name": "name 5a17"}, {"name": present[1]}]
     delete = delete_files.equality_delete(tmp_path / "d", keys, only, [2], sequence_number=2)
@@ -234,7 +237,7 @@ def test_added_and_promoted_columns_are_encoded_beside_copied_ones(tmp_path: Pat
     )
     table = make_rows(2000).select(["id", "name"])
     counts = pa.array(range(2000), pa.int32())
-    table = pa.table([*table.columns, counts], schema=schemas.file_schema(old))
+    table = pa.table([*table.columns, counts], schema=arrow_schemas.file_schema(old))
     path = tasks.write_input(tmp_path / "in.parquet", table, old, row_group_size=500, compression="zstd")
     now = Schema(
         NestedField(3, "count", LongType(), required=False),
@@ -265,7 +268,10 @@ def test_small_row_groups_are_merged_and_leave_no_crumbs(tmp_path: Path) -> None
     assert tasks.read_rows(result) == stored(paths)
     assert min(group_sizes(result)) >= least
     assert result.effort.copied_groups >= 3
-    assert set(result.effort.kept_from_copying) == {copying.Kept.SMALL.value, copying.Kept.NEIGHBOUR.value}
+    assert set(result.effort.kept_from_copying) == {
+        copied_row_groups.Kept.SMALL.value,
+        copied_row_groups.Kept.NEIGHBOUR.value,
+    }
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -324,13 +330,13 @@ def test_rows_that_shrink_take_their_neighbour_in(tmp_path: Path, files: int) ->
     result = run(tmp_path, paths, least=least, properties={"write.parquet.compression-codec": "zstd"})
     assert tasks.read_rows(result) == stored(paths)
     assert result.effort.copied_groups >= 3
-    assert copying.Kept.NEIGHBOUR.value in result.effort.kept_from_copying
+    assert copied_row_groups.Kept.NEIGHBOUR.value in result.effort.kept_from_copying
     assert min(group_sizes(result)[:-1]) >= 0.9 * least, group_sizes(result)
 
 
 def test_the_codec_that_the_table_asks_for(tmp_path: Path) -> None:
     paths = write_inputs(tmp_path, files=1, rows=2000, compression="snappy")
-    assert run(tmp_path / "a", paths).effort.kept_from_copying == {copying.Kept.CODEC.value: 4}
+    assert run(tmp_path / "a", paths).effort.kept_from_copying == {copied_row_groups.Kept.CODEC.value: 4}
     snappy = {"write.parquet.compression-codec": "snappy"}
     assert run(tmp_path / "b", paths, properties=snappy).effort.copied_groups == 4
     assert run(tmp_path / "c", paths, copy=CopyMode.ALWAYS).effort.copied_groups == 4
@@ -347,7 +353,7 @@ def test_files_without_ids_are_encoded(tmp_path: Path) -> None:
     mapping = '[{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["name"]}]'
     now = Schema(*(SCHEMA.find_field(number) for number in (1, 2)))
     result = run(tmp_path, [tmp_path / "in.parquet"], schema=now, properties={"schema.name-mapping.default": mapping})
-    assert result.effort.kept_from_copying == {copying.Kept.NO_IDS.value: 1}
+    assert result.effort.kept_from_copying == {copied_row_groups.Kept.NO_IDS.value: 1}
 
 
 def test_files_are_cut_near_the_target(tmp_path: Path) -> None:
@@ -368,7 +374,7 @@ def test_row_groups_that_fit_no_file_are_split(tmp_path: Path) -> None:
     sizes = [file.file_size_in_bytes for file in result.staged]
     assert len(sizes) < 6
     assert all(0.75 * target <= size <= 1.8 * target for size in sizes)
-    assert result.effort.kept_from_copying[copying.Kept.TOO_LARGE.value] > 0
+    assert result.effort.kept_from_copying[copied_row_groups.Kept.TOO_LARGE.value] > 0
     assert result.effort.copied_groups > 0
     assert tasks.read_rows(result) == stored(paths)
 
@@ -466,7 +472,7 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     paths = write_inputs(tmp_path, files=3, rows=2000)
     whole = output_file.MixedFile.copy
 
-    def failing(self: Any, step: copying.Copy, patch: Any, *, digest: bool) -> int:
+    def failing(self: Any, step: copied_row_groups.Copy, patch: Any, *, digest: bool) -> int:
         if step.number == 2:
             raise OSError("No space left on device")
         return whole(self, step, patch, digest=digest)

@@ -39,14 +39,14 @@ from pyiceberg.types import (
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import rewrite
-from iceberg_compaction.metadata import partitions
-from iceberg_compaction.model.policy import ProofLevel
+from iceberg_compaction.execute.worker import execute_task
+from iceberg_compaction.metadata import partition_tuples
+from iceberg_compaction.model.policies import ProofLevel
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from iceberg_compaction.model.task import TaskResult
+    from iceberg_compaction.model.rewrite_task import TaskResult
 
 _WHEN = dt.datetime(1969, 12, 31, 23, 59, 59, 999999)
 _UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
@@ -80,10 +80,10 @@ def _optional(field_id: int, name: str, kind: Any, default: Any = None) -> Neste
 
 def _run(root: Path, table: Schema, path: Path, spec: PartitionSpec | None = None, partition: Any = ()) -> TaskResult:
     options: dict[str, Any] = {} if spec is None else {"spec": spec}
-    text = "{}" if spec is None else partitions.encode_one(partition, spec, table)
+    text = "{}" if spec is None else partition_tuples.encode_one(partition, spec, table)
     context = tasks.make_context(root, table, verify=ProofLevel.DEEP, **options)
     task = tasks.make_task([path], spec_id=0 if spec is None else spec.spec_id, partition=text)
-    return rewrite.rewrite(task, context, uuid.uuid4().hex)
+    return execute_task.rewrite(task, context, uuid.uuid4().hex)
 
 
 def _output(result: TaskResult) -> list[dict[str, Any]]:
@@ -235,7 +235,7 @@ def test_r27_r30_name_mapping_at_every_level_with_several_names_and_metrics(tmp_
     pq.write_table(pa.Table.from_pylist([{**row, "unmapped": "u"}], schema=kinds), tmp_path / "in.parquet")
     properties = {"schema.name-mapping.default": json.dumps(MAPPING)}
     context = tasks.make_context(tmp_path, MAPPED, verify=ProofLevel.DEEP, properties=properties)
-    result = rewrite.rewrite(tasks.make_task([tmp_path / "in.parquet"]), context, "0")
+    result = execute_task.rewrite(tasks.make_task([tmp_path / "in.parquet"]), context, "0")
     assert _output(result) == [
         {"id": 1, "s": {"x": "a", "y": 0.5}, "l": [{"v": 4}, None], "m": [("k", {"w": day})], "later": 3}
     ]
@@ -251,7 +251,7 @@ def test_r27_a_mapping_says_nothing_about_files_that_have_ids(tmp_path: Path) ->
     path = tasks.write_input(tmp_path / "in.parquet", [{"name": 5}], old)
     mapping = json.dumps([{"field-id": 1, "names": ["id"]}, {"field-id": 2, "names": ["name"]}])
     context = tasks.make_context(tmp_path, table, properties={"schema.name-mapping.default": mapping})
-    assert _output(rewrite.rewrite(tasks.make_task([path]), context, "0")) == [{"id": 5, "name": None}]
+    assert _output(execute_task.rewrite(tasks.make_task([path]), context, "0")) == [{"id": 5, "name": None}]
 
 
 def test_r28_a_default_that_is_no_value_of_its_type_is_refused(tmp_path: Path, ids_only: Path) -> None:

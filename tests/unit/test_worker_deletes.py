@@ -18,15 +18,17 @@ from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, Stri
 from tests.factories import delete_files, tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import checksum, decoding, read, rewrite, schemas
-from iceberg_compaction.execute.worker.deletes import cache, equality, keys, load, positions
-from iceberg_compaction.model.policy import ProofLevel
+from iceberg_compaction.execute.worker import arrow_schemas, execute_task
+from iceberg_compaction.execute.worker.deletes import delete_cache, equality_keys, key_columns, load_deletes, positions
+from iceberg_compaction.execute.worker.input import decoding, read_files
+from iceberg_compaction.execute.worker.proof import checksum
+from iceberg_compaction.model.policies import ProofLevel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from iceberg_compaction.model.task import DeleteFile, RewriteContext, TaskResult
+    from iceberg_compaction.model.rewrite_task import DeleteFile, RewriteContext, TaskResult
 
 ID = NestedField(1, "id", LongType(), required=True)
 SCHEMA = Schema(ID, NestedField(2, "name", StringType()))
@@ -51,7 +53,7 @@ def _run(
 ) -> TaskResult:
     update = {"sequence_numbers": tuple(sequences or [1] * len(paths)), "deletes": tuple(deletes)}
     task = tasks.make_task(paths, partition=partition).model_copy(update=update)
-    return rewrite.rewrite(task, context or tasks.make_context(root, SCHEMA), uuid.uuid4().hex)
+    return execute_task.rewrite(task, context or tasks.make_context(root, SCHEMA), uuid.uuid4().hex)
 
 
 def test_r20_positions_count_from_the_start_of_the_file_over_all_row_groups(
@@ -84,8 +86,8 @@ def test_a_file_whose_rows_are_all_deleted_is_not_read(tmp_path: Path, monkeypat
     data = [tasks.write_input(tmp_path / f"{at}.parquet", _rows(10, 10 * at), SCHEMA) for at in range(2)]
     delete = delete_files.position_delete(tmp_path / "d", [(data[0], at) for at in range(10)], sequence_number=1)
     opened = []
-    whole = read._open
-    monkeypatch.setattr(read, "_open", lambda io, footer: opened.append(footer.path) or whole(io, footer))
+    whole = read_files._open
+    monkeypatch.setattr(read_files, "_open", lambda io, footer: opened.append(footer.path) or whole(io, footer))
     result = _run(tmp_path, data, [delete])
     assert _ids(result) == list(range(10, 20))
     assert str(data[0]) not in opened
@@ -159,7 +161,7 @@ def test_r22_keys_of_floats_compare_as_java_does(tmp_path: Path) -> None:
     schema = Schema(ID, NestedField(2, "x", DoubleType()))
     odd = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0123))[0]
     values = np.array([0.0, -0.0, odd, 1.0, np.nan])
-    table = pa.table([pa.array(range(5)), pa.array(values)], schema=schemas.file_schema(schema))
+    table = pa.table([pa.array(range(5)), pa.array(values)], schema=arrow_schemas.file_schema(schema))
     data = tasks.write_input(tmp_path / "a.parquet", table, schema)
     deleted = [{"id": 0, "x": -0.0}, {"id": 0, "x": float("nan")}]
     delete = delete_files.equality_delete(tmp_path / "d", deleted, schema, [2], sequence_number=2)
@@ -194,28 +196,30 @@ def test_r23_a_dropped_key_of_another_type_is_refused(tmp_path: Path) -> None:
 
 def test_keys_that_share_a_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worst hash there is: values decide, whatever the hash says."""
-    monkeypatch.setattr(keys.KeyColumns, "hashes", lambda *_: lambda start, stop: np.full(stop - start, 5, np.uint64))
-    field = keys.KeyField(field_id=1, name="id", kind=LongType(), missing=pa.nulls(1, pa.int64()))
+    monkeypatch.setattr(
+        key_columns.KeyColumns, "hashes", lambda *_: lambda start, stop: np.full(stop - start, 5, np.uint64)
+    )
+    field = key_columns.KeyField(field_id=1, name="id", kind=LongType(), missing=pa.nulls(1, pa.int64()))
     schema = pa.schema([field.stored])
     parts = [
         (2, pa.record_batch([pa.array([1, 1, 2, None, 2])], schema)),
         (3, pa.record_batch([pa.array([2, 4])], schema)),
     ]
-    index = equality.EqualityIndex([field], parts)
+    index = equality_keys.EqualityIndex([field], parts)
     batch = pa.record_batch([pa.array([0, 1, 2, None, 4, 5])], schema)
-    columns = keys.KeyColumns([field], schema)
+    columns = key_columns.KeyColumns([field], schema)
     assert sorted(set(index.find(columns, batch, 1).tolist())) == [1, 2, 3, 4]
     assert sorted(set(index.find(columns, batch, 2).tolist())) == [2, 4]
     assert index.find(columns, batch, 3).tolist() == []
 
 
 def test_an_index_of_many_keys_finds_them_all() -> None:
-    field = keys.KeyField(field_id=1, name="id", kind=LongType(), missing=pa.nulls(1, pa.int64()))
+    field = key_columns.KeyField(field_id=1, name="id", kind=LongType(), missing=pa.nulls(1, pa.int64()))
     schema = pa.schema([field.stored])
     numbers = np.random.default_rng(3).integers(0, 400_000, 200_000)
-    index = equality.EqualityIndex([field], [(2, pa.record_batch([pa.array(numbers)], schema))])
+    index = equality_keys.EqualityIndex([field], [(2, pa.record_batch([pa.array(numbers)], schema))])
     rows = np.arange(3 * checksum.CHUNK)
-    found = index.find(keys.KeyColumns([field], schema), pa.record_batch([pa.array(rows)], schema), 1)
+    found = index.find(key_columns.KeyColumns([field], schema), pa.record_batch([pa.array(rows)], schema), 1)
     assert np.array_equal(np.sort(found), np.intersect1d(numbers, rows))
 
 
@@ -243,7 +247,7 @@ def test_a_delete_file_is_read_once_by_all_tasks_of_a_process(tmp_path: Path) ->
 
 def test_the_cache_loads_once_and_forgets_what_was_used_longest_ago() -> None:
     batch = pa.record_batch([pa.array([1, 2, 3, 4])], ["x"])  # 32 bytes
-    kept, loads = cache.Cache(budget=70), []
+    kept, loads = delete_cache.Cache(budget=70), []
 
     def get(name: str) -> None:
         kept.get((name, 0), lambda: loads.append(name) or [batch])
@@ -261,7 +265,7 @@ def test_the_cache_loads_once_and_forgets_what_was_used_longest_ago() -> None:
 def test_a_large_delete_file_is_streamed_and_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "d.parquet"
     delete = delete_files.position_delete(path, [("x", at) for at in range(1000)], sequence_number=1)
-    source = load.Source(io=None, contents={str(path): path.read_bytes()}, kept=cache.Cache(budget=1000))  # type: ignore[arg-type]
+    source = load_deletes.Source(io=None, contents={str(path): path.read_bytes()}, kept=delete_cache.Cache(budget=1000))  # type: ignore[arg-type]
     dead = positions.DeadRows([1000])
     positions.mark(
         dead, tasks.make_task([]).model_copy(update={"file_paths": ("x",), "sequence_numbers": (1,)}), [delete], source
@@ -294,10 +298,10 @@ def test_what_is_wrong_with_deletes_is_said_in_one_sentence(tmp_path: Path) -> N
         ({"file_format": "PUFFIN"}, "deletes in PUFFIN cannot be read yet"),
     ]
     for update, sentence in cases:
-        cache.PROCESS._held.clear()
+        delete_cache.PROCESS._held.clear()
         with pytest.raises(errors.CompactionError, match=sentence):
             _run(tmp_path, [data], [delete.model_copy(update=update)])
     with pytest.raises(errors.ExecuteError, match="does not say how old its files are"):
-        rewrite.rewrite(
+        execute_task.rewrite(
             tasks.make_task([data]).model_copy(update={"deletes": (delete,)}), tasks.make_context(tmp_path, SCHEMA), "a"
         )

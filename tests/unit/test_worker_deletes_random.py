@@ -36,11 +36,12 @@ from pyiceberg.types import (
 )
 from tests.factories import delete_files, tasks
 
-from iceberg_compaction.execute.worker import decoding, rewrite, schemas
-from iceberg_compaction.execute.worker.deletes import spill
+from iceberg_compaction.execute.worker import arrow_schemas, execute_task
+from iceberg_compaction.execute.worker.deletes import key_spill
+from iceberg_compaction.execute.worker.input import decoding
 
 if TYPE_CHECKING:
-    from iceberg_compaction.model.task import DeleteFile
+    from iceberg_compaction.model.rewrite_task import DeleteFile
 
 _UTC = dt.timezone.utc
 _NAN = float("nan")
@@ -181,7 +182,7 @@ def test_r2_r20_r22_r23_r29_the_rows_that_deletes_leave_come_out_in_order(seed: 
     kind = _KEYS[key][0]
     with (
         tempfile.TemporaryDirectory() as name,
-        mock.patch.object(spill, "KEY_BYTES", random.choice([0, 300, spill.KEY_BYTES])),
+        mock.patch.object(key_spill, "KEY_BYTES", random.choice([0, 300, key_spill.KEY_BYTES])),
         mock.patch.object(decoding, "BATCH_ROWS", random.choice([2, 5, 100])),
     ):
         root = Path(name)
@@ -199,14 +200,16 @@ def test_r2_r20_r22_r23_r29_the_rows_that_deletes_leave_come_out_in_order(seed: 
         table = _schema(kind, old=False, table=True)
         lost = NestedField(6, "dropped", IntegerType()).model_dump_json()
         context = tasks.make_context(root, table).model_copy(update={"delete_fields": {6: lost}})
-        result = rewrite.rewrite(task, context, "a")
+        result = execute_task.rewrite(task, context, "a")
         left = [
             {**{name: row[name] for name in ("id", "key", "point")}, "added": None if file.old else row["added"]}
             for number, file in enumerate(data)
             for position, row in enumerate(file.rows)
             if _lives(number, position, file, deletes)
         ]
-        columns = pa.schema([field.with_type(schemas.plain(field.type)) for field in schemas.file_schema(table)])
+        columns = pa.schema(
+            [field.with_type(arrow_schemas.plain(field.type)) for field in arrow_schemas.file_schema(table)]
+        )
         wanted = tasks.comparable(pa.Table.from_pylist(left, schema=columns).to_pylist())
         assert tasks.read_rows(result) == wanted
         assert result.proof.deleted_rows == sum(len(file.rows) for file in data) - len(left)

@@ -13,16 +13,16 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, LongType, NestedField
 from tests.factories import inventories, tasks
 
-from iceberg_compaction.execute import tasks as rewrite_tasks
-from iceberg_compaction.execute.worker import rewrite, schemas
-from iceberg_compaction.model.policy import Policy, ProofLevel, Strategy
+from iceberg_compaction.execute.prepare import cut_tasks
+from iceberg_compaction.execute.worker import arrow_schemas, execute_task
+from iceberg_compaction.model.policies import Policy, ProofLevel, Strategy
 from iceberg_compaction.plan import build
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from iceberg_compaction.model.plan import Plan
+    from iceberg_compaction.model.rewrite_plan import Plan
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "noise", BinaryType(), required=False))
 TARGET = 100_000
@@ -33,7 +33,7 @@ BY_SIZE = (Strategy.SMALL_FILES, Strategy.FULL)
 def _write(path: Path, rows: Sequence[int]) -> Path:
     dice = np.random.default_rng(abs(hash(path.name)) % 2**32)
     table = pa.table({"id": range(len(rows)), "noise": pa.array([dice.bytes(size) for size in rows], pa.binary())})
-    return tasks.write_input(path, table.cast(schemas.file_schema(SCHEMA)), SCHEMA, compression="zstd")
+    return tasks.write_input(path, table.cast(arrow_schemas.file_schema(SCHEMA)), SCHEMA, compression="zstd")
 
 
 def _plan(paths: list[Path], policy: Policy) -> Plan:
@@ -42,7 +42,7 @@ def _plan(paths: list[Path], policy: Policy) -> Plan:
     for name, values in known.items():
         place = files.schema.get_field_index(name)
         files = files.set_column(place, files.schema.field(place), pa.array(values, files.schema.field(place).type))
-    return build.build(inventories.inventory(files), policy, plan_id="p", now_ms=0)
+    return build.build(inventories.view(files), policy, plan_id="p", now_ms=0)
 
 
 def _runs(root: Path, paths: list[Path], policy: Policy) -> tuple[int, list[Path]]:
@@ -53,8 +53,8 @@ def _runs(root: Path, paths: list[Path], policy: Policy) -> tuple[int, list[Path
             return run, paths
         context = tasks.make_context(root, SCHEMA, target=TARGET, verify=ProofLevel.COUNTS)
         made: list[Path] = []
-        for task in rewrite_tasks.build_tasks(plan):
-            made += [root / file.file_path for file in rewrite.rewrite(task, context, f"{run}-{task.id}").staged]
+        for task in cut_tasks.build_tasks(plan):
+            made += [root / file.file_path for file in execute_task.rewrite(task, context, f"{run}-{task.id}").staged]
         gone = set(plan.files["file_path"].to_pylist())
         paths = [path for path in paths if str(path) not in gone] + made
     return 4, paths

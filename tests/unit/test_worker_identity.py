@@ -37,17 +37,17 @@ from pyiceberg.types import (
 from tests.factories import delete_files, tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import rewrite
-from iceberg_compaction.execute.worker.deletes import spill
-from iceberg_compaction.metadata import partitions
-from iceberg_compaction.model.policy import CopyMode, ProofLevel
-from iceberg_compaction.model.task import TaskSection
+from iceberg_compaction.execute.worker import execute_task
+from iceberg_compaction.execute.worker.deletes import key_spill
+from iceberg_compaction.metadata import partition_tuples
+from iceberg_compaction.model.policies import CopyMode, ProofLevel
+from iceberg_compaction.model.rewrite_task import TaskSection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from iceberg_compaction.model.task import DeleteFile, RewriteContext, TaskResult
+    from iceberg_compaction.model.rewrite_task import DeleteFile, RewriteContext, TaskResult
 
 _WHEN, _ELSE = dt.datetime(1969, 12, 31, 23, 59, 59, 999999), dt.datetime(2026, 1, 1)
 _UTC = dt.timezone.utc
@@ -91,7 +91,7 @@ def _rewrite(
     (spec_id,) = [number for number in context.partition_specs if number != context.output_spec_id] or [0]
     task = tasks.make_task(paths, spec_id=spec_id, partition=partition)
     update = {"sequence_numbers": (1,) * len(paths), "deletes": tuple(deletes)}
-    return rewrite.rewrite(task.model_copy(update=update), context, uuid.uuid4().hex)
+    return execute_task.rewrite(task.model_copy(update=update), context, uuid.uuid4().hex)
 
 
 def _output(result: TaskResult) -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ def test_r51_the_tuple_is_written_and_not_what_the_file_holds(
     rows = [{"id": at, "p": (other, value, None)[at % 3], "v": f"{at} of some length"} for at in range(9)]
     path = tasks.write_input(tmp_path / "in.parquet", rows, table, row_group_size=3)
     context = _context(tmp_path, table, copy_row_groups=copy)
-    result = _rewrite(context, [path], partitions.encode_one([internal], _by(), table))
+    result = _rewrite(context, [path], partition_tuples.encode_one([internal], _by(), table))
     assert _same([row["p"] for row in _output(result)], [value] * 9)
     assert [row["id"] for row in _output(result)] == list(range(9))
     (file,) = result.staged
@@ -137,10 +137,10 @@ def test_r51_a_row_group_is_copied_whole_only_if_statistics_prove_what_it_holds(
         tasks.write_input(tmp_path / "wrong.parquet", [*right, {"id": 5, "p": other}], table),
     ]
     context = _context(tmp_path, table, copy_row_groups=CopyMode.ALWAYS)
-    result = _rewrite(context, paths, partitions.encode_one([internal], _by(), table))
+    result = _rewrite(context, paths, partition_tuples.encode_one([internal], _by(), table))
     assert _same([row["p"] for row in _output(result)], [value] * 16)
     assert 2 in result.proof.source.checksums  # of the columns that were encoded
-    again = _rewrite(context, paths[:1], partitions.encode_one([internal], _by(), table))
+    again = _rewrite(context, paths[:1], partition_tuples.encode_one([internal], _by(), table))
     # Neither NaN nor the sign of zero is in statistics; and Arrow does not say that the bytes of a UUID are one.
     unproved = isinstance(kind, (FloatType, DoubleType, UUIDType))
     assert (again.proof.copied.checksums.keys() == {1}) == unproved
@@ -171,7 +171,7 @@ def test_r51_nan_is_what_the_manifest_entry_counts(tmp_path: Path) -> None:
     path = tasks.write_input(tmp_path / "in.parquet", [{"id": 1, "p": 1.0}, {"id": 2, "p": float("nan")}], table)
     task = tasks.make_task([path], spec_id=3, partition='{"p":"NaN"}').model_copy(update={"nan_counts": ({2: 1},)})
     context = _context(tmp_path, table, copy_row_groups=CopyMode.ALWAYS)
-    result = rewrite.rewrite(task, context, "0")
+    result = execute_task.rewrite(task, context, "0")
     assert result.effort.copied_groups == 1
     assert result.staged[0].nan_value_counts == {2: 2}
     assert 2 not in result.staged[0].lower_bounds
@@ -253,18 +253,18 @@ def test_r51_rows_of_several_partitions_have_each_the_tuple_of_their_own(tmp_pat
     task = tasks.make_task(paths, spec_id=3, partition=places[0][1]).model_copy(
         update={"sections": tuple(sections), "sequence_numbers": (1,) * 4}
     )
-    result = rewrite.rewrite(task, context, "0")
+    result = execute_task.rewrite(task, context, "0")
     assert [(row["id"], row["p"]) for row in _output(result)] == [(2, "eu"), (1, None), (1, "us"), (1, "us")]
 
 
-@pytest.mark.parametrize("budget", [spill.KEY_BYTES, 0], ids=["in memory", "spilled"])
+@pytest.mark.parametrize("budget", [key_spill.KEY_BYTES, 0], ids=["in memory", "spilled"])
 @pytest.mark.parametrize("copy", [CopyMode.NEVER, CopyMode.ALWAYS])
 @pytest.mark.parametrize("kept", [True, False], ids=["column", "dropped column"])
 def test_r51_r23_keys_of_deletes_are_the_tuples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copy: CopyMode, budget: int, kept: bool
 ) -> None:
     """Whether a file lacks the column or holds another value, and whether the table still has it."""
-    monkeypatch.setattr(spill, "KEY_BYTES", budget)
+    monkeypatch.setattr(key_spill, "KEY_BYTES", budget)
     paths = [
         tasks.write_input(tmp_path / "lacks.parquet", [{"id": 1}, {"id": 2}], Schema(ID)),
         tasks.write_input(tmp_path / "other.parquet", [{"id": 1, "p": "us"}, {"id": 2, "p": "us"}], TABLE),
@@ -295,7 +295,7 @@ def test_r51_r23_keys_of_every_type_from_tuples_whose_column_is_gone(
     """The tuple's text was made by who did not know the type any more."""
     place = NestedField(2, "p", kind, required=False)
     column = tasks.pa.StructArray.from_arrays([_stored(internal, value, kind)], ["p"])
-    text = partitions.encode(tasks.pa.chunked_array([column]), _by(), Schema(ID), 1).dictionary[0].as_py()
+    text = partition_tuples.encode(tasks.pa.chunked_array([column]), _by(), Schema(ID), 1).dictionary[0].as_py()
     specs = {3: _by().model_dump_json(), 0: UNPARTITIONED_PARTITION_SPEC.model_dump_json()}
     update = {"delete_fields": {2: place.model_dump_json()}, "partition_specs": specs, "output_spec_id": 0}
     path = tasks.write_input(tmp_path / "in.parquet", [{"id": 1}], Schema(ID))
@@ -307,7 +307,7 @@ def test_r51_r23_keys_of_every_type_from_tuples_whose_column_is_gone(
 
 
 def _stored(internal: Any, value: Any, kind: IcebergType) -> Any:
-    from iceberg_compaction.execute.worker import project
+    from iceberg_compaction.execute.worker.input import project
 
     return project.constant(value if isinstance(kind, UUIDType) else internal, kind)
 

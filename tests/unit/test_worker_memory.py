@@ -16,10 +16,11 @@ from pyiceberg.types import BinaryType, ListType, LongType, MapType, NestedField
 from tests.factories import bombs, delete_files, tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import decoding, rewrite, schemas
-from iceberg_compaction.model import table as table_model
-from iceberg_compaction.model.policy import ProofLevel
-from iceberg_compaction.model.task import DeleteFile
+from iceberg_compaction.execute.worker import arrow_schemas, execute_task
+from iceberg_compaction.execute.worker.input import decoding
+from iceberg_compaction.model import table_view
+from iceberg_compaction.model.policies import ProofLevel
+from iceberg_compaction.model.rewrite_task import DeleteFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +98,9 @@ def test_memory_is_bounded_whatever_few_bytes_stand_for(
     schema = Schema(*(_optional(100 + place, name, kind) for place, (name, (kind, _)) in enumerate(made.items())))
     columns = {name: array for name, (_, array) in made.items()}
     rows = len(next(iter(columns.values())))
-    paths = [bombs.write(tmp_path / f"{n}.parquet", columns, schemas.file_schema(schema), **options) for n in range(2)]
+    paths = [
+        bombs.write(tmp_path / f"{n}.parquet", columns, arrow_schemas.file_schema(schema), **options) for n in range(2)
+    ]
     level = ProofLevel.COUNTS if make is _constants else ProofLevel.CHECKSUM
     found = bombs.rewrite(tasks.make_task(paths), tasks.make_context(tmp_path, schema, verify=level))
     assert found["rows"] == 2 * rows
@@ -107,7 +110,7 @@ def test_memory_is_bounded_whatever_few_bytes_stand_for(
 def test_so_it_is_where_rows_are_sorted(tmp_path: Path) -> None:
     schema = Schema(_optional(1, "id", LongType()), _optional(2, "c", StringType()))
     columns = {"id": pa.array(range(100_000, 0, -1)), "c": bombs.texts(100_000, 3, 20_000)}
-    paths = [bombs.write(tmp_path / f"{n}.parquet", columns, schemas.file_schema(schema)) for n in range(2)]
+    paths = [bombs.write(tmp_path / f"{n}.parquet", columns, arrow_schemas.file_schema(schema)) for n in range(2)]
     order = SortOrder(SortField(source_id=2, transform=IdentityTransform()), order_id=1).model_dump_json()
     context = tasks.make_context(tmp_path, schema).model_copy(update={"sort_order": order})
     found = bombs.rewrite(tasks.make_task(paths), context)
@@ -120,11 +123,11 @@ def test_so_it_is_while_deletes_are_loaded(tmp_path: Path, content: str) -> None
     """A data file and a delete file that both are small and stand for much."""
     schema = Schema(_optional(1, "id", LongType()), _optional(2, "c", StringType()))
     columns = {"id": pa.array(range(1000)), "c": bombs.texts(1000, 4, 400_000)}
-    path = bombs.write(tmp_path / "data.parquet", columns, schemas.file_schema(schema))
+    path = bombs.write(tmp_path / "data.parquet", columns, arrow_schemas.file_schema(schema))
     deleted, at = 2000, tmp_path / "deletes.parquet"
     if content == "keys":
         keys = {"c": bombs.texts(deleted, 3, 400_000)}  # of the four texts that there are
-        bombs.write(at, keys, schemas.file_schema(schema))
+        bombs.write(at, keys, arrow_schemas.file_schema(schema))
     else:
         names = pa.DictionaryArray.from_arrays(
             pa.array(np.arange(deleted, dtype=np.int32) % 2), pa.array(["z" * 400_000, str(path)])
@@ -136,7 +139,7 @@ def test_so_it_is_while_deletes_are_loaded(tmp_path: Path, content: str) -> None
         file_format="PARQUET",
         file_size_in_bytes=at.stat().st_size,
         record_count=deleted,
-        content=table_model.EQUALITY_DELETES if content == "keys" else table_model.POSITION_DELETES,
+        content=table_view.EQUALITY_DELETES if content == "keys" else table_view.POSITION_DELETES,
         sequence_number=2,
         equality_ids=(2,) if content == "keys" else (),
     )
@@ -150,11 +153,11 @@ def test_a_row_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypa
     monkeypatch.setattr(decoding, "ROW_BYTES", 2**30)
     schema = Schema(_optional(1, "id", LongType()), _optional(2, "c", LISTED))
     columns = {"id": pa.array([1, 2]), "c": _listed(bombs.texts(8000, 1, 400_000), 4000)}
-    path = bombs.write(tmp_path / "in.parquet", columns, schemas.file_schema(schema))
+    path = bombs.write(tmp_path / "in.parquet", columns, arrow_schemas.file_schema(schema))
     with pytest.raises(
         errors.UnsupportedError, match=r"in.parquet cannot be .*: it has a row of 1.5 GiB, and more than"
     ):
-        rewrite.rewrite(tasks.make_task([path]), tasks.make_context(tmp_path, schema), "0")
+        execute_task.rewrite(tasks.make_task([path]), tasks.make_context(tmp_path, schema), "0")
     assert not tasks.files_below(tmp_path)
 
 
@@ -162,9 +165,9 @@ def test_pages_that_do_not_fit_into_memory_are_refused(tmp_path: Path, monkeypat
     monkeypatch.setattr(decoding, "_PAGES_BYTES", 2**25)
     schema = Schema(_optional(1, "id", LongType()), _optional(2, "c", StringType()))
     columns = {"id": pa.array(range(100)), "c": pa.array(["y" * 10**6] * 100)}
-    path = bombs.write(tmp_path / "in.parquet", columns, schemas.file_schema(schema), use_dictionary=False)
+    path = bombs.write(tmp_path / "in.parquet", columns, arrow_schemas.file_schema(schema), use_dictionary=False)
     with pytest.raises(errors.UnsupportedError, match=r"in.parquet cannot be .*: its pages decompress to 95.4 MiB"):
-        rewrite.rewrite(tasks.make_task([path]), tasks.make_context(tmp_path, schema), "0")
+        execute_task.rewrite(tasks.make_task([path]), tasks.make_context(tmp_path, schema), "0")
     assert not tasks.files_below(tmp_path)
 
 
@@ -176,9 +179,9 @@ def test_texts_inside_lists_are_read_where_their_dictionary_was_given_up(tmp_pat
     path = bombs.write(
         tmp_path / "in.parquet",
         columns,
-        schemas.file_schema(schema),
+        arrow_schemas.file_schema(schema),
         dictionary_pagesize_limit=20_000,
         data_page_size=999,
     )
-    result = rewrite.rewrite(tasks.make_task([path]), tasks.make_context(tmp_path, schema), "0")
+    result = execute_task.rewrite(tasks.make_task([path]), tasks.make_context(tmp_path, schema), "0")
     assert tasks.read_rows(result) == tasks.comparable(pq.read_table(path).to_pylist())

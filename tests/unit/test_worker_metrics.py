@@ -31,12 +31,13 @@ from pyiceberg.types import (
 )
 from tests.factories import tasks
 
-from iceberg_compaction.execute.worker import bounds, rewrite
+from iceberg_compaction.execute.worker import execute_task
+from iceberg_compaction.execute.worker.output import column_bounds
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from iceberg_compaction.model.task import StagedFile
+    from iceberg_compaction.model.rewrite_task import StagedFile
 
 _METRICS = "write.metadata.metrics."
 
@@ -51,7 +52,7 @@ def _staged(
     path = tasks.write_input(root / f"{uuid.uuid4().hex}.parquet", rows, table)
     given = {"write.parquet.row-group-size-bytes": str(group), **(properties or {})}
     context = tasks.make_context(root, table, properties=given)
-    (file,) = rewrite.rewrite(tasks.make_task([path]), context, uuid.uuid4().hex).staged
+    (file,) = execute_task.rewrite(tasks.make_task([path]), context, uuid.uuid4().hex).staged
     return file
 
 
@@ -190,13 +191,13 @@ def test_r41_no_upper_bound_where_none_can_be_made(tmp_path: Path) -> None:
     ],
 )
 def test_r41_upper_bounds_of_cut_text(text: str, length: int, expected: str | None) -> None:
-    assert bounds.raised_text(text, length) == expected
+    assert column_bounds.raised_text(text, length) == expected
 
 
 def test_r41_upper_bounds_of_cut_bytes() -> None:
-    assert bounds.raised_bytes(b"ab", 2) == b"ab"
-    assert bounds.raised_bytes(b"a\xff\xff", 2) == b"b"
-    assert bounds.raised_bytes(b"\xff\xff\xff", 2) is None
+    assert column_bounds.raised_bytes(b"ab", 2) == b"ab"
+    assert column_bounds.raised_bytes(b"a\xff\xff", 2) == b"b"
+    assert column_bounds.raised_bytes(b"\xff\xff\xff", 2) is None
 
 
 def test_r41_columns_without_statistics_have_a_size_and_floats_all_that_iceberg_counts_itself(tmp_path: Path) -> None:
@@ -219,7 +220,7 @@ def test_r41_columns_of_the_sort_order_have_bounds(tmp_path: Path) -> None:
 
     def bounded(**properties: str) -> dict[int, int | None]:
         named = {_METRICS + key.replace("_", "."): value for key, value in properties.items()}
-        return {number: mode.length for number, mode in bounds.modes(table, named, order).items() if mode.bounds}
+        return {number: mode.length for number, mode in column_bounds.modes(table, named, order).items() if mode.bounds}
 
     assert bounded(default="none") == bounded(default="counts") == {1: 16, 3: 16}
     assert bounded(default="counts", column_c1="none", column_c5="full") == {3: 16, 5: None}
@@ -232,18 +233,24 @@ def test_r41_columns_of_the_sort_order_have_bounds(tmp_path: Path) -> None:
 def test_r41_modes_that_nobody_knows_are_passed_over() -> None:
     table = Schema(_optional(1, "a", StringType()), _optional(2, "b", StringType()))
     given = {"default": "truncate(0)", "column.a": "some", "column.b": "FULL", "column.gone": "none"}
-    found = bounds.modes(table, {_METRICS + key: value for key, value in given.items()})
-    assert found == {1: bounds.DEFAULT, 2: bounds.FULL}
-    assert bounds.modes(table, {_METRICS + "default": "counts", _METRICS + "column.a": "?"})[1] == bounds.COUNTS
+    found = column_bounds.modes(table, {_METRICS + key: value for key, value in given.items()})
+    assert found == {1: column_bounds.DEFAULT, 2: column_bounds.FULL}
+    assert (
+        column_bounds.modes(table, {_METRICS + "default": "counts", _METRICS + "column.a": "?"})[1]
+        == column_bounds.COUNTS
+    )
 
 
 def test_r41_wide_tables_keep_metrics_of_their_first_columns() -> None:
     fields = [_optional(index, f"c{index}", LongType()) for index in range(1, 121)]
     wide = Schema(*fields[:50], _optional(200, "s", StructType(*fields[50:60])), *fields[60:])
-    found = bounds.modes(wide, {})
-    assert [number for number, mode in found.items() if mode is bounds.NONE] == [*range(111, 121), *range(51, 61)]
-    assert bounds.NONE not in bounds.modes(wide, {_METRICS + "default": "full"}).values()
-    assert bounds.modes(wide, {_METRICS + "column.c115": "counts"})[115] == bounds.COUNTS
+    found = column_bounds.modes(wide, {})
+    assert [number for number, mode in found.items() if mode is column_bounds.NONE] == [
+        *range(111, 121),
+        *range(51, 61),
+    ]
+    assert column_bounds.NONE not in column_bounds.modes(wide, {_METRICS + "default": "full"}).values()
+    assert column_bounds.modes(wide, {_METRICS + "column.c115": "counts"})[115] == column_bounds.COUNTS
 
 
 def test_r24_a_row_group_without_bounds_leaves_the_file_without(tmp_path: Path) -> None:

@@ -32,13 +32,13 @@ from pyiceberg.types import (
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import rewrite
-from iceberg_compaction.model.policy import ProofLevel
+from iceberg_compaction.execute.worker import execute_task
+from iceberg_compaction.model.policies import ProofLevel
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from iceberg_compaction.model.task import TaskResult
+    from iceberg_compaction.model.rewrite_task import TaskResult
 
 
 def _optional(field_id: int, name: str, kind: Any) -> NestedField:
@@ -47,7 +47,7 @@ def _optional(field_id: int, name: str, kind: Any) -> NestedField:
 
 def _run(root: Path, table: Schema, paths: list[Path], **options: Any) -> TaskResult:
     context = tasks.make_context(root, table, verify=ProofLevel.DEEP, **options)
-    return rewrite.rewrite(tasks.make_task(paths), context, uuid.uuid4().hex)
+    return execute_task.rewrite(tasks.make_task(paths), context, uuid.uuid4().hex)
 
 
 def _output(result: TaskResult) -> list[dict[str, Any]]:
@@ -178,7 +178,7 @@ def test_r27_an_identity_partition_column_that_the_file_lacks_is_filled_in(tmp_p
     paths = [tasks.write_input(tmp_path / "has.parquet", with_day, PARTITIONED), tmp_path / "lacks.parquet"]
     context = tasks.make_context(tmp_path, PARTITIONED, spec=SPEC, verify=ProofLevel.DEEP)
     partition = '{"day":"2026-01-31","ts_day":null}'
-    result = rewrite.rewrite(tasks.make_task(paths, spec_id=4, partition=partition), context, "7")
+    result = execute_task.rewrite(tasks.make_task(paths, spec_id=4, partition=partition), context, "7")
     assert [row["day"] for row in _output(result)] == [dt.date(2026, 1, 31)] * 3
     assert result.proof.source.nulls == {1: 0, 2: 0, 3: 3}
     (file,) = result.staged

@@ -12,8 +12,9 @@ from pyiceberg.types import DoubleType, FloatType, ListType, LongType, NestedFie
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import output_file, rewrite, schemas, transfer, write
-from iceberg_compaction.model.policy import ProofLevel
+from iceberg_compaction.execute.worker import arrow_schemas, execute_task, transfer
+from iceberg_compaction.execute.worker.output import output_file, rolling_writer
+from iceberg_compaction.model.policies import ProofLevel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -106,7 +107,7 @@ def _inputs(root: Path) -> list[Path]:
         }
         for index in range(100)
     ]
-    table = pa.Table.from_pylist(rows, schemas.file_schema(SCHEMA))
+    table = pa.Table.from_pylist(rows, arrow_schemas.file_schema(SCHEMA))
     table = table.set_column(6, table.schema.field(6), _nans(*[QUIET] * 100))
     return [tasks.write_input(root / f"in-{n}.parquet", table.slice(n * 20, 20), SCHEMA) for n in range(5)]
 
@@ -116,8 +117,8 @@ def _break_third_batch(
 ) -> None:
     whole = transfer.carry
 
-    def broken(raw: Any, setting: Any) -> Iterator[pa.RecordBatch]:
-        for index, batch in enumerate(whole(raw, setting)):
+    def broken(raw: Any, prepared: Any) -> Iterator[pa.RecordBatch]:
+        for index, batch in enumerate(whole(raw, prepared)):
             yield from change(batch) if index == 2 else [batch]
 
     monkeypatch.setattr(transfer, "carry", broken)
@@ -126,7 +127,7 @@ def _break_third_batch(
 def _assert_caught(tmp_path: Path, level: ProofLevel) -> None:
     context = tasks.make_context(tmp_path, SCHEMA, verify=level)
     with pytest.raises(errors.ProofError, match="Proof failed"):
-        rewrite.rewrite(tasks.make_task(_inputs(tmp_path)), context, "0")
+        execute_task.rewrite(tasks.make_task(_inputs(tmp_path)), context, "0")
     assert tasks.files_below(tmp_path) == []
 
 
@@ -149,8 +150,8 @@ def test_checksums_see_a_batch_swapped_for_another(tmp_path: Path, monkeypatch: 
     """Rows and nulls are the same, so only checksums can tell."""
     whole = transfer.carry
 
-    def broken(raw: Any, setting: Any) -> Iterator[pa.RecordBatch]:
-        batches = list(whole(raw, setting))
+    def broken(raw: Any, prepared: Any) -> Iterator[pa.RecordBatch]:
+        batches = list(whole(raw, prepared))
         yield from [*batches[:3], batches[2], *batches[4:]]
 
     monkeypatch.setattr(transfer, "carry", broken)
@@ -158,8 +159,10 @@ def test_checksums_see_a_batch_swapped_for_another(tmp_path: Path, monkeypatch: 
 
 
 def test_the_meter_also_sees_what_happens_inside_the_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = write.RollingWriter._take
-    monkeypatch.setattr(write.RollingWriter, "_take", lambda self, rows: [b.slice(0, 5) for b in whole(self, rows)])
+    whole = rolling_writer.RollingWriter._take
+    monkeypatch.setattr(
+        rolling_writer.RollingWriter, "_take", lambda self, rows: [b.slice(0, 5) for b in whole(self, rows)]
+    )
     _assert_caught(tmp_path, ProofLevel.CHECKSUM)
 
 
@@ -182,7 +185,7 @@ def test_footers_on_storage_are_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
     _damage_after_writing(monkeypatch, shorten)
     context = tasks.make_context(tmp_path, SCHEMA)
     with pytest.raises(errors.ProofError, match="storage holds"):
-        rewrite.rewrite(tasks.make_task(_inputs(tmp_path)), context, "0")
+        execute_task.rewrite(tasks.make_task(_inputs(tmp_path)), context, "0")
     assert tasks.files_below(tmp_path) == []
 
 
@@ -202,11 +205,11 @@ def test_deep_sees_what_storage_changed(tmp_path: Path, monkeypatch: pytest.Monk
     for level, error in [(ProofLevel.CHECKSUM, None), (ProofLevel.DEEP, errors.ExecuteError)]:
         context = tasks.make_context(tmp_path, SCHEMA, verify=level, properties=properties)
         if error is None:
-            rewrite.rewrite(inputs, context, level.value)
+            execute_task.rewrite(inputs, context, level.value)
             continue
         before = tasks.files_below(tmp_path)
         with pytest.raises(error):
-            rewrite.rewrite(inputs, context, level.value)
+            execute_task.rewrite(inputs, context, level.value)
         assert tasks.files_below(tmp_path) == before
 
 
@@ -214,7 +217,7 @@ def test_the_proof_of_a_good_rewrite(tmp_path: Path) -> None:
     task = tasks.make_task(_inputs(tmp_path))
     sides = {}
     for level in ProofLevel:
-        result = rewrite.rewrite(task, tasks.make_context(tmp_path, SCHEMA, verify=level), level.value)
+        result = execute_task.rewrite(task, tasks.make_context(tmp_path, SCHEMA, verify=level), level.value)
         sides[level] = result.proof
         assert result.proof.failures == ()
         assert result.proof.footers.rows == result.proof.expected_rows == 100

@@ -40,8 +40,8 @@ from pyiceberg.types import (
 )
 from tests.factories import tasks
 
-from iceberg_compaction.execute.worker import rewrite
-from iceberg_compaction.model.policy import ProofLevel
+from iceberg_compaction.execute.worker import execute_task
+from iceberg_compaction.model.policies import ProofLevel
 
 _EPOCH = dt.datetime(1970, 1, 1)
 
@@ -131,7 +131,7 @@ def test_a_rewrite_keeps_every_row_and_its_metrics_are_true(
         ]
         properties = {"write.parquet.row-group-size-bytes": str(target // 2)}
         context = tasks.make_context(root, schema, target=target, verify=level, properties=properties)
-        result = rewrite.rewrite(tasks.make_task(paths), context, "0")
+        result = execute_task.rewrite(tasks.make_task(paths), context, "0")
         written = [row for rows in files for row in rows]
         expected = [row for path in paths for row in tasks.comparable(pq.read_table(path).to_pylist())]
         assert len(expected) == len(written)
@@ -303,7 +303,7 @@ def test_evolution_at_every_level_keeps_values_by_id(
         root = Path(name)
         path = tasks.write_input(root / "in.parquet", rows, old, row_group_size=5)
         context = tasks.make_context(root, new, verify=ProofLevel.DEEP)
-        result = rewrite.rewrite(tasks.make_task([path]), context, "0")
+        result = execute_task.rewrite(tasks.make_task([path]), context, "0")
         found = [row for file in result.staged for row in pq.read_table(file.file_path).to_pylist()]
         assert [_plain(row) for row in found] == [_plain(row) for row in expected]
 

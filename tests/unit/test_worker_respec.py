@@ -34,12 +34,14 @@ from pyiceberg.transforms import (
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import fanout, rewrite, schemas, sort, transforms, write
-from iceberg_compaction.metadata import partitions
-from iceberg_compaction.model.policy import ProofLevel
+from iceberg_compaction.execute.worker import arrow_schemas, execute_task
+from iceberg_compaction.execute.worker.arrange import fanout, sort_rows, transforms
+from iceberg_compaction.execute.worker.output import rolling_writer
+from iceberg_compaction.metadata import partition_tuples
+from iceberg_compaction.model.policies import ProofLevel
 
 if TYPE_CHECKING:
-    from iceberg_compaction.model.task import RewriteContext, TaskResult
+    from iceberg_compaction.model.rewrite_task import RewriteContext, TaskResult
 
 SECONDS = 1_000_000
 SOURCES: list[tuple[iceberg.PrimitiveType, st.SearchStrategy[Any]]] = [
@@ -77,7 +79,7 @@ TRANSFORMS: list[Transform[Any, Any]] = [
 
 def _arrow(values: list[Any], kind: iceberg.IcebergType) -> pa.Array:
     """From PyIceberg's internal values: times are numbers."""
-    wanted = schemas.plain(schemas.arrow_type(kind))
+    wanted = arrow_schemas.plain(arrow_schemas.arrow_type(kind))
     if pa.types.is_temporal(wanted):
         return pa.array(values, pa.int32() if wanted.bit_width == 32 else pa.int64()).view(wanted)
     return pa.array(values, wanted)
@@ -174,7 +176,7 @@ def _context(root: Path, spec: PartitionSpec, **options: Any) -> RewriteContext:
 
 def _run(root: Path, spec: PartitionSpec, files: int = 3, rows: int = 400, **options: Any) -> TaskResult:
     paths = [tasks.write_input(root / f"in-{seed}.parquet", _rows(rows, seed), SCHEMA) for seed in range(files)]
-    return rewrite.rewrite(tasks.make_task(paths), _context(root, spec, **options), "0")
+    return execute_task.rewrite(tasks.make_task(paths), _context(root, spec, **options), "0")
 
 
 def _check(result: TaskResult, spec: PartitionSpec, expected: list[dict[str, Any]]) -> None:
@@ -202,7 +204,7 @@ def _tuple(row: dict[str, Any], spec: PartitionSpec) -> str:
         if isinstance(value, dt.datetime):
             value = round((value - dt.datetime(1970, 1, 1)) / dt.timedelta(microseconds=1))
         found.append(field.transform.transform(SCHEMA.find_type(field.source_id))(value))
-    return partitions.encode_one(found, spec, SCHEMA)
+    return partition_tuples.encode_one(found, spec, SCHEMA)
 
 
 @pytest.mark.parametrize(
@@ -232,15 +234,15 @@ def test_r32_identity_columns_that_only_the_old_tuple_knows_are_written_and_part
     old = PartitionSpec(
         PartitionField(source_id=2, field_id=999, transform=IdentityTransform(), name="word"), spec_id=1
     )
-    columns = [field for field in schemas.file_schema(SCHEMA) if field.name != "word"]
+    columns = [field for field in arrow_schemas.file_schema(SCHEMA) if field.name != "word"]
     rows = [{name: value for name, value in row.items() if name != "word"} for row in _rows(50)]
-    plain = pa.schema([field.with_type(schemas.plain(field.type)) for field in columns])
+    plain = pa.schema([field.with_type(arrow_schemas.plain(field.type)) for field in columns])
     path = tasks.write_input(tmp_path / "in.parquet", pa.Table.from_pylist(rows, schema=plain), SCHEMA)
     new = _spec((2, TruncateTransform(1)))
     context = _context(tmp_path, new)
     context = context.model_copy(update={"partition_specs": {1: old.model_dump_json(), 3: new.model_dump_json()}})
     task = tasks.make_task([path], spec_id=1, partition='{"word":"kept"}')
-    result = rewrite.rewrite(task, context, "0")
+    result = execute_task.rewrite(task, context, "0")
     assert [file.partition for file in result.staged] == ['{"p0":"k"}']
     assert set(pq.read_table(result.staged[0].file_path)["word"].to_pylist()) == {"kept"}
 
@@ -251,7 +253,7 @@ def test_r32_the_inputs_spec_is_kept_where_nothing_else_is_asked_for(tmp_path: P
     for wanted in (None, 3):
         context = _context(tmp_path, spec).model_copy(update={"output_spec_id": wanted})
         task = tasks.make_task([path], spec_id=3, partition='{"w":"as the manifest says"}')
-        result = rewrite.rewrite(task, context, f"to {wanted}")
+        result = execute_task.rewrite(task, context, f"to {wanted}")
         assert [(file.spec_id, file.partition) for file in result.staged] == [(3, '{"w":"as the manifest says"}')]
 
 
@@ -275,27 +277,27 @@ def test_r31_what_cannot_be_computed_is_refused_before_anything_is_written(
 def test_thousands_of_partitions_keep_few_files_open_and_little_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sort, "RUN_BYTES", 60_000)
-    monkeypatch.setattr(sort, "_BLOCK_BYTES", 4_000)
-    monkeypatch.setattr(sort, "_STEP_BYTES", 20_000)
+    monkeypatch.setattr(sort_rows, "RUN_BYTES", 60_000)
+    monkeypatch.setattr(sort_rows, "_BLOCK_BYTES", 4_000)
+    monkeypatch.setattr(sort_rows, "_STEP_BYTES", 20_000)
     monkeypatch.setattr(fanout, "BUFFER_BYTES", 50_000)
     monkeypatch.setattr(fanout, "_CHUNK_ROWS", 300)
     opened = most = 0
-    begin, end = write.RollingWriter._open_file, write.RollingWriter._finish_file
+    begin, end = rolling_writer.RollingWriter._open_file, rolling_writer.RollingWriter._finish_file
 
-    def opening(self: write.RollingWriter, *first: Any) -> Any:
+    def opening(self: rolling_writer.RollingWriter, *first: Any) -> Any:
         nonlocal opened, most
         opened += 1
         most = max(most, opened)
         return begin(self, *first)
 
-    def finishing(self: write.RollingWriter) -> None:
+    def finishing(self: rolling_writer.RollingWriter) -> None:
         nonlocal opened
         opened -= 1
         end(self)
 
-    monkeypatch.setattr(write.RollingWriter, "_open_file", opening)
-    monkeypatch.setattr(write.RollingWriter, "_finish_file", finishing)
+    monkeypatch.setattr(rolling_writer.RollingWriter, "_open_file", opening)
+    monkeypatch.setattr(rolling_writer.RollingWriter, "_finish_file", finishing)
     held = []
     free = fanout.FanOut._free
 
@@ -326,17 +328,17 @@ def test_a_failure_halfway_removes_the_files_of_all_partitions(tmp_path: Path, m
     monkeypatch.setattr(fanout, "OPEN_PARTITIONS", 2)
     monkeypatch.setattr(fanout, "_CHUNK_ROWS", 100)
     monkeypatch.setattr(fanout, "BUFFER_BYTES", 1000)
-    whole = write.RollingWriter.close
+    whole = rolling_writer.RollingWriter.close
     closed = 0
 
-    def failing(self: write.RollingWriter) -> Any:
+    def failing(self: rolling_writer.RollingWriter) -> Any:
         nonlocal closed
         closed += 1
         if closed == 5:
             raise OSError("disk full")
         return whole(self)
 
-    monkeypatch.setattr(write.RollingWriter, "close", failing)
+    monkeypatch.setattr(rolling_writer.RollingWriter, "close", failing)
     with pytest.raises(errors.ExecuteError, match="disk full"):
         _run(tmp_path, _spec((2, IdentityTransform())))
     assert tasks.files_below(tmp_path) == []

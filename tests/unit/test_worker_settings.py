@@ -17,7 +17,8 @@ from pyiceberg.types import DoubleType, ListType, LongType, MapType, NestedField
 from tests.factories import parquet_files, tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import encodings, options, rewrite, schemas
+from iceberg_compaction.execute.worker import arrow_schemas, execute_task
+from iceberg_compaction.execute.worker.output import column_encodings, parquet_options
 
 _ATTEMPTS = itertools.count()
 
@@ -41,7 +42,7 @@ COUNT = 30_000
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     words = pa.array(np.array([f"word-{at}" for at in range(500)])[np.arange(COUNT) % 500])
     offsets = pa.array(np.arange(COUNT + 1, dtype=np.int32))
-    columns = schemas.file_schema(TABLE)
+    columns = arrow_schemas.file_schema(TABLE)
     plain = {
         "id": pa.array(np.random.default_rng(1).permutation(COUNT)),
         "word": words,
@@ -58,7 +59,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _written(source: Path, root: Path, **properties: str) -> str:
     named = {f"write.parquet.{key.replace('_', '-')}": value for key, value in properties.items()}
     context = tasks.make_context(root, TABLE, properties=named)
-    (file,) = rewrite.rewrite(tasks.make_task([source]), context, str(next(_ATTEMPTS))).staged
+    (file,) = execute_task.rewrite(tasks.make_task([source]), context, str(next(_ATTEMPTS))).staged
     return file.file_path
 
 
@@ -150,24 +151,24 @@ def test_what_a_dictionary_is_good_for(values: np.ndarray[Any, Any], useful: boo
         nested = pa.StructArray.from_arrays([column], ["x"])
         table = pa.table({"c": pa.chunked_array([column[:30_000], column[30_000:]]), "s": nested})
         paths = {(0,), (1, 0)}
-        assert encodings.without_dictionary(table, paths, 2**21) == (set() if useful else paths)
-        assert encodings.without_dictionary(table[:4000], paths, 2**21) == set()
+        assert column_encodings.without_dictionary(table, paths, 2**21) == (set() if useful else paths)
+        assert column_encodings.without_dictionary(table[:4000], paths, 2**21) == set()
 
 
 def test_a_dictionary_that_would_overflow_is_not_tried() -> None:
     words = pa.array([f"{value % 20_000:0>200}" for value in range(100_000)])
     table = pa.table({"c": words})
-    assert encodings.without_dictionary(table, [(0,)], 2**22) == set()  # it takes 4 MB
-    assert encodings.without_dictionary(table, [(0,)], 2**20) == {(0,)}
+    assert column_encodings.without_dictionary(table, [(0,)], 2**22) == set()  # it takes 4 MB
+    assert column_encodings.without_dictionary(table, [(0,)], 2**20) == {(0,)}
     mostly_null = pa.table({"c": pa.array(range(100_000), mask=np.arange(100_000) % 20 > 0)})
-    assert encodings.without_dictionary(mostly_null, [(0,)], 2**21) == set()
+    assert column_encodings.without_dictionary(mostly_null, [(0,)], 2**21) == set()
 
 
 def test_the_number_of_values_is_guessed_from_those_that_were_seen() -> None:
     random = np.random.default_rng(5)
     for count in (500, 5000, 50_000, 500_000):
         seen = len(np.unique(random.integers(0, count, 16_000)))
-        assert 0.8 * count < encodings.distinct_values(seen, 16_000) < 1.25 * count
+        assert 0.8 * count < column_encodings.distinct_values(seen, 16_000) < 1.25 * count
 
 
 def test_r44_bloom_filters_by_column_at_every_level(source: Path, tmp_path: Path) -> None:
@@ -196,7 +197,7 @@ def test_r44_bloom_filters_grow_with_distinct_values_and_certainty_up_to_their_l
 
 def test_r44_a_filter_fits_whatever_its_certainty() -> None:
     for size, chance in itertools.product((32, 1000, 2**20), (0.5, 0.01, 1e-9)):
-        bits = -8 * options._fitting(size, chance) / np.log(1 - chance ** (1 / 8))
+        bits = -8 * parquet_options._fitting(size, chance) / np.log(1 - chance ** (1 / 8))
         assert bits / 8 <= size
 
 
@@ -232,7 +233,7 @@ def _path(root: Path, table_location: str | None = None, partition: str = "", **
     context = tasks.make_context(root, TABLE, spec=spec, properties=named)
     if table_location is not None:
         context = context.model_copy(update={"table_location": table_location})
-    return rewrite.locations.output_locations(tasks.make_task([]), context, "a", partition).path(0)
+    return execute_task.locations.output_locations(tasks.make_task([]), context, "a", partition).path(0)
 
 
 NAME = "00000-a-5b1e-00000.parquet"
@@ -285,9 +286,9 @@ def test_r45_old_names_do_not_matter_beside_the_new_one(tmp_path: Path) -> None:
 
 
 def test_columns_keep_the_names_that_other_writers_give_them() -> None:
-    names = [leaf.path for leaf in schemas.leaves(schemas.file_schema(TABLE))]
+    names = [leaf.path for leaf in arrow_schemas.leaves(arrow_schemas.file_schema(TABLE))]
     assert len(names) == 6
-    assert list(options._columns_by_name(TABLE, schemas.file_schema(TABLE)).values()) == [
+    assert list(parquet_options._columns_by_name(TABLE, arrow_schemas.file_schema(TABLE)).values()) == [
         "id",
         "word",
         "s.x_x2Ey",

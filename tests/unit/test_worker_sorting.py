@@ -33,13 +33,14 @@ from pyiceberg.transforms import (
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import order, rewrite, schemas, sort
-from iceberg_compaction.model.policy import ProofLevel
+from iceberg_compaction.execute.worker import arrow_schemas, execute_task
+from iceberg_compaction.execute.worker.arrange import sort_order_keys, sort_rows
+from iceberg_compaction.model.policies import ProofLevel
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from iceberg_compaction.model.task import TaskResult
+    from iceberg_compaction.model.rewrite_task import TaskResult
 
 
 def _field(number: int, name: str, kind: iceberg.IcebergType) -> iceberg.NestedField:
@@ -134,13 +135,15 @@ def _sort_field(
 
 def _table(rows: list[dict[str, Any]]) -> pa.Table:
     columns = []
-    for field in schemas.file_schema(SCHEMA):
-        kind, values = schemas.plain(field.type), [row.get(field.name) for row in rows]
+    for field in arrow_schemas.file_schema(SCHEMA):
+        kind, values = arrow_schemas.plain(field.type), [row.get(field.name) for row in rows]
         if pa.types.is_temporal(kind):
             columns.append(pa.array(values, pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind))
         else:
             columns.append(pa.array(values, kind))
-    schema = pa.schema([field.with_type(schemas.plain(field.type)) for field in schemas.file_schema(SCHEMA)])
+    schema = pa.schema(
+        [field.with_type(arrow_schemas.plain(field.type)) for field in arrow_schemas.file_schema(SCHEMA)]
+    )
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -186,14 +189,14 @@ def _rewritten(root: Path, tables: list[pa.Table], wanted: SortOrder | None, **o
         update["output_spec_id"] = spec.spec_id
         update["partition_specs"] = {0: UNPARTITIONED_PARTITION_SPEC.model_dump_json(), 5: spec.model_dump_json()}
     context = tasks.make_context(root, SCHEMA, verify=ProofLevel.DEEP, **options).model_copy(update=update)
-    return rewrite.rewrite(tasks.make_task(paths), context, "0")
+    return execute_task.rewrite(tasks.make_task(paths), context, "0")
 
 
 @pytest.fixture
 def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sort, "RUN_BYTES", 2000)
-    monkeypatch.setattr(sort, "_BLOCK_BYTES", 300)
-    monkeypatch.setattr(sort, "_STEP_BYTES", 800)
+    monkeypatch.setattr(sort_rows, "RUN_BYTES", 2000)
+    monkeypatch.setattr(sort_rows, "_BLOCK_BYTES", 300)
+    monkeypatch.setattr(sort_rows, "_STEP_BYTES", 800)
 
 
 @pytest.mark.parametrize("spilling", [False, True])
@@ -206,11 +209,11 @@ def test_r34_all_rows_come_out_in_order(spilling: bool, count: int, seed: int, w
     rows = [_row(at, dice) for at in range(count)]
     with pytest.MonkeyPatch.context() as patch:
         if spilling:
-            patch.setattr(sort, "RUN_BYTES", 1500)
-            patch.setattr(sort, "_BLOCK_BYTES", 300)
-            patch.setattr(sort, "_STEP_BYTES", 600)
+            patch.setattr(sort_rows, "RUN_BYTES", 1500)
+            patch.setattr(sort_rows, "_BLOCK_BYTES", 300)
+            patch.setattr(sort_rows, "_STEP_BYTES", 600)
         table = _table(rows)
-        sorter = sort.Sorter(order.bind(wanted, SCHEMA, table.schema), table.schema)
+        sorter = sort_rows.Sorter(sort_order_keys.bind(wanted, SCHEMA, table.schema), table.schema)
         size = max(1, -(-len(rows) // pieces))
         for start in range(0, len(rows), size):
             for batch in table.slice(start, size).combine_chunks().to_batches():
@@ -263,7 +266,7 @@ def test_r34_r42_files_are_sorted_and_say_so(
     for file in result.staged:
         assert file.sort_order_id == 4
         stored = pq.read_table(file.file_path)
-        assert [schemas.field_id(f) for f in stored.schema] == [f.field_id for f in SCHEMA.fields]
+        assert [arrow_schemas.field_id(f) for f in stored.schema] == [f.field_id for f in SCHEMA.fields]
         found = stored.to_pylist()
         assert found == sorted(found, key=functools.cmp_to_key(_compare(wanted)))
         (said,) = pq.read_metadata(file.file_path).row_group(0).sorting_columns
@@ -294,9 +297,9 @@ def test_r42_files_without_an_order_say_that_too(tmp_path: Path) -> None:
 def test_footers_name_only_columns_that_are_sorted_in_parquets_own_order(
     fields: list[SortField], said: list[int]
 ) -> None:
-    columns = schemas.file_schema(SCHEMA)
-    bound = order.bind(SortOrder(*fields, order_id=1), SCHEMA, columns)
-    assert [one.column_index for one in order.sorting_columns(bound, columns)] == said
+    columns = arrow_schemas.file_schema(SCHEMA)
+    bound = sort_order_keys.bind(SortOrder(*fields, order_id=1), SCHEMA, columns)
+    assert [one.column_index for one in sort_order_keys.sorting_columns(bound, columns)] == said
 
 
 @pytest.mark.parametrize("field", [_sort_field(1, UnknownTransform("zorder")), _sort_field(99), _sort_field(18)])
@@ -323,13 +326,13 @@ def test_runs_leave_nothing_on_disk(tmp_path: Path, small_runs: None, monkeypatc
     scratch.mkdir()
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{scratch},/elsewhere")
     spilled = []
-    whole = sort.Sorter._spill
+    whole = sort_rows.Sorter._spill
 
-    def watched(self: sort.Sorter) -> None:
+    def watched(self: sort_rows.Sorter) -> None:
         whole(self)
         spilled.append(sum(file.tell() for file in self._files))
 
-    monkeypatch.setattr(sort.Sorter, "_spill", watched)
+    monkeypatch.setattr(sort_rows.Sorter, "_spill", watched)
     _rewritten(tmp_path, [_table(_random_rows(300))], SortOrder(_sort_field(5), order_id=2))
     assert len(spilled) > 0
     assert list(scratch.iterdir()) == []

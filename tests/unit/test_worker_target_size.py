@@ -16,16 +16,17 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import BinaryType, DoubleType, LongType, NestedField, StringType
 from tests.factories import tasks
 
-from iceberg_compaction.execute.worker import rewrite, schemas, write
+from iceberg_compaction.execute.worker import arrow_schemas, execute_task
+from iceberg_compaction.execute.worker.output import rolling_writer
 from iceberg_compaction.model import sizing
-from iceberg_compaction.model.policy import ProofLevel, Sizes
+from iceberg_compaction.model.policies import ProofLevel, Sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from typing import Any
 
-    from iceberg_compaction.model.task import StagedFile, TaskResult
+    from iceberg_compaction.model.rewrite_task import StagedFile, TaskResult
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType(), required=False),
@@ -54,7 +55,7 @@ def _table(seed: int, noise: int) -> pa.Table:
             "noise": pa.array([blob[at * noise : (at + 1) * noise] for at in range(ROWS)], pa.binary()),
             "x": np.round(dice.normal(size=ROWS), 1 if noise < 10 else 9),
         }
-    ).cast(schemas.file_schema(SCHEMA))
+    ).cast(arrow_schemas.file_schema(SCHEMA))
 
 
 def _rewritten(
@@ -75,7 +76,7 @@ def _rewritten(
 
     def run(attempt: str, **options: Any) -> TaskResult:
         context = tasks.make_context(root, SCHEMA, verify=ProofLevel.COUNTS, **options)
-        return rewrite.rewrite(tasks.make_task(paths), context.model_copy(update=update), attempt)
+        return execute_task.rewrite(tasks.make_task(paths), context.model_copy(update=update), attempt)
 
     whole = run("whole", properties=properties)
     target = int(whole.bytes_written / len(whole.staged) / 5.3)
@@ -148,12 +149,12 @@ def test_what_ends_in_two_and_a_half_targets_becomes_three_even_files(tmp_path: 
     """Not one of a target and a large one. No row group is a small rest, also where memory bounds them."""
     paths = [tasks.write_input(tmp_path / f"in-{seed}.parquet", _table(seed, 40), SCHEMA) for seed in range(FILES)]
     context = tasks.make_context(tmp_path, SCHEMA, verify=ProofLevel.COUNTS)
-    whole = rewrite.rewrite(tasks.make_task(paths), context, "whole").bytes_written
+    whole = execute_task.rewrite(tasks.make_task(paths), context, "whole").bytes_written
     context = tasks.make_context(tmp_path, SCHEMA, verify=ProofLevel.COUNTS, target=int(whole / 2.5))
     with pytest.MonkeyPatch.context() as patch:
         if bounded:
-            patch.setattr(write, "_BUFFER_BYTES", whole // 6)
-        staged = rewrite.rewrite(tasks.make_task(paths), context, "cut").staged
+            patch.setattr(rolling_writer, "_BUFFER_BYTES", whole // 6)
+        staged = execute_task.rewrite(tasks.make_task(paths), context, "cut").staged
     sizes = [file.file_size_in_bytes for file in staged]
     assert len(sizes) == 3
     assert max(sizes) < 1.1 * min(sizes), sizes

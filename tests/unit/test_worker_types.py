@@ -37,13 +37,13 @@ from pyiceberg.types import (
 from tests.factories import parquet_files, tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import rewrite
-from iceberg_compaction.model.policy import ProofLevel
+from iceberg_compaction.execute.worker import execute_task
+from iceberg_compaction.model.policies import ProofLevel
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from iceberg_compaction.model.task import TaskResult
+    from iceberg_compaction.model.rewrite_task import TaskResult
 
 
 def _optional(field_id: int, name: str, kind: IcebergType) -> NestedField:
@@ -61,7 +61,7 @@ def _write(path: Path, fields: list[pa.Field], arrays: list[Any], **options: Any
 
 def _run(root: Path, table: Schema, paths: list[Path]) -> TaskResult:
     context = tasks.make_context(root, table, verify=ProofLevel.DEEP)
-    return rewrite.rewrite(tasks.make_task(paths), context, uuid.uuid4().hex)
+    return execute_task.rewrite(tasks.make_task(paths), context, uuid.uuid4().hex)
 
 
 def _table(result: TaskResult) -> pa.Table:

@@ -13,8 +13,10 @@ from pyiceberg.types import BinaryType, DoubleType, LongType, NestedField, Strin
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import decoding, locations, output_file, read, rewrite, schemas, transfer, write
-from iceberg_compaction.model.policy import ProofLevel
+from iceberg_compaction.execute.worker import arrow_schemas, execute_task, transfer
+from iceberg_compaction.execute.worker.input import decoding, read_files
+from iceberg_compaction.execute.worker.output import locations, output_file, rolling_writer
+from iceberg_compaction.model.policies import ProofLevel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +44,7 @@ def _table(rows: int, seed: int = 0, noise: int = 40) -> pa.Table:
 
 
 def _inputs(root: Path, files: int, rows: int, noise: int = 40, **options: Any) -> list[Path]:
-    columns = schemas.file_schema(SCHEMA)
+    columns = arrow_schemas.file_schema(SCHEMA)
     return [
         tasks.write_input(
             root / f"in-{seed}.parquet",
@@ -55,7 +57,7 @@ def _inputs(root: Path, files: int, rows: int, noise: int = 40, **options: Any) 
 
 
 def _rewrite(root: Path, paths: list[Path], attempt: str = "0", **options: Any) -> Any:
-    return rewrite.rewrite(tasks.make_task(paths), tasks.make_context(root, SCHEMA, **options), attempt)
+    return execute_task.rewrite(tasks.make_task(paths), tasks.make_context(root, SCHEMA, **options), attempt)
 
 
 @pytest.mark.parametrize(
@@ -110,16 +112,16 @@ def test_row_groups_follow_the_table(tmp_path: Path) -> None:
 
 def test_memory_is_bounded_by_arrow_bytes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that compress to nothing would otherwise pile up until a row group's worth of them is there."""
-    monkeypatch.setattr(write, "_BUFFER_BYTES", 200_000)
+    monkeypatch.setattr(rolling_writer, "_BUFFER_BYTES", 200_000)
     most = 0
-    whole = write.RollingWriter.write
+    whole = rolling_writer.RollingWriter.write
 
-    def watched(self: write.RollingWriter, batch: pa.RecordBatch) -> None:
+    def watched(self: rolling_writer.RollingWriter, batch: pa.RecordBatch) -> None:
         nonlocal most
         whole(self, batch)
         most = max(most, self.buffered_bytes)
 
-    monkeypatch.setattr(write.RollingWriter, "write", watched)
+    monkeypatch.setattr(rolling_writer.RollingWriter, "write", watched)
     paths = _inputs(tmp_path, files=10, rows=5000, noise=0)
     result = _rewrite(tmp_path, paths)
     assert len(result.staged) == 1
@@ -128,15 +130,15 @@ def test_memory_is_bounded_by_arrow_bytes_too(tmp_path: Path, monkeypatch: pytes
 
 
 def test_large_files_are_read_in_bounded_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "WHOLE_FILE", 1000)
+    monkeypatch.setattr(read_files, "WHOLE_FILE", 1000)
     monkeypatch.setattr(decoding, "BATCH_BYTES", 100_000)
-    monkeypatch.setattr(read, "_BUFFERED_GROUP", 1000)
+    monkeypatch.setattr(read_files, "_BUFFERED_GROUP", 1000)
     paths = _inputs(tmp_path, files=2, rows=10_000, row_group_size=4000)
     sizes = []
     whole = transfer.carry
 
-    def watched(raw: Any, setting: Any) -> Any:
-        for batch in whole(raw, setting):
+    def watched(raw: Any, prepared: Any) -> Any:
+        for batch in whole(raw, prepared):
             sizes.append(batch.nbytes)
             yield batch
 
@@ -171,13 +173,13 @@ def test_missing_and_damaged_inputs_are_named_before_anything_is_written(tmp_pat
     damages: list[tuple[Any, str]] = [
         (lambda: other.write_bytes(other.read_bytes()[:-5]), r"in-1\.parquet is not readable"),
         (lambda: other.write_bytes(b""), r"in-1\.parquet is not readable"),
-        (lambda: pq.write_table(_table(99).cast(schemas.file_schema(SCHEMA)), other), "99 rows where .* 100"),
+        (lambda: pq.write_table(_table(99).cast(arrow_schemas.file_schema(SCHEMA)), other), "99 rows where .* 100"),
         (other.unlink, r"in-1\.parquet is missing"),
     ]
     for damage, words in damages:
         damage()
         with pytest.raises(errors.ExecuteError, match=words):
-            rewrite.rewrite(task, context, "0")
+            execute_task.rewrite(task, context, "0")
         assert tasks.files_below(tmp_path) == []
 
 
@@ -226,7 +228,7 @@ def test_files_that_cannot_be_removed_are_named(tmp_path: Path, monkeypatch: pyt
         raise PermissionError("no")
 
     monkeypatch.setattr(PyArrowFileIO, "delete", refuse)
-    monkeypatch.setattr(transfer, "carry", lambda raw, setting: (batch.slice(1) for _, batch in raw))
+    monkeypatch.setattr(transfer, "carry", lambda raw, prepared: (batch.slice(1) for _, batch in raw))
     paths = _inputs(tmp_path, 1, 100)
     with pytest.raises(errors.ExecuteError, match="could not be removed"):
         _rewrite(tmp_path, paths)

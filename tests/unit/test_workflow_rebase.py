@@ -12,24 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.factories import inventories
 
-from iceberg_compaction.model.policy import Policy
-from iceberg_compaction.model.table import POSITION_DELETES
+from iceberg_compaction.model.policies import Policy
+from iceberg_compaction.model.table_view import POSITION_DELETES
+from iceberg_compaction.operations.rewrite_files import rebase
 from iceberg_compaction.plan import build
-from iceberg_compaction.workflow import rebase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iceberg_compaction.model.plan import Plan
-    from iceberg_compaction.model.table import Inventory
+    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.model.table_view import TableView
 
 MIB = 2**20
 DAYS = ['{"day":"2026-01-01"}', '{"day":"2026-01-02"}', '{"day":"2026-01-03"}']
 PIN = inventories.PIN.model_copy(update={"snapshot_id": 9, "sequence_number": 1234})
 
 
-def stock(**changes: Any) -> Inventory:
-    return inventories.inventory(inventories.files([MIB] * 18, partitions=[DAYS[n % 3] for n in range(18)]), **changes)
+def stock(**changes: Any) -> TableView:
+    return inventories.view(inventories.files([MIB] * 18, partitions=[DAYS[n % 3] for n in range(18)]), **changes)
 
 
 def planned() -> Plan:

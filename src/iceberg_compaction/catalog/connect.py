@@ -8,9 +8,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
-from iceberg_compaction import settings as catalog_settings
-from iceberg_compaction.catalog import redact, spark_conf, sql, translate
-from iceberg_compaction.catalog import uri as uris
+from iceberg_compaction.catalog import catalog_uri, spark_conf, sql
+from iceberg_compaction.settings import DEFAULT_NAME
+from iceberg_compaction.storage import redact, translate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ _EXTRAS = {"hive": "hive", "glue": "glue", "sql": "postgres"}
 
 def connect(settings: CatalogSettings, environ: Mapping[str, str] | None = None) -> Catalog:
     """The catalog, ready to use."""
-    from iceberg_compaction.catalog import s3_client
+    from iceberg_compaction.storage import s3_client
 
     name, properties = resolve(settings, os.environ if environ is None else environ)
     return _open(name, s3_client.DEFAULTS | properties)
@@ -36,10 +36,10 @@ def resolve(settings: CatalogSettings, environ: Mapping[str, str]) -> tuple[str,
         settings = spark_conf.read_settings(settings, environ)
     given = dict(settings.properties) | ({"warehouse": settings.warehouse} if settings.warehouse else {})
     if settings.uri:
-        name, properties = settings.name, uris.properties_of(settings.uri, settings.type) | given
+        name, properties = settings.name, catalog_uri.properties_of(settings.uri, settings.type) | given
     else:
         name, properties = _configured(settings, given)
-    return name, uris.with_region(properties, environ)
+    return name, catalog_uri.with_region(properties, environ)
 
 
 def _configured(settings: CatalogSettings, given: dict[str, str]) -> tuple[str, dict[str, Any]]:
@@ -49,7 +49,7 @@ def _configured(settings: CatalogSettings, given: dict[str, str]) -> tuple[str, 
     with translate.border("PyIceberg's configuration"):
         config = Config()  # read now: PyIceberg's own copy is as old as its import
         name = settings.name
-        if name == catalog_settings.DEFAULT_NAME and config.get_catalog_config(name) is None:
+        if name == DEFAULT_NAME and config.get_catalog_config(name) is None:
             name = config.get_default_catalog_name()
         found = config.get_catalog_config(name)
         known = sorted(config.get_known_catalogs())
@@ -61,8 +61,8 @@ def _configured(settings: CatalogSettings, given: dict[str, str]) -> tuple[str, 
     if "py-catalog-impl" in properties:
         return name, properties
     if "type" in properties:
-        return name, properties | {"type": uris.catalog_type(str(properties["type"]))}
-    return name, uris.properties_of(str(properties.get("uri", "")), None) | properties
+        return name, properties | {"type": catalog_uri.catalog_type(str(properties["type"]))}
+    return name, catalog_uri.properties_of(str(properties.get("uri", "")), None) | properties
 
 
 def _not_configured(name: str, known: list[str]) -> str:

@@ -8,7 +8,9 @@ import logging
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import metadata_log, names, redact, run_names, tables, translate, watch
+from iceberg_compaction.catalog import load_tables, metadata_log, run_names, run_watch
+from iceberg_compaction.model import table_names
+from iceberg_compaction.storage import redact, translate
 
 if TYPE_CHECKING:
     from pyiceberg.table import StagedTable, Table
@@ -32,7 +34,7 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
     def confirm() -> None:
         """Said again after the file is there: whoever takes the run for dead from now on finds it (R49)."""
         stored.append(made[-1][1].metadata_location)
-        watch.tell_publishing(updates, stored[-1])
+        run_watch.tell_publishing(updates, stored[-1])
 
     try:
         catalog = run_names.naming(
@@ -41,11 +43,11 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
             lambda base, staged: made.append((base, staged)),
             confirm,
         )
-        watch.tell_publishing(updates)
+        run_watch.tell_publishing(updates)
     except errors.CompactionError:
         raise
     except Exception as error:  # noqa: BLE001 - nothing was sent yet, whatever it is
-        raise translate.defect(error, names.text(table.name()), secrets) from translate.safe_cause(error, secrets)
+        raise translate.defect(error, table_names.text(table.name()), secrets) from translate.safe_cause(error, secrets)
     try:
         catalog.commit_table(table, requirements, updates)
     except errors.CommitError:  # our own word: the file is there, and nobody was asked to take it
@@ -58,7 +60,7 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
         translated = _verdict(error, table, translate.sentence_of(error, secrets), begun=begun, stored=bool(stored))
         if isinstance(translated, errors.StateUnknownError):
             for path in written:
-                watch.tell_left(path)
+                run_watch.tell_left(path)
         else:
             _remove(table, written)
         raise translated from translate.safe_cause(error, secrets)
@@ -69,8 +71,8 @@ def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: t
 def reload(table: Table) -> Table:
     """The table as the catalog has it now. ConflictError: another one has its name by now, and what that knows says
     nothing about this one (R50)."""
-    name = names.text(table.name())
-    now = tables.load_table(table.catalog, name)
+    name = table_names.text(table.name())
+    now = load_tables.load_table(table.catalog, name)
     if now.metadata.table_uuid != table.metadata.table_uuid:
         raise errors.ConflictError(f"The table {name} was dropped and created anew, or another was put in its place.")
     return now
@@ -81,7 +83,7 @@ def _remove_unused(table: Table, path: str) -> None:
         table.io.delete(path)
     except Exception as error:  # noqa: BLE001 - it must not hide why nothing was committed
         _log.warning("The metadata file %s may be left over: %s", path, type(error).__name__)
-        watch.tell_left(path)
+        run_watch.tell_left(path)
 
 
 def _remove(table: Table, written: list[str]) -> None:
@@ -94,14 +96,14 @@ def _remove(table: Table, written: list[str]) -> None:
         used = {current.metadata_location, *(entry.metadata_file for entry in current.metadata.metadata_log)}
         for path in written:
             if current.metadata_location == table.metadata_location:
-                watch.tell_left(path)  # nothing has landed yet, or the answer is out of date
+                run_watch.tell_left(path)  # nothing has landed yet, or the answer is out of date
             elif path not in used:
                 table.io.delete(path)
     except FileNotFoundError:
         return  # the commit was refused before it was written
     except Exception as error:  # noqa: BLE001 - it must not hide why the commit failed
         _log.warning("The metadata file %s may be left over: %s", written[0], type(error).__name__)
-        watch.tell_left(written[0])
+        run_watch.tell_left(written[0])
 
 
 def _verdict(error: Exception, table: Table, said: str, *, begun: bool, stored: bool) -> errors.CommitError:
@@ -111,7 +113,7 @@ def _verdict(error: Exception, table: Table, said: str, *, begun: bool, stored: 
 
     from iceberg_compaction.catalog import rest
 
-    name = names.text(table.name())
+    name = table_names.text(table.name())
     if isinstance(error, errors.UnsupportedError):  # our own word, said before anything was written
         return errors.CommitError(f"The commit to {name} could not be made: {error}")
     if isinstance(error, exceptions.CommitFailedException):

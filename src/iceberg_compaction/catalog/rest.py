@@ -14,7 +14,7 @@ import urllib3
 from pyiceberg.catalog.rest import RestCatalog
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import patience
+from iceberg_compaction.storage import passing_faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ class _Asking:
         self._send, self._limits, self._answered = send, limits, answered
 
     def __call__(self, method: str, url: str, **more: Any) -> Response:
-        waits = patience.USUAL.waits() if method.upper() in _LOOKS or url.endswith(_NEW_TOKEN) else iter(())
+        waits = passing_faults.USUAL.waits() if method.upper() in _LOOKS or url.endswith(_NEW_TOKEN) else iter(())
         while True:
             try:
                 response = self._send(method, url, **{"timeout": self._limits, **more})
@@ -66,7 +66,7 @@ class _Asking:
                 wait = max(wait, _asked_to_wait(response))
                 response.close()
             _log.info("The catalog is asked again in %.1f s: %s", wait, told)
-            patience.USUAL.sleep(wait)
+            passing_faults.USUAL.sleep(wait)
 
 
 def is_silent(error: requests.RequestException) -> bool:
@@ -85,7 +85,7 @@ def never_connected(error: Exception) -> bool:
 def _asked_to_wait(response: Response) -> float:
     """Seconds that the server wants to be left alone, within reason."""
     told = response.headers.get("Retry-After", "")
-    return min(float(told), patience.USUAL.longest) if told.isascii() and told.isdigit() else 0.0
+    return min(float(told), passing_faults.USUAL.longest) if told.isascii() and told.isdigit() else 0.0
 
 
 def _seconds(properties: dict[str, str], key: str, default: int) -> float:

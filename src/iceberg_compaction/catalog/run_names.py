@@ -67,7 +67,7 @@ def naming(
     written with the table that it is built on, that none is published of which storage holds only a part, and that
     `confirm` has the last word between the file and the compare-and-set. Catalogs that write these files on their
     server are as they were."""
-    from iceberg_compaction.catalog import exact, stored
+    from iceberg_compaction.storage import counted_writes, exact_paths
 
     if not lets_clients_write(catalog):
         return cast("Catalog", catalog)
@@ -77,8 +77,8 @@ def naming(
         staged: StagedTable = stage(current_table, *given, **more)
         if run_id is not None:
             staged.metadata_location = _UUID.sub(f"-{_file_id(run_id)}", staged.metadata_location)
-        exact.check_new(staged.metadata_location, staged.metadata.location)
-        staged.io = stored.CountingIO(exact.exact(staged.io), confirm)
+        exact_paths.check_new(staged.metadata_location, staged.metadata.location)
+        staged.io = counted_writes.CountingIO(exact_paths.exact(staged.io), confirm)
         staged_on(current_table, staged)
         return staged
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import redact
+from iceberg_compaction.storage import redact
 
 if TYPE_CHECKING:
     from pyiceberg.catalog.sql import SqlCatalog

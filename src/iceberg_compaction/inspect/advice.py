@@ -6,36 +6,35 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.inspect import checkup as checkup_module
-from iceberg_compaction.inspect import score
-from iceberg_compaction.model import size as size_model
+from iceberg_compaction.inspect import health_request, score
+from iceberg_compaction.model import byte_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iceberg_compaction.inspect.checkup import Checkup
+    from iceberg_compaction.inspect.health_request import Checkup
     from iceberg_compaction.inspect.score import Figures
-    from iceberg_compaction.model.health import TableHealth
-    from iceberg_compaction.model.table import Inventory
+    from iceberg_compaction.model.table_health import TableHealth
+    from iceberg_compaction.model.table_view import TableView
 
 TARGET_PROPERTY = "write.target-file-size-bytes"
 CROWDED = 4  # files that hold a value, on average, from which on sorting is worth a thought
 HEAVY_METADATA_FILE = 8 * 2**20
 
 
-def advice(inventory: Inventory, checkup: Checkup, found: TableHealth, figures: Figures) -> tuple[str, ...]:
+def advice(view: TableView, checkup: Checkup, found: TableHealth, figures: Figures) -> tuple[str, ...]:
     """All that can be said about the table as it is; `causes` says how it became so."""
-    told = [f"Not supported yet: {reason.rstrip('.')}." for reason in inventory.unsupported]
+    told = [f"Not supported yet: {reason.rstrip('.')}." for reason in view.unsupported]
     if checkup.sick:
         strategy = checkup.policy.strategy.value
-        told.append(f"Run: iceberg-compact run --table {shlex.quote(inventory.table)} --strategy {strategy}")
+        told.append(f"Run: iceberg-compact run --table {shlex.quote(view.table)} --strategy {strategy}")
     if checkup.worn:
         told.append(
-            f"Run: iceberg-compact run --table {shlex.quote(inventory.table)} --strategy delete-files "
-            f"--delete-file-threshold {checkup_module.MANY_DELETES}"
+            f"Run: iceberg-compact run --table {shlex.quote(view.table)} --strategy delete-files "
+            f"--delete-file-threshold {health_request.MANY_DELETES}"
         )
     if (figures.small_files - figures.lone_small_files) * 2 > figures.data_files:
-        told.append(_sizes(inventory, checkup, found))
+        told.append(_sizes(view, checkup, found))
     told += _deletes(found)
     if figures.manifests > figures.fair_manifests:
         told.append(
@@ -47,15 +46,15 @@ def advice(inventory: Inventory, checkup: Checkup, found: TableHealth, figures: 
     return tuple(told)
 
 
-def _sizes(inventory: Inventory, checkup: Checkup, found: TableHealth) -> str:
-    target = size_model.format_size(checkup.sizes.target)
+def _sizes(view: TableView, checkup: Checkup, found: TableHealth) -> str:
+    target = byte_size.format_size(checkup.sizes.target)
     if checkup.policy.target_file_size_bytes is not None:
         origin = f"The target asked for is {target}"
-    elif TARGET_PROPERTY in inventory.properties:
+    elif TARGET_PROPERTY in view.properties:
         origin = f"{TARGET_PROPERTY} is {target}"
     else:
         origin = f"{TARGET_PROPERTY} is not set, so the target is {target}"
-    mean = size_model.format_size(found.mean_file_bytes)
+    mean = byte_size.format_size(found.mean_file_bytes)
     return f"{origin}, but files have {mean} on average: let the writer commit less often."
 
 
@@ -109,6 +108,6 @@ def _past(found: TableHealth, checkup: Checkup) -> Iterator[str]:
     heavy = checkup.history.metadata_file_bytes if checkup.history else None
     if heavy is not None and heavy > HEAVY_METADATA_FILE:
         yield (
-            f"The metadata file has {size_model.format_size(heavy)} and is written anew with every commit; fewer "
+            f"The metadata file has {byte_size.format_size(heavy)} and is written anew with every commit; fewer "
             "snapshots make it smaller."
         )

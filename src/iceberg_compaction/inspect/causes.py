@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.model.size import format_size
+from iceberg_compaction.model.byte_size import format_size
 
 if TYPE_CHECKING:
-    from iceberg_compaction.model.health import TableHealth, Writer
-    from iceberg_compaction.model.policy import Sizes
+    from iceberg_compaction.model.policies import Sizes
+    from iceberg_compaction.model.table_health import TableHealth, Writer
 
 MOST = 3
 SMALL_SHARE = 0.5  # of a writer's files, from which on it counts as a cause where live files cannot be told apart

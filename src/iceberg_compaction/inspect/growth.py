@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iceberg_compaction.model import times
-from iceberg_compaction.model.health import GrowthDay
+from iceberg_compaction.model.table_health import GrowthDay
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iceberg_compaction.model.health import SizeBucket
+from iceberg_compaction.model.table_health import SizeBucket
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model.policy import Sizes
+    from iceberg_compaction.model.policies import Sizes
 
     Ints = NDArray[np.int64]
 

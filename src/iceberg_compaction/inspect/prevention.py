@@ -7,15 +7,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.inspect import causes, score
-from iceberg_compaction.model.health import PropertyFix
-from iceberg_compaction.model.policy import DEFAULT_TARGET
-from iceberg_compaction.model.size import format_size
+from iceberg_compaction.model.byte_size import format_size
+from iceberg_compaction.model.policies import DEFAULT_TARGET
+from iceberg_compaction.model.table_health import PropertyFix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from iceberg_compaction.inspect.checkup import Checkup
-    from iceberg_compaction.model.health import TableHealth, Writer
+    from iceberg_compaction.inspect.health_request import Checkup
+    from iceberg_compaction.model.table_health import TableHealth, Writer
 
 TARGET = "write.target-file-size-bytes"
 DISTRIBUTION = "write.distribution-mode"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from iceberg_compaction.model.health import ScorePart
+from iceberg_compaction.model.table_health import ScorePart
 
 SIZES, DELETES, MANIFESTS, SNAPSHOTS, SPEC = 50, 25, 10, 5, 10  # points of each part; together 100
 HEALTHY = 80  # a table that needs no run has at least this, one that needs a run has less

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iceberg_compaction.model.health import Writer
-from iceberg_compaction.model.history import UNKNOWN
+from iceberg_compaction.model.snapshot_history import UNKNOWN
+from iceberg_compaction.model.table_health import Writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from iceberg_compaction.inspect.census import Census
-    from iceberg_compaction.model.policy import Sizes
+    from iceberg_compaction.inspect.file_census import Census
+    from iceberg_compaction.model.policies import Sizes
 
     Ints = NDArray[np.int64]
 

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import connect, tables
+from iceberg_compaction.catalog import connect, load_tables
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.model import policy as policies
-from iceberg_compaction.model import size
+from iceberg_compaction.model import byte_size, policies
 from iceberg_compaction.settings import CatalogSettings
-from iceberg_compaction.workflow import manifests
-from iceberg_compaction.workflow import tables as work
+from iceberg_compaction.workflow import operate, operate_manifests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,12 +23,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from iceberg_compaction.execute.engine import Engine
-    from iceberg_compaction.model.health import TableHealth
-    from iceberg_compaction.model.manifests import ManifestPlan
+    from iceberg_compaction.execute.engine_door import Engine
+    from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Event, Outcome
-    from iceberg_compaction.model.plan import Plan
-    from iceberg_compaction.workflow.run import Run
+    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.model.table_health import TableHealth
+    from iceberg_compaction.operations.runs import Run
 
 
 class Compactor:
@@ -80,35 +78,35 @@ class Compactor:
 
     def inspect_table(self, name: str) -> TableHealth:
         """How healthy a table is; reads metadata only."""
-        return work.diagnose(self.catalog, name, self.policy, branch=self._branch)
+        return operate.diagnose(self.catalog, name, self.policy, branch=self._branch)
 
     def plan_table(self, name: str) -> Plan:
         """What `compact_table` would do, and why; writes nothing."""
-        return work.plan_table(self.catalog, name, self.policy, self._run())
+        return operate.plan_table(self.catalog, name, self.policy, self._run())
 
     def apply(self, plan: Plan) -> Outcome:
         """Perform a plan made before, as it is now: groups whose files are gone by then are dropped and told."""
-        return work.apply_plan(self.catalog, plan, self._engine_for_one, self._run())
+        return operate.apply_plan(self.catalog, plan, self._engine_for_one, self._run())
 
     def compact_table(self, name: str) -> Outcome:
         """Plan, rewrite, prove and commit one table."""
-        return work.compact_table(self.catalog, name, self.policy, self._engine_for_one, self._run())
+        return operate.compact_table(self.catalog, name, self.policy, self._engine_for_one, self._run())
 
     def plan_manifests(
         self, name: str, *, target_size: int | str | None = None, spec_id: int | None = None
     ) -> ManifestPlan:
         """What `rewrite_manifests` would do, and why; writes nothing."""
-        return manifests.plan_manifests(self.catalog, name, self._run(), _wish(target_size, spec_id))
+        return operate_manifests.plan_manifests(self.catalog, name, self._run(), _goal(target_size, spec_id))
 
     def rewrite_manifests(
         self, name: str, *, target_size: int | str | None = None, spec_id: int | None = None
     ) -> Outcome:
         """Cluster a table's manifests by partition where that is worth a commit; no data file is touched."""
-        return manifests.rewrite_manifests(self.catalog, name, self._run(), _wish(target_size, spec_id))
+        return operate_manifests.rewrite_manifests(self.catalog, name, self._run(), _goal(target_size, spec_id))
 
     def list_tables(self, pattern: str = "*") -> list[str]:
         """The catalog's tables whose name matches a pattern such as `shop.*`."""
-        return tables.list_tables(self.catalog, pattern)
+        return load_tables.list_tables(self.catalog, pattern)
 
     def _run(self) -> Run:
         return wiring.new_run(branch=self._branch, on_event=self._on_event, store=self._store)
@@ -121,9 +119,9 @@ class Compactor:
         return nullcontext(self._engine)
 
 
-def _wish(target_size: int | str | None, spec_id: int | None) -> manifests.Wish:
-    target = None if target_size is None else size.parse_size(target_size)
-    return manifests.Wish(target_size_bytes=target, spec_id=spec_id)
+def _goal(target_size: int | str | None, spec_id: int | None) -> operate_manifests.ManifestGoal:
+    target = None if target_size is None else byte_size.parse_size(target_size)
+    return operate_manifests.ManifestGoal(target_size_bytes=target, spec_id=spec_id)
 
 
 def _settings(catalog: str | CatalogSettings) -> CatalogSettings:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
-from iceberg_compaction.record.sqlite import RunStore
-from iceberg_compaction.workflow import run as runs
+from iceberg_compaction.operations import runs
+from iceberg_compaction.record.sqlite_store import RunStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from iceberg_compaction.model.outcome import Event
-    from iceberg_compaction.workflow.tables import EngineFactory
+    from iceberg_compaction.workflow.operate import EngineFactory
 
 ENGINES = ("spark", "inline")
 
@@ -34,10 +34,10 @@ def engine_factory(
 
     def make() -> Any:
         if kind == "inline":
-            from iceberg_compaction.execute.inline import InlineEngine
+            from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 
             return nullcontext(InlineEngine())
-        from iceberg_compaction.execute.spark.engine import SparkEngine
+        from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
 
         return SparkEngine(session=session, conf=dict(conf or {}))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.inspect.causes import span
-from iceberg_compaction.model.size import format_size
+from iceberg_compaction.model.byte_size import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from iceberg_compaction.model.health import GrowthDay, TableHealth, Writer
+    from iceberg_compaction.model.table_health import GrowthDay, TableHealth, Writer
 
 _LEVELS = "▁▂▃▄▅▆▇█"
 _WIDEST = 60

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyiceberg import manifest as iceberg_manifest
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import patience, translate
+from iceberg_compaction.storage import passing_faults, translate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ def list_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
     try:
         with storage_errors(where):
             location = snapshot.manifest_list
-            return patience.patiently(lambda: list(iceberg_manifest.read_manifest_list(io.new_input(location))))
+            return passing_faults.patiently(lambda: list(iceberg_manifest.read_manifest_list(io.new_input(location))))
     except errors.CompactionError:
         raise
     except Exception as error:
@@ -38,7 +38,7 @@ def list_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
 def read_bytes(io: FileIO, location: str, *, where: str) -> bytes:
     """A whole metadata file. `where` names it in errors."""
     with storage_errors(where):
-        return patience.patiently(lambda: _read(io, location))
+        return passing_faults.patiently(lambda: _read(io, location))
 
 
 def _read(io: FileIO, location: str) -> bytes:
@@ -56,5 +56,5 @@ def storage_errors(where: str) -> Iterator[None]:
     except PermissionError as error:
         raise errors.UnauthorizedError(f"{where} may not be read with the credentials given.") from error
     except OSError as error:
-        told = translate.sentence_of(error) if isinstance(error, patience.LastingFault) else type(error).__name__
+        told = translate.sentence_of(error) if isinstance(error, passing_faults.LastingFault) else type(error).__name__
         raise errors.UnreachableError(f"{where} could not be read from storage: {told}.") from error

@@ -12,19 +12,19 @@ import numpy as np
 from pyiceberg import conversions
 from pyiceberg.manifest import PartitionFieldSummary
 
-from iceberg_compaction.metadata import partitions
+from iceberg_compaction.metadata import partition_tuples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from iceberg_compaction.metadata import entries
+    from iceberg_compaction.metadata.manifest import entry_fields
 
 
-def ranks(texts: Sequence[str], layout: entries.Layout) -> NDArray[np.int64]:
+def ranks(texts: Sequence[str], layout: entry_fields.Layout) -> NDArray[np.int64]:
     """Where each of the distinct tuples stands among them all."""
-    tuples = [partitions.decode(text, layout.spec, layout.schema) for text in texts]
+    tuples = [partition_tuples.decode(text, layout.spec, layout.schema) for text in texts]
     keys = [tuple(_key(record[i]) for i in range(len(layout.partition_fields))) for record in tuples]
     order = sorted(range(len(texts)), key=keys.__getitem__)
     found = np.empty(len(texts), np.int64)
@@ -32,9 +32,9 @@ def ranks(texts: Sequence[str], layout: entries.Layout) -> NDArray[np.int64]:
     return found
 
 
-def summaries(texts: Iterable[str], layout: entries.Layout) -> list[PartitionFieldSummary]:
+def summaries(texts: Iterable[str], layout: entry_fields.Layout) -> list[PartitionFieldSummary]:
     """What a manifest list says of a manifest that holds exactly these partitions, for each partition field."""
-    records = [partitions.decode(text, layout.spec, layout.schema) for text in texts]
+    records = [partition_tuples.decode(text, layout.spec, layout.schema) for text in texts]
     found = []
     for i, field in enumerate(layout.partition_fields):
         values = [record[i] for record in records]

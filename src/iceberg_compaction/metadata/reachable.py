@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction.catalog import run_names
+from iceberg_compaction.formats.avro import avro_decode
 from iceberg_compaction.metadata import fetch
-from iceberg_compaction.metadata.avro import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -46,7 +46,7 @@ def names(table: Table, run_ids: Sequence[str]) -> set[str]:
 def _files(io: FileIO, manifest: str, marks: Sequence[str]) -> Iterable[str]:
     """What a manifest lists, removed files included: an older snapshot may still have those."""
     where = f"Manifest {manifest}"
-    paths = decode.read_table(fetch.read_bytes(io, manifest, where=where), _PATH, where=where)["file_path"]
+    paths = avro_decode.read_table(fetch.read_bytes(io, manifest, where=where), _PATH, where=where)["file_path"]
     wanted = pa.chunked_array([pa.nulls(len(paths), pa.bool_()).fill_null(False)])
     for mark in marks:
         wanted = pc.or_(wanted, pc.match_substring(paths, mark))

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from pyiceberg import schema as iceberg_schema
 from pyiceberg import transforms, types
 
-from iceberg_compaction.catalog import exact
-from iceberg_compaction.model import table as table_model
+from iceberg_compaction.model import table_view
+from iceberg_compaction.storage import exact_paths
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -75,7 +75,7 @@ def _folder_reasons(table: Table) -> list[str]:
     for key, name in (("write.data.path", "data"), ("write.metadata.path", "metadata")):
         asked, location = table.properties.get(key), table.location()
         folder = (asked or f"{location.rstrip('/')}/{name}").rstrip("/")
-        if reason := exact.unfit(folder, location):
+        if reason := exact_paths.unfit(folder, location):
             where = key if asked else "the table's location"
             reasons.append(f"New files cannot be placed in {folder!r} ({where}): the path {reason}.")
     return reasons
@@ -121,7 +121,7 @@ def _file_reasons(files: pa.Table) -> list[str]:
     if encrypted := sum(chunk.true_count for chunk in files["encrypted"].chunks):
         reasons.append(f"{encrypted} live {_files(encrypted)} with encryption keys.")
     formats = files["file_format"]
-    deletes = files["content"].to_numpy() != table_model.DATA
+    deletes = files["content"].to_numpy() != table_view.DATA
     if deletes.any():
         reasons += _delete_format_reasons(formats.filter(pa.array(deletes)))
         formats = formats.filter(pa.array(~deletes))
@@ -145,7 +145,7 @@ def _delete_format_reasons(formats: pa.ChunkedArray) -> list[str]:
 
 def _equality_reasons(table: Table, files: pa.Table) -> list[str]:
     """Fields that equality deletes compare must be known to a schema of the table, old or new (R23)."""
-    equality = files.filter(pc.equal(files["content"], table_model.EQUALITY_DELETES))["equality_ids"]
+    equality = files.filter(pc.equal(files["content"], table_view.EQUALITY_DELETES))["equality_ids"]
     if not len(equality):
         return []
     reasons = []

@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from iceberg_compaction.model.policy import Strategy
+from iceberg_compaction.model.policies import Strategy
 from iceberg_compaction.model.proof import Proof
-from iceberg_compaction.model.task import Effort
+from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.model.value import Value
 
 

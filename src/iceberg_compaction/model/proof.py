@@ -3,7 +3,7 @@ the writer, further ones from the files as stored. Sides of several tasks add up
 
 from __future__ import annotations
 
-from iceberg_compaction.model.policy import ProofLevel
+from iceberg_compaction.model.policies import ProofLevel
 from iceberg_compaction.model.value import Value
 
 _MASK = 2**64 - 1

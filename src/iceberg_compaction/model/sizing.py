@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from iceberg_compaction.model.policy import Sizes
+    from iceberg_compaction.model.policies import Sizes
 
 # How far a written file may end up from its estimate without leaving the range min ... max.
 MARGIN = 1.1

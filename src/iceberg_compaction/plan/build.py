@@ -12,77 +12,77 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction import errors
-from iceberg_compaction.model.copying import Rates
-from iceberg_compaction.model.plan import PLAN_FILES, PLAN_GROUPS, Groups, LeftOut, LeftOutReason, Plan
-from iceberg_compaction.plan import copying, decide, explain, respec, selection
+from iceberg_compaction.model.copy_plan import Rates
+from iceberg_compaction.model.rewrite_plan import PLAN_FILES, PLAN_GROUPS, Groups, LeftOut, LeftOutReason, Plan
+from iceberg_compaction.plan import copy_or_encode, decide_bins, explain, respec, selection
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model.policy import Policy, Sizes
-    from iceberg_compaction.model.table import Inventory
+    from iceberg_compaction.model.policies import Policy, Sizes
+    from iceberg_compaction.model.table_view import TableView
 
 
 _ASSUMED = Rates()
 _AT_ONCE = 1 << 16  # paths
 
 
-def build(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: int, rates: Rates = _ASSUMED) -> Plan:
+def build(view: TableView, policy: Policy, *, plan_id: str, now_ms: int, rates: Rates = _ASSUMED) -> Plan:
     """The plan for a table. `rates`: how fast copying and encoding were in earlier runs. Raises UnsupportedError for a
     table that must not be rewritten (see `empty_plan`) and ConfigError for sizes that contradict one another."""
-    check(inventory, policy)
-    sizes = decide.resolve_sizes(inventory, policy)
-    decided = decide.decide(inventory, policy, sizes)
-    chosen = selection.select(decided, policy, sizes, inventory)
-    files = _plan_files(inventory.files, decided, chosen)
-    weighed = copying.weigh(inventory, policy, rates)
-    expected = copying.expect(inventory, policy, weighed, decided.files.rows[chosen.positions], chosen.first)
-    expected |= respec.expect(inventory, decided.files, chosen, sizes)
-    groups = pa.table(_plan_groups(inventory, decided, chosen, files) | expected, schema=PLAN_GROUPS)
+    check(view, policy)
+    sizes = decide_bins.resolve_sizes(view, policy)
+    decided = decide_bins.decide(view, policy, sizes)
+    chosen = selection.select(decided, policy, sizes, view)
+    files = _plan_files(view.files, decided, chosen)
+    weighed = copy_or_encode.weigh(view, policy, rates)
+    expected = copy_or_encode.expect(view, policy, weighed, decided.files.rows[chosen.positions], chosen.first)
+    expected |= respec.expect(view, decided.files, chosen, sizes)
+    groups = pa.table(_plan_groups(view, decided, chosen, files) | expected, schema=PLAN_GROUPS)
     weighed = weighed.of(groups)
     left = decided.left | {LeftOutReason.OVER_BUDGET: chosen.over_budget}
     return Plan(
         id=plan_id,
-        table=inventory.table,
+        table=view.table,
         created_ms=now_ms,
-        pin=inventory.pin,
+        pin=view.pin,
         policy=policy,
         sizes=sizes,
         copying=weighed,
         groups=Groups(groups, sizes, weighed),
         left_out=_left_out(left, len(files), policy, sizes),
         files=files,
-        useless_deletes=inventory.useless_deletes,
+        useless_deletes=view.useless_deletes,
     )
 
 
-def check(inventory: Inventory, policy: Policy) -> None:
+def check(view: TableView, policy: Policy) -> None:
     """Raises UnsupportedError for a table that must not be rewritten, or not by this policy."""
-    if inventory.unsupported:
-        raise errors.UnsupportedError(f"Table {inventory.table} is not rewritten: {'; '.join(inventory.unsupported)}.")
-    _check_specs(inventory, policy)
+    if view.unsupported:
+        raise errors.UnsupportedError(f"Table {view.table} is not rewritten: {'; '.join(view.unsupported)}.")
+    _check_specs(view, policy)
 
 
-def empty_plan(inventory: Inventory, policy: Policy, *, plan_id: str, now_ms: int) -> Plan:
+def empty_plan(view: TableView, policy: Policy, *, plan_id: str, now_ms: int) -> Plan:
     """A plan that touches nothing, for a table that must not be rewritten but whose health is still of interest."""
-    sizes = decide.resolve_sizes(inventory, policy)
+    sizes = decide_bins.resolve_sizes(view, policy)
     groups = PLAN_GROUPS.empty_table()
-    weighed = copying.weigh(inventory, policy, _ASSUMED).of(groups)
+    weighed = copy_or_encode.weigh(view, policy, _ASSUMED).of(groups)
     return Plan(
         id=plan_id,
-        table=inventory.table,
+        table=view.table,
         created_ms=now_ms,
-        pin=inventory.pin,
+        pin=view.pin,
         policy=policy,
         sizes=sizes,
         copying=weighed,
         groups=Groups(groups, sizes, weighed),
-        left_out=_left_out(decide.untouched(inventory, policy), 0, policy, sizes),
+        left_out=_left_out(decide_bins.untouched(view, policy), 0, policy, sizes),
         files=PLAN_FILES.empty_table(),
     )
 
 
-def _plan_files(files: pa.Table, decided: decide.Decision, chosen: selection.Selection) -> pa.Table:
+def _plan_files(files: pa.Table, decided: decide_bins.Decision, chosen: selection.Selection) -> pa.Table:
     rows = decided.files.rows[chosen.positions]
     columns = {
         "file_path": _take(files["file_path"], rows),
@@ -101,7 +101,7 @@ def _take(texts: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.ChunkedArray:
 
 
 def _plan_groups(
-    inventory: Inventory, decided: decide.Decision, chosen: selection.Selection, files: pa.Table
+    view: TableView, decided: decide_bins.Decision, chosen: selection.Selection, files: pa.Table
 ) -> dict[str, Any]:
     """The columns of PLAN_GROUPS but for those about copying and outputs."""
     files_of, homes = decided.files, decided.files.homes[chosen.positions[chosen.first]]
@@ -120,29 +120,31 @@ def _plan_groups(
         "records": selection.sums(files["record_count"].to_numpy(), chosen.first),
         "small_files": chosen.below,
         "large_files": chosen.above,
-        **{name: _deletes(getattr(inventory, name), decided, chosen) for name in ("delete_files", "deleted_rows")},
+        **{name: _deletes(getattr(view, name), decided, chosen) for name in ("delete_files", "deleted_rows")},
         "reason": pa.array([reason.value for reason in reasons]).take(pa.array(reason_of)),
     }
 
 
-def _deletes(column: pa.Int64Array | None, decided: decide.Decision, chosen: selection.Selection) -> NDArray[np.int64]:
+def _deletes(
+    column: pa.Int64Array | None, decided: decide_bins.Decision, chosen: selection.Selection
+) -> NDArray[np.int64]:
     """The sum of a column about deletes for each group."""
     if column is None:
         return np.zeros(len(chosen.first), np.int64)
     return selection.sums(column.to_numpy()[decided.files.rows[chosen.positions]], chosen.first)
 
 
-def _check_specs(inventory: Inventory, policy: Policy) -> None:
+def _check_specs(view: TableView, policy: Policy) -> None:
     """Files of a spec whose source column is gone can move to the current spec, but no new file can have theirs."""
-    lost = sorted(inventory.unwritable_specs) if policy.keep_spec else []
-    if lost and np.isin(inventory.files["spec_id"].to_numpy(), lost).any():
+    lost = sorted(view.unwritable_specs) if policy.keep_spec else []
+    if lost and np.isin(view.files["spec_id"].to_numpy(), lost).any():
         raise errors.UnsupportedError(
-            f"Table {inventory.table} is not rewritten: keep-spec asks for files in partition specs whose source "
+            f"Table {view.table} is not rewritten: keep-spec asks for files in partition specs whose source "
             f"column the table no longer has ({', '.join(map(str, lost))}); leave keep-spec out."
         )
 
 
-def _left_out(left: decide.Tally, planned: int, policy: Policy, sizes: Sizes) -> tuple[LeftOut, ...]:
+def _left_out(left: decide_bins.Tally, planned: int, policy: Policy, sizes: Sizes) -> tuple[LeftOut, ...]:
     """One entry per reason that applies, in the order of the enum so that equal plans are equal."""
     found = {reason: left[reason] for reason in LeftOutReason if left.get(reason, (0, 0))[0]}
     if not found and not planned and LeftOutReason.UNSUPPORTED not in left:

@@ -10,15 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iceberg_compaction.model import table as table_model
-from iceberg_compaction.model.plan import LeftOutReason
-from iceberg_compaction.plan import delete_files, ordering, respec
+from iceberg_compaction.model import table_view
+from iceberg_compaction.model.rewrite_plan import LeftOutReason
+from iceberg_compaction.plan import ordering, respec
+from iceberg_compaction.plan.strategies import delete_files
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model.policy import Policy, Sizes
-    from iceberg_compaction.model.table import Inventory
+    from iceberg_compaction.model.policies import Policy, Sizes
+    from iceberg_compaction.model.table_view import TableView
 
 # Numbers for all pairs of spec and partition text may outnumber the files by this factor before they are made dense.
 _SPARSE = 4
@@ -99,15 +100,15 @@ class ReadingOrder:
     number, then as the manifests list them. A rewrite keeps this order, so its outputs overlap as little as can be.
     Of pooled files those of one partition are side by side."""
 
-    def __init__(self, inventory: Inventory, files: DataFiles) -> None:
-        self._inventory = inventory
+    def __init__(self, view: TableView, files: DataFiles) -> None:
+        self._view = view
         self._files = files
 
     def sort(self, positions: NDArray[np.int64], groups: NDArray[np.int64]) -> NDArray[np.int64]:
         """`positions` of the files, sorted by their group numbers and each group in reading order."""
-        rows, columns = self._files.rows[positions], self._inventory.files
+        rows, columns = self._files.rows[positions], self._view.files
         unknown, clusters = ordering.nulls_last(columns["cluster_lower"], rows)
-        current = None if self._inventory.pin is None else self._inventory.pin.spec_id
+        current = None if self._view.pin is None else self._view.pin.spec_id
         by = (
             ordering.from_zero(groups),
             respec.section_ranks(self._files, positions, np.where(unknown, _LAST, clusters), current),
@@ -118,21 +119,21 @@ class ReadingOrder:
         return positions[ordering.positions_by(by)]
 
 
-def data_files(inventory: Inventory, policy: Policy) -> tuple[DataFiles, dict[LeftOutReason, NDArray[np.int64]]]:
+def data_files(view: TableView, policy: Policy) -> tuple[DataFiles, dict[LeftOutReason, NDArray[np.int64]]]:
     """The selected data files in manifest order, and the sizes of those that are ruled out, by reason."""
-    files = inventory.files
-    is_data = selected = _numbers(files, "content") == table_model.DATA
-    if inventory.selected is not None:
-        selected = is_data & pc.fill_null(inventory.selected, False).to_numpy(zero_copy_only=False)
+    files = view.files
+    is_data = selected = _numbers(files, "content") == table_view.DATA
+    if view.selected is not None:
+        selected = is_data & pc.fill_null(view.selected, False).to_numpy(zero_copy_only=False)
     free = selected
-    if inventory.claimed is not None:
-        free = selected & ~inventory.claimed.to_numpy(zero_copy_only=False)
+    if view.claimed is not None:
+        free = selected & ~view.claimed.to_numpy(zero_copy_only=False)
     size = _numbers(files, "file_size_in_bytes")
     homes, partitions = _partitions(files)
-    keys, moving = homes, respec.moving(inventory, policy)
+    keys, moving = homes, respec.moving(view, policy)
     if moving is not None:
         keys, partitions = np.where(moving, len(partitions), homes), partitions.with_pool()
-    live, worn = _wear(inventory, policy, size)
+    live, worn = _wear(view, policy, size)
     everything = DataFiles(
         rows=np.arange(len(size)),
         bytes=size,
@@ -147,12 +148,12 @@ def data_files(inventory: Inventory, policy: Policy) -> tuple[DataFiles, dict[Le
     return everything.take(free), ruled_out
 
 
-def _wear(inventory: Inventory, policy: Policy, size: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _wear(view: TableView, policy: Policy, size: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """What deletes leave of every file's bytes, and which files have too many of them."""
-    if inventory.delete_files is None or inventory.deleted_rows is None:
+    if view.delete_files is None or view.deleted_rows is None:
         return size, np.zeros(len(size), np.bool_)
-    met, deleted = inventory.delete_files.to_numpy(), inventory.deleted_rows.to_numpy()
-    records = _numbers(inventory.files, "record_count")
+    met, deleted = view.delete_files.to_numpy(), view.deleted_rows.to_numpy()
+    records = _numbers(view.files, "record_count")
     live = size - (size * (deleted / np.maximum(records, 1))).astype(np.int64)
     return live, delete_files.worn(met, deleted, records, policy)
 

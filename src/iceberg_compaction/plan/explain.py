@@ -7,26 +7,25 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from iceberg_compaction.model import policy as policy_model
-from iceberg_compaction.model import size
-from iceberg_compaction.model.plan import LeftOutReason
+from iceberg_compaction.model import byte_size, policies
+from iceberg_compaction.model.rewrite_plan import LeftOutReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iceberg_compaction.model.policy import Policy, Sizes
+    from iceberg_compaction.model.policies import Policy, Sizes
 
 
 def left_out(reason: LeftOutReason, count: int, total: int, policy: Policy, sizes: Sizes) -> str:
     """Why `count` files of `total` bytes are left alone."""
-    files = f"{count} {'file' if count == 1 else 'files'} ({size.format_size(total)})"
+    files = f"{count} {'file' if count == 1 else 'files'} ({byte_size.format_size(total)})"
     be = "is" if count == 1 else "are"
     match reason:
         case LeftOutReason.WELL_SIZED:
-            low, high = size.format_size(sizes.min), size.format_size(sizes.max)
+            low, high = byte_size.format_size(sizes.min), byte_size.format_size(sizes.max)
             return f"{files} {be} well sized for a range of {low} to {high}"
         case LeftOutReason.TOO_FEW_FILES:
-            few, target = max(2, policy.min_input_files), size.format_size(sizes.target)
+            few, target = max(2, policy.min_input_files), byte_size.format_size(sizes.target)
             return f"{files} {be} small but no group of {few} in one partition, nor more than {target} together"
         case LeftOutReason.FEW_DELETES:
             return f"{files} {'has' if count == 1 else 'have'} {_few_deletes(policy)}"
@@ -47,7 +46,7 @@ def left_out(reason: LeftOutReason, count: int, total: int, policy: Policy, size
 
 
 def _few_deletes(policy: Policy) -> str:
-    thresholds = policy_model.resolve_thresholds(policy)
+    thresholds = policies.resolve_thresholds(policy)
     if thresholds.files == 1:
         return "no deletes"
     share = f"less than {thresholds.ratio:.0%} of rows deleted"
@@ -58,4 +57,4 @@ def _budgets(policy: Policy) -> Iterator[str]:
     if policy.max_files_to_rewrite is not None:
         yield f"max-files-to-rewrite is {policy.max_files_to_rewrite}"
     if policy.max_bytes_to_rewrite is not None:
-        yield f"max-bytes-to-rewrite is {size.format_size(policy.max_bytes_to_rewrite)}"
+        yield f"max-bytes-to-rewrite is {byte_size.format_size(policy.max_bytes_to_rewrite)}"

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iceberg_compaction.model import sizing
-from iceberg_compaction.model.policy import Strategy
+from iceberg_compaction.model.policies import Strategy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model.policy import Policy, Sizes
+    from iceberg_compaction.model.policies import Policy, Sizes
     from iceberg_compaction.plan.candidates import DataFiles, ReadingOrder
 
 _EXACT = 2**53  # integers up to here are exact as floats, which is what numpy sums by number

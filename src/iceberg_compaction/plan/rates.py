@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.model.copying import Origin, Rate, Rates
+from iceberg_compaction.model.copy_plan import Origin, Rate, Rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from iceberg_compaction.model.task import Effort
+    from iceberg_compaction.model.rewrite_task import Effort
 
     Figure = tuple[int, float]  # bytes, and the seconds that they took
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from iceberg_compaction.model.group import Spread
-from iceberg_compaction.model.section import SECTIONS
-from iceberg_compaction.model.table import NULL
+from iceberg_compaction.model.file_group import Spread
+from iceberg_compaction.model.partition_section import SECTIONS
+from iceberg_compaction.model.table_view import NULL
 from iceberg_compaction.plan import ordering, packing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model.policy import Policy, Sizes
-    from iceberg_compaction.model.table import Inventory
+    from iceberg_compaction.model.policies import Policy, Sizes
+    from iceberg_compaction.model.table_view import TableView
     from iceberg_compaction.plan.candidates import DataFiles
     from iceberg_compaction.plan.selection import Selection
 
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
 _MOST_CELLS = 1 << 20  # that are looked at one by one; beyond, partitions are only estimated
 
 
-def moving(inventory: Inventory, policy: Policy) -> NDArray[np.bool_] | None:
+def moving(view: TableView, policy: Policy) -> NDArray[np.bool_] | None:
     """Which of the inventory's files are of another spec than new files will be; None: none at all."""
-    if policy.keep_spec or inventory.pin is None:
+    if policy.keep_spec or view.pin is None:
         return None
-    found: NDArray[np.bool_] = inventory.files["spec_id"].to_numpy() != inventory.pin.spec_id
+    found: NDArray[np.bool_] = view.files["spec_id"].to_numpy() != view.pin.spec_id
     return found if found.any() else None
 
 
-def with_neighbours(inventory: Inventory, files: DataFiles, policy: Policy, sizes: Sizes) -> DataFiles:
+def with_neighbours(view: TableView, files: DataFiles, policy: Policy, sizes: Sizes) -> DataFiles:
     """The same files, with small ones of the current spec in the pool, too, that lie where rows of pooled files go.
     Else a run would leave one more small file beside them, and the next would join what this one has made. Not so if
     they do not all fit into one group: in another than those rows they would be rewritten for nothing."""
-    if files.homes is files.keys or inventory.feeds is None:
+    if files.homes is files.keys or view.feeds is None:
         return files
     pooled = files.keys != files.homes
     small = np.flatnonzero(~pooled & (files.bytes < sizes.min))
-    ranges = _ranges(inventory.feeds, files.rows[pooled])
+    ranges = _ranges(view.feeds, files.rows[pooled])
     volume = np.prod(ranges.width, axis=1)
     if not len(small) or not ranges.told.all() or volume.sum() > _MOST_CELLS:
         return files
     cells, _ = ranges.cells(volume.astype(np.int64))
-    here = _ranges(inventory.feeds, files.rows[small]).low
+    here = _ranges(view.feeds, files.rows[small]).low
     numbers = np.unique(np.concatenate([cells, here]), axis=0, return_inverse=True)[1].reshape(-1)
     met = small[np.isin(numbers[len(cells) :], numbers[: len(cells)])]
     pooled[met] = True
@@ -102,27 +102,27 @@ def sections(files: DataFiles, positions: Ints, first: Ints) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(edges), values, type=SECTIONS)
 
 
-def expect(inventory: Inventory, files: DataFiles, chosen: Selection, sizes: Sizes) -> dict[str, list[Any]]:
+def expect(view: TableView, files: DataFiles, chosen: Selection, sizes: Sizes) -> dict[str, list[Any]]:
     """For each group how many partitions its rows go to, how well that is known, and the files that this makes."""
     spread, partitions = [Spread.NONE.value] * len(chosen.first), [0] * len(chosen.first)
     outputs = chosen.outputs.tolist()
     pooled = files.keys[chosen.positions[chosen.first]] != files.homes[chosen.positions[chosen.first]]
     for group in np.flatnonzero(pooled).tolist():
         mine = chosen.positions[chosen.first[group] : chosen.first[group] + chosen.count[group]]
-        found = _count(inventory, files, mine, sizes)
+        found = _count(view, files, mine, sizes)
         spread[group], partitions[group] = found[0].value, found[1]
         outputs[group] = max(found[2], 1 if found[0] is Spread.EXACT else outputs[group])
     return {"outputs": outputs, "spread": spread, "new_partitions": partitions}
 
 
-def _count(inventory: Inventory, files: DataFiles, positions: Ints, sizes: Sizes) -> tuple[Spread, int, int]:
+def _count(view: TableView, files: DataFiles, positions: Ints, sizes: Sizes) -> tuple[Spread, int, int]:
     """To how many partitions the rows of some files go and how many files that makes, if each file's rows are spread
     evenly over what its ranges hold."""
     rows, size = files.rows[positions], files.live[positions]
-    records = np.maximum(inventory.files["record_count"].to_numpy()[rows], 1)
-    if inventory.feeds is None:
+    records = np.maximum(view.files["record_count"].to_numpy()[rows], 1)
+    if view.feeds is None:
         return Spread.LEAST, 1, 1
-    ranges = _ranges(inventory.feeds, rows)
+    ranges = _ranges(view.feeds, rows)
     if not ranges.told.all():
         # The least values of the files are there, and each needs a partition.
         many = max(len(np.unique(column)) for column in ranges.low.T)

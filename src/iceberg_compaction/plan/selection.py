@@ -11,7 +11,7 @@ import numpy as np
 from typing_extensions import assert_never
 
 from iceberg_compaction.model import sizing
-from iceberg_compaction.model.policy import JobOrder
+from iceberg_compaction.model.policies import JobOrder
 from iceberg_compaction.plan import packing
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model.policy import Policy, Sizes
-    from iceberg_compaction.model.table import Inventory
+    from iceberg_compaction.model.policies import Policy, Sizes
+    from iceberg_compaction.model.table_view import TableView
     from iceberg_compaction.plan.candidates import DataFiles
-    from iceberg_compaction.plan.decide import Decision
+    from iceberg_compaction.plan.decide_bins import Decision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,15 +41,15 @@ class Selection:
     over_budget: tuple[int, int]  # files and bytes that the budgets cut off
 
 
-def select(decided: Decision, policy: Policy, sizes: Sizes, inventory: Inventory) -> Selection:
+def select(decided: Decision, policy: Policy, sizes: Sizes, view: TableView) -> Selection:
     """The groups, sorted and cut. The group in which a budget ends is shortened, as Iceberg does, so that a budget
     smaller than the first group still makes progress; it is dropped if nothing would be gained that way."""
     bins = decided.bins
     kept = np.flatnonzero(decided.verdict.kept)
     kept = kept[decided.files.partitions.sort(bins.keys[kept])]
-    kept = kept[_by_manifest(decided, kept, inventory.manifest_files)]
+    kept = kept[_by_manifest(decided, kept, view.manifest_files)]
     kept = kept[_order(bins.bytes[kept], bins.count[kept], policy.rewrite_job_order)]
-    kept = kept[_failed_last(decided, kept, inventory.failed)]
+    kept = kept[_failed_last(decided, kept, view.failed)]
     whole = _whole(bins.bytes[kept], bins.count[kept], policy)
     reached = kept[: whole + 1]
     positions = _positions(decided, reached)

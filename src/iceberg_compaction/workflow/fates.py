@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
-    from iceberg_compaction.catalog.listing import Listed
-    from iceberg_compaction.model.record import Attempt
+    from iceberg_compaction.model.run_record import Attempt
+    from iceberg_compaction.storage.listing import Listed
 
 _METADATA = ".metadata.json"  # with or without .gz, before or after it
 _SLACK_S = 3600.0  # a store has one clock, but that may be set back

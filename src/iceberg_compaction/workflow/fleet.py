@@ -8,9 +8,9 @@ from concurrent import futures
 from typing import TYPE_CHECKING, TypeAlias
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import properties, threads
+from iceberg_compaction.catalog import table_properties, threads
 from iceberg_compaction.inspect import prevention
-from iceberg_compaction.model.health import BrokenTable, TableHealth
+from iceberg_compaction.model.table_health import BrokenTable, TableHealth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ def set_properties(catalog: Catalog, health: TableHealth) -> None:
     changes = {fix.name: fix.new for fix in health.fixes if fix.name in prevention.SAFE}
     if changes:
         seen = {fix.name: fix.old for fix in health.fixes}
-        properties.set_properties(catalog, health.table, changes, seen=seen)
+        table_properties.set_properties(catalog, health.table, changes, seen=seen)
 
 
 def _diagnose(name: str, diagnose: Callable[[str], TableHealth]) -> Diagnosis:

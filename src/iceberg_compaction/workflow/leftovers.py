@@ -11,12 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import identity, listing, names, publish, run_names, tables
-from iceberg_compaction.commit import sweep
+from iceberg_compaction.catalog import catalog_identity, load_tables, publish, run_names
+from iceberg_compaction.commit import remove
 from iceberg_compaction.metadata import reachable
-from iceberg_compaction.model import outcome
-from iceberg_compaction.model.record import CatalogEntry
-from iceberg_compaction.record import process
+from iceberg_compaction.model import outcome, table_names
+from iceberg_compaction.model.run_record import CatalogEntry
+from iceberg_compaction.record import processes
+from iceberg_compaction.storage import listing
 from iceberg_compaction.workflow import fates
 from iceberg_compaction.workflow.fates import Fate
 
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
-    from iceberg_compaction.catalog.listing import Listed
-    from iceberg_compaction.model.manifests import ManifestPlan
-    from iceberg_compaction.model.plan import Plan
-    from iceberg_compaction.model.record import UnfinishedRun
-    from iceberg_compaction.record.sqlite import RunStore
-    from iceberg_compaction.workflow.run import Run
+    from iceberg_compaction.model.manifest_plan import ManifestPlan
+    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.model.run_record import UnfinishedRun
+    from iceberg_compaction.operations.runs import Run
+    from iceberg_compaction.record.sqlite_store import RunStore
+    from iceberg_compaction.storage.listing import Listed
 
 _MINUTE_MS = 60_000
 # A run on another machine gives a sign of life twice a minute. One that was only asleep finds out before it commits.
@@ -101,13 +102,13 @@ def _settle_plan(catalog: Catalog, plan: Plan | ManifestPlan, run: Run) -> Settl
         return NOTHING
     try:
         over = [
-            one for one in run.store.unfinished(plan.pin.table_uuid) if process.is_over(one, run.clock(), SILENT_MS)
+            one for one in run.store.unfinished(plan.pin.table_uuid) if processes.is_over(one, run.clock(), SILENT_MS)
         ]
         if not over:
             return NOTHING
         message = "looking for files of runs that did not finish"
         run.on_event(outcome.Event(table=plan.table, run_id=run.run_id, stage=outcome.Stage.PLANNING, message=message))
-        return settle(tables.load_table(catalog, plan.table), over, run.store, run.clock)
+        return settle(load_tables.load_table(catalog, plan.table), over, run.store, run.clock)
     except errors.CompactionError as error:  # the work itself need not suffer from what others left undone
         _log.warning("Files of a run that did not finish could not be removed: %s", error)
         return Settled(failed=str(error))
@@ -137,7 +138,7 @@ def settle(table: Table, over: Sequence[UnfinishedRun], store: RunStore, clock: 
         asleep = {
             run.start.run_id
             for run in own
-            if (run.taken_over or not run.ended) and process.is_alive(run.start.process) is None
+            if (run.taken_over or not run.ended) and processes.is_alive(run.start.process) is None
         }
         fate |= {run.start.run_id: _judge(table, run, found, asleep) for run in dead}
         dead = [run for run in dead if fate[run.start.run_id] is Fate.SETTLED]
@@ -160,8 +161,8 @@ def settle(table: Table, over: Sequence[UnfinishedRun], store: RunStore, clock: 
 
 
 def _entry(table: Table) -> CatalogEntry:
-    name, uuid = names.text(table.name()), str(table.metadata.table_uuid)
-    return CatalogEntry(catalog=identity.identity(table), table=name, table_uuid=uuid)
+    name, uuid = table_names.text(table.name()), str(table.metadata.table_uuid)
+    return CatalogEntry(catalog=catalog_identity.identity(table), table=name, table_uuid=uuid)
 
 
 def _find(table: Table, runs: Sequence[UnfinishedRun]) -> list[Listed]:
@@ -201,7 +202,7 @@ def _remove(table: Table, run_ids: Sequence[str], found: Sequence[Listed]) -> tu
     known = reachable.names(table, run_ids)
     doomed = [path for path in candidates if path.rpartition("/")[2] not in known]
     doomed = [path for path in doomed if not fates.is_metadata(path) or fates.is_torn(table.io, path)]
-    left = sweep.sweep(table.io, doomed)
+    left = remove.sweep(table.io, doomed)
     return dict(Counter(candidates[path] for path in doomed if path not in left)), left
 
 

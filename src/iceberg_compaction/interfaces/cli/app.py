@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from iceberg_compaction.interfaces.cli.apply import apply
-from iceberg_compaction.interfaces.cli.cache import cache
-from iceberg_compaction.interfaces.cli.demo import demo
-from iceberg_compaction.interfaces.cli.doctor import doctor
-from iceberg_compaction.interfaces.cli.history import history
-from iceberg_compaction.interfaces.cli.manifests import manifests
-from iceberg_compaction.interfaces.cli.plan import plan
-from iceberg_compaction.interfaces.cli.run import run
+from iceberg_compaction.interfaces.cli.verbs.apply import apply
+from iceberg_compaction.interfaces.cli.verbs.cache import cache
+from iceberg_compaction.interfaces.cli.verbs.demo import demo
+from iceberg_compaction.interfaces.cli.verbs.doctor import doctor
+from iceberg_compaction.interfaces.cli.verbs.history import history
+from iceberg_compaction.interfaces.cli.verbs.manifests import manifests
+from iceberg_compaction.interfaces.cli.verbs.plan import plan
+from iceberg_compaction.interfaces.cli.verbs.run import run
 from iceberg_compaction.version import __version__
 
 _OWN_FLAGS = ("--help", "-h", "--version", "--install-completion", "--show-completion")

@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces.cli import logs
 from iceberg_compaction.interfaces.html import page
-from iceberg_compaction.model.health import BrokenTable
-from iceberg_compaction.model.policy import Policy
-from iceberg_compaction.workflow import fleet
-from iceberg_compaction.workflow import tables as work
+from iceberg_compaction.model.policies import Policy
+from iceberg_compaction.model.table_health import BrokenTable
+from iceberg_compaction.workflow import fleet, operate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from iceberg_compaction.interfaces.cli.doctor import DoctorOptions
+    from iceberg_compaction.interfaces.cli.catalog_request import Targets
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
-    from iceberg_compaction.interfaces.cli.request import Targets
-    from iceberg_compaction.model.health import TableHealth
+    from iceberg_compaction.interfaces.cli.verbs.doctor import DoctorOptions
+    from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.workflow.fleet import Diagnosis
 
 _LINE_EVERY_SECONDS = 5.0
@@ -33,7 +32,7 @@ def examine(catalog: Any, targets: Targets, asked: DoctorOptions, console: Conso
     """The health of all targets. What is wrong with the only one named is the command's error."""
 
     def diagnose(name: str) -> TableHealth:
-        return work.diagnose(catalog, name, Policy(), branch=asked.branch, worst=asked.partitions)
+        return operate.diagnose(catalog, name, Policy(), branch=asked.branch, worst=asked.partitions)
 
     if targets.single:
         return [diagnose(targets.names[0])]

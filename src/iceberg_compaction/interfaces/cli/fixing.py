@@ -10,7 +10,7 @@ import typer
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces.cli import exits
-from iceberg_compaction.model.health import TableHealth
+from iceberg_compaction.model.table_health import TableHealth
 from iceberg_compaction.workflow import fleet
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-    from iceberg_compaction.execute.engine import Engine
+    from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.model.outcome import Event
-    from iceberg_compaction.workflow.tables import EngineFactory
+    from iceberg_compaction.workflow.operate import EngineFactory
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger(__name__)

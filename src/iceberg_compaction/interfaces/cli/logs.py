@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import redact
+from iceberg_compaction.storage import redact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from iceberg_compaction.interfaces.cli import tables
+from iceberg_compaction.interfaces.cli import result_tables
+from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.outcome import Kind
-from iceberg_compaction.model.size import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
 
-    from iceberg_compaction.model.manifests import ManifestPlan
+    from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
 
 
@@ -25,7 +25,7 @@ def plan_story(plan: ManifestPlan) -> Iterator[RenderableType]:
     yield f"[bold]{escape(plan.table)}[/]{escape(at)}: {escape(plan.sentence)}"
     if not plan.groups:
         return
-    groups = tables.grid("Spec", "Lists", ">Files", ">Manifests", ">Size", ">Manifests of a partition", "Why")
+    groups = result_tables.grid("Spec", "Lists", ">Files", ">Manifests", ">Size", ">Manifests of a partition", "Why")
     for group in plan.groups:
         groups.add_row(
             str(group.spec_id),
@@ -38,7 +38,7 @@ def plan_story(plan: ManifestPlan) -> Iterator[RenderableType]:
         )
     yield groups
     if plan.kept:
-        kept = tables.grid("Left alone", ">Manifests", ">Size", "Why")
+        kept = result_tables.grid("Left alone", ">Manifests", ">Size", "Why")
         for one in plan.kept:
             kept.add_row(one.reason.value, f"{one.manifests:,}", format_size(one.bytes), escape(one.sentence))
         yield kept
@@ -46,12 +46,12 @@ def plan_story(plan: ManifestPlan) -> Iterator[RenderableType]:
 
 def overview(found: Sequence[Outcome]) -> Iterator[RenderableType]:
     """One line for each table, and then what happened in words."""
-    table = tables.grid("Table", "Outcome", ">Manifests", ">Files in them", ">Seconds")
+    table = result_tables.grid("Table", "Outcome", ">Manifests", ">Files in them", ">Seconds")
     for one in found:
         changed = one.kind is Kind.COMPACTED
         table.add_row(
             escape(one.table),
-            tables.outcome_kind(one),
+            result_tables.outcome_kind(one),
             f"{one.manifests_removed:,} -> {one.manifests_added:,}" if changed else "",
             f"{one.manifest_entries:,}" if changed else "",
             f"{one.seconds:.1f}",

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from iceberg_compaction.model.cache import CacheFigures
-    from iceberg_compaction.model.manifests import ManifestPlan
+    from iceberg_compaction.model.cache_figures import CacheFigures
+    from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
-    from iceberg_compaction.model.plan import Plan
-    from iceberg_compaction.model.record import RunRecord
+    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.model.run_record import RunRecord
     from iceberg_compaction.model.value import Value
     from iceberg_compaction.workflow.fleet import Diagnosis
 
@@ -73,23 +73,23 @@ class TableOutput:
     """Tables and sentences for people."""
 
     def health(self, found: Sequence[Diagnosis], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli import health
-        from iceberg_compaction.model.health import TableHealth
+        from iceberg_compaction.interfaces.cli import health_story
+        from iceberg_compaction.model.table_health import TableHealth
 
-        self._show(*health.overview(found))
+        self._show(*health_story.overview(found))
         if single and found and isinstance(found[0], TableHealth):
-            self._show(*health.details(found[0]))
+            self._show(*health_story.details(found[0]))
 
     def plans(self, found: Sequence[Plan], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli import tables
+        from iceberg_compaction.interfaces.cli import result_tables
 
         for plan in found:
-            self._show(*tables.plan_story(plan))
+            self._show(*result_tables.plan_story(plan))
 
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli import tables
+        from iceberg_compaction.interfaces.cli import result_tables
 
-        self._show(tables.outcome_overview(found), *tables.outcome_sentences(found))
+        self._show(result_tables.outcome_overview(found), *result_tables.outcome_sentences(found))
 
     def manifest_plans(self, found: Sequence[ManifestPlan], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli import manifest_tables
@@ -103,14 +103,14 @@ class TableOutput:
         self._show(*manifest_tables.overview(found))
 
     def history(self, found: Sequence[RunRecord]) -> None:
-        from iceberg_compaction.interfaces.cli import tables
+        from iceberg_compaction.interfaces.cli import result_tables
 
-        self._show(tables.history(found))
+        self._show(result_tables.history(found))
 
     def cache(self, found: CacheFigures, *, cleared: bool) -> None:
-        from iceberg_compaction.interfaces.cli import tables
+        from iceberg_compaction.interfaces.cli import result_tables
 
-        self._show(tables.cache_sentence(found, cleared=cleared))
+        self._show(result_tables.cache_sentence(found, cleared=cleared))
 
     def _show(self, *things: RenderableType) -> None:
         out = console()

@@ -7,8 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.outcome import Stage
-from iceberg_compaction.model.size import format_size
 
 if TYPE_CHECKING:
     from types import TracebackType

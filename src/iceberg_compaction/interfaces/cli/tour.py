@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction.catalog import connect, sample_lake
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.interfaces.cli import compact, health, output, request, tables
+from iceberg_compaction.interfaces.cli import catalog_request, health_story, output, result_tables, table_loop
 from iceberg_compaction.interfaces.cli.options import Format
-from iceberg_compaction.model.policy import Policy
-from iceberg_compaction.model.size import format_size
-from iceberg_compaction.workflow import tables as work
+from iceberg_compaction.model.byte_size import format_size
+from iceberg_compaction.model.policies import Policy
+from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
-    from iceberg_compaction.model.health import TableHealth
     from iceberg_compaction.model.outcome import Outcome
-    from iceberg_compaction.workflow.tables import EngineFactory
+    from iceberg_compaction.model.table_health import TableHealth
+    from iceberg_compaction.workflow.operate import EngineFactory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +41,14 @@ def guide(folder: Path, engines: EngineFactory, console: ConsoleOptions) -> list
     names = _build(catalog, say)
     before = _look(catalog, names)
     say.rule("2. How healthy they are (iceberg-compact doctor)")
-    say.print(*health.overview([look.health for look in before]))
+    say.print(*health_story.overview([look.health for look in before]))
 
     say.rule("3. Compaction (iceberg-compact run)")
-    targets = request.Targets(names=names, single=False)
+    targets = catalog_request.Targets(names=names, single=False)
     store = wiring.run_store(str(folder / "runs.db"))
-    with compact.Session(engines, store, console) as session:
+    with table_loop.Session(engines, store, console) as session:
         first = list(session.compact(catalog, targets, Policy()))
-        say.print(*tables.outcome_sentences(first), sep="\n")
+        say.print(*result_tables.outcome_sentences(first), sep="\n")
         after = _look(catalog, names)
         say.rule("4. Before and after")
         say.print(_before_and_after(before, after))
@@ -90,7 +90,7 @@ def _build(catalog: Any, say: Console) -> tuple[str, ...]:
 def _look(catalog: Any, names: Sequence[str]) -> list[Look]:
     return [
         Look(
-            health=work.diagnose(catalog, name, Policy()),
+            health=operate.diagnose(catalog, name, Policy()),
             scan_seconds=min(sample_lake.full_scan_seconds(catalog, name) for _ in range(2)),
         )
         for name in names
@@ -98,7 +98,7 @@ def _look(catalog: Any, names: Sequence[str]) -> list[Look]:
 
 
 def _before_and_after(before: Sequence[Look], after: Sequence[Look]) -> RenderableType:
-    shown = tables.grid("Table", ">Files", ">Size", ">Mean file", ">Full scan", ">Score")
+    shown = result_tables.grid("Table", ">Files", ">Size", ">Mean file", ">Full scan", ">Score")
     for old, new in zip(before, after, strict=True):
         shown.add_row(
             old.health.table,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iceberg_compaction.model.health import GrowthDay, SizeBucket
+    from iceberg_compaction.model.table_health import GrowthDay, SizeBucket
 
 _WIDTH = 480
 _ROW = 24

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from iceberg_compaction.interfaces import words
 from iceberg_compaction.interfaces.html import sections
 from iceberg_compaction.interfaces.html.style import STYLE
-from iceberg_compaction.model.health import BrokenTable, TableHealth
-from iceberg_compaction.model.size import format_size
+from iceberg_compaction.model.byte_size import format_size
+from iceberg_compaction.model.table_health import BrokenTable, TableHealth
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction.interfaces import words
 from iceberg_compaction.interfaces.html import charts
-from iceberg_compaction.model.size import format_size
+from iceberg_compaction.model.byte_size import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from iceberg_compaction.model.health import ScorePart, TableHealth
+    from iceberg_compaction.model.table_health import ScorePart, TableHealth
 
 _MOST_WRITERS = 8
 

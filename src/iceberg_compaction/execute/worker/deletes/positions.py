@@ -10,17 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import mixing
-from iceberg_compaction.execute.worker.deletes import load
+from iceberg_compaction.execute.worker.deletes import load_deletes
+from iceberg_compaction.execute.worker.proof import mixing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model import task as task_model
+    from iceberg_compaction.model import rewrite_task
 
-_FIELDS = {load.PATH_ID: "file_path", load.POSITION_ID: "pos"}
+_FIELDS = {load_deletes.PATH_ID: "file_path", load_deletes.POSITION_ID: "pos"}
 _COUNTED = 1 << 23  # rows counted at a time
 
 
@@ -52,7 +52,10 @@ class DeadRows:
 
 
 def mark(
-    dead: DeadRows, task: task_model.RewriteTask, deletes: Sequence[task_model.DeleteFile], source: load.Source
+    dead: DeadRows,
+    task: rewrite_task.RewriteTask,
+    deletes: Sequence[rewrite_task.DeleteFile],
+    source: load_deletes.Source,
 ) -> None:
     """Mark what position deletes delete: rows of the file that they name, if it is not newer than they are (R20)."""
     paths = pa.array(task.file_paths, pa.string())

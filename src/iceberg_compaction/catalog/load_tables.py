@@ -1,0 +1,147 @@
+"""Tables by name: load one, or list those that match a pattern. A name that does not exist is answered with the nearest
+ones that do."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import re
+import zlib
+from functools import partial
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors
+from iceberg_compaction.model import table_names
+from iceberg_compaction.storage import exact_paths, passing_faults, redact, translate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+_SUGGESTIONS = 3
+_CUTOFF = 0.6  # difflib's own notion of "close"
+
+
+def load_table(catalog: Catalog, name: str) -> Table:
+    """The table `namespace.table`; namespaces may be nested, and the catalog's own name may stand in front."""
+    from pyiceberg import exceptions
+
+    identifier = table_names.parse(name)
+    with translate.border(translate.catalog_place(catalog), redact.secrets_of(catalog.properties)):
+        for candidate in _readings(catalog, identifier):
+            try:
+                return _lasting(_exact(passing_faults.patiently(partial(catalog.load_table, candidate))))
+            except exceptions.NoSuchIcebergTableError as error:
+                raise errors.NoSuchTableError(f'"{name}" is not an Iceberg table.') from error
+            except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError):
+                continue
+            except (ValueError, EOFError, zlib.error) as error:
+                if translate.translate(error, name) is not None:
+                    raise
+                said = translate.sentence_of(error, redact.secrets_of(catalog.properties))
+                raise errors.MetadataError(f"The metadata of {name} cannot be read: {said}.") from error
+    raise errors.NoSuchTableError(_no_such_table(catalog, identifier))
+
+
+def _exact(table: Table) -> Table:
+    """The table with a FileIO that takes paths as they are. Table metadata itself is read and written by PyIceberg,
+    unless a server does it, so that its path must be one that PyIceberg does not cut."""
+    from pyiceberg.catalog import MetastoreCatalog
+
+    reason = exact_paths.unfit(table.metadata_location, table.metadata_location)
+    if reason and isinstance(table.catalog, MetastoreCatalog):
+        raise errors.UnsupportedError(f"The path of the table's metadata {table.metadata_location!r} {reason}.")
+    table.io = exact_paths.exact(table.io)
+    return table
+
+
+def _lasting(table: Table) -> Table:
+    """The table with a FileIO that outlives the credentials which the catalog gave with it."""
+    from iceberg_compaction.storage import vended_credentials
+
+    vended_credentials.check_no_remote_signing(table)
+    load = partial(table.catalog.load_table, table.name())
+    table.io = vended_credentials.lasting(table, lambda: _exact(passing_faults.patiently(load)).io)
+    return table
+
+
+def list_tables(catalog: Catalog, pattern: str = "*") -> list[str]:
+    """All tables of all namespaces, nested ones included, whose `namespace.table` matches the pattern, sorted. `*`
+    stands for any text, dots too; case matters."""
+    with translate.border(translate.catalog_place(catalog), redact.secrets_of(catalog.properties)):
+        found = {
+            table_names.text(identifier)
+            for namespace in _namespaces(catalog, pattern)
+            for identifier in _tables_of(catalog, namespace)
+        }
+    return sorted(name for name in found if fnmatch.fnmatchcase(name, pattern))
+
+
+def nearest(wanted: str, known: Iterable[str]) -> list[str]:
+    """Known names that a person may have meant, best first; case does not count."""
+    by_lower = {name.lower(): name for name in known}
+    return [by_lower[hit] for hit in difflib.get_close_matches(wanted.lower(), by_lower, _SUGGESTIONS, _CUTOFF)]
+
+
+def _readings(catalog: Catalog, identifier: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    yield identifier
+    if len(identifier) > 2 and identifier[0] == catalog.name:  # Spark users write catalog.namespace.table
+        yield identifier[1:]
+
+
+def _no_such_table(catalog: Catalog, identifier: tuple[str, ...]) -> str:
+    namespace, name = table_names.text(identifier[:-1]), table_names.text(identifier)
+    try:
+        with translate.border("the catalog"):
+            spaces = {table_names.text(space): space for space in _namespaces(catalog, "*")}
+            here = [namespace] if namespace in spaces else nearest(namespace, spaces)
+            known = [table_names.text(table) for space in here for table in _tables_of(catalog, spaces[space])]
+    except errors.CompactionError:
+        return f'There is no table "{name}" in the catalog "{catalog.name}".'  # it may be read, but not listed
+    if namespace in spaces:
+        missing = f'There is no table "{name}" in the catalog "{catalog.name}"'
+    else:
+        missing = f'There is no namespace "{namespace}" in the catalog "{catalog.name}"'
+    if meant := nearest(name, known):
+        return f"{missing}; did you mean {' or '.join(meant)}?"
+    if namespace not in spaces and spaces:
+        return f"{missing}; it has {_some(spaces)}."
+    return f"{missing}; the namespace has {_some(known)}." if known else f"{missing}."
+
+
+def _some(known: Iterable[str], limit: int = 5) -> str:
+    ordered = sorted(known)
+    more = f" and {len(ordered) - limit} more" if len(ordered) > limit else ""
+    return ", ".join(ordered[:limit]) + more
+
+
+def _namespaces(catalog: Catalog, pattern: str) -> list[tuple[str, ...]]:
+    """All namespaces that can hold a table matching the pattern."""
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    literal = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
+    found: dict[tuple[str, ...], None] = {}
+    waiting = list(catalog.list_namespaces())
+    while waiting:
+        namespace = tuple(waiting.pop())
+        prefix = table_names.text(namespace) + "."
+        # A server without nested namespaces may answer with the outer ones again.
+        if namespace in found or not (prefix.startswith(literal) or literal.startswith(prefix)):
+            continue
+        found[namespace] = None
+        try:
+            waiting += catalog.list_namespaces(namespace)
+        except NoSuchNamespaceError:  # dropped meanwhile, or nesting is not supported
+            continue
+    return sorted(found)
+
+
+def _tables_of(catalog: Catalog, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:
+    from pyiceberg.exceptions import NoSuchNamespaceError
+
+    try:
+        return [tuple(identifier) for identifier in catalog.list_tables(namespace)]
+    except NoSuchNamespaceError:
+        return []

@@ -1,0 +1,105 @@
+"""The summary of a replace snapshot (R13): what it added and removed, and the table's totals after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.snapshots import Operation, Summary
+
+from iceberg_compaction.metadata.manifest.written_manifests import NONE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iceberg_compaction.metadata.manifest.written_manifests import Counts
+
+
+PARTITION_LIMIT = "write.summary.partition-limit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Files that came and went."""
+
+    added: Counts = NONE  # data files
+    removed: Counts = NONE
+    position_deletes: Counts = NONE  # removed
+    equality_deletes: Counts = NONE
+
+    def __add__(self, other: Change) -> Change:
+        return Change(
+            added=self.added + other.added,
+            removed=self.removed + other.removed,
+            position_deletes=self.position_deletes + other.position_deletes,
+            equality_deletes=self.equality_deletes + other.equality_deletes,
+        )
+
+    @property
+    def deletes(self) -> Counts:
+        return self.position_deletes + self.equality_deletes
+
+    def counted(self) -> dict[str, int]:
+        """By Iceberg's names, without zeros."""
+        figures = {
+            "added-data-files": self.added.files,
+            "deleted-data-files": self.removed.files,
+            "added-records": self.added.records,
+            "deleted-records": self.removed.records,
+            "added-files-size": self.added.bytes,
+            "removed-files-size": self.removed.bytes + self.deletes.bytes,
+            "removed-delete-files": self.deletes.files,
+            "removed-position-delete-files": self.position_deletes.files,
+            "removed-equality-delete-files": self.equality_deletes.files,
+            "removed-position-deletes": self.position_deletes.records,
+            "removed-equality-deletes": self.equality_deletes.records,
+        }
+        return {name: value for name, value in figures.items() if value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures(Change):
+    """Everything that the summary counts."""
+
+    changed_partitions: int
+    manifests_created: int
+    manifests_kept: int
+    manifests_replaced: int
+    partitions: Mapping[str, Change] = field(default_factory=dict)  # by path; only if the table asks for it
+
+
+def summarize(figures: Figures, previous: Mapping[str, str] | None, properties: Mapping[str, str]) -> Summary:
+    """The new snapshot's summary, given that of the branch head."""
+    added, removed, deletes = figures.added, figures.removed, figures.deletes
+    counted = figures.counted() | {
+        "changed-partition-count": figures.changed_partitions,
+        "manifests-created": figures.manifests_created,
+        "manifests-kept": figures.manifests_kept,
+        "manifests-replaced": figures.manifests_replaced,
+    }
+    totals = {
+        "total-records": added.records - removed.records,
+        "total-files-size": added.bytes - removed.bytes - deletes.bytes,
+        "total-data-files": added.files - removed.files,
+        "total-delete-files": -deletes.files,
+        "total-position-deletes": -figures.position_deletes.records,
+        "total-equality-deletes": -figures.equality_deletes.records,
+    }
+    # A total that the head does not state, or that makes no sense, cannot be carried on: it is left out.
+    known = {key: _count(previous, key) for key in totals}
+    after = {key: total + totals[key] for key, total in known.items() if total is not None}
+    texts = {key: str(value) for key, value in (counted | {k: v for k, v in after.items() if v >= 0}).items()}
+    return Summary(operation=Operation.REPLACE, **(dict(properties) | texts | _partitions(figures.partitions)))
+
+
+def _partitions(changes: Mapping[str, Change]) -> dict[str, str]:
+    told = {
+        f"partitions.{path}": ",".join(f"{name}={value}" for name, value in change.counted().items())
+        for path, change in changes.items()
+    }
+    return {"partition-summaries-included": "true", **told} if told else {}
+
+
+def _count(previous: Mapping[str, str] | None, key: str) -> int | None:
+    text = (previous or {}).get(key)
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None

@@ -1,0 +1,128 @@
+"""A Spark session when nobody brought one: embedded by default, or on a cluster or Spark Connect server that the conf
+names. Conf comes in, a session goes out, with the word whether it is ours to stop."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors
+from iceberg_compaction.execute.engines.spark import daemon, interrupts, java, jvm, sockets
+from iceberg_compaction.storage import redact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+DEFAULTS = {
+    "spark.app.name": "iceberg-compaction",
+    "spark.master": "local[*]",
+    "spark.port.maxRetries": "64",  # several runs on one machine, each with its UI
+    "spark.sql.shuffle.partitions": "8",
+    "spark.ui.showConsoleProgress": "false",
+}
+_EMBEDDED = {
+    # It talks to nobody but itself, which must work without a network and be out of others' reach.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # The JVM only passes rows on. Light compilation starts it a third faster and leaves the cores to the workers.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.python.daemon.module": daemon.__name__,
+}
+_HOME = str(Path(__file__).resolve().parents[3])  # the folder that this package is in
+# Catalogs are ours to talk to; without Iceberg's jar Spark could not use these, only show their credentials.
+_NOT_FOR_SPARK = "spark.sql.catalog."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenSession:
+    """A session in use."""
+
+    session: SparkSession
+    ours: bool  # made here, so it is stopped here
+
+    def close(self) -> None:
+        if self.ours:
+            self.session.stop()
+
+
+def open_session(conf: Mapping[str, str]) -> OpenSession:
+    """The session already active in this process, which stays its owner's; else a new one."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    wanted = {key: value for key, value in conf.items() if not key.startswith(_NOT_FOR_SPARK)}
+    remote = wanted.pop("spark.remote", None) or (None if "spark.master" in wanted else os.environ.get("SPARK_REMOTE"))
+    if remote:
+        return _connect(remote, wanted)
+    if SparkContext._active_spark_context is not None:
+        return OpenSession(session=SparkSession.builder.getOrCreate(), ours=False)
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit: JVM, master and settings are there
+        return OpenSession(session=SparkSession.builder.config(map=dict(wanted)).getOrCreate(), ours=True)
+    return OpenSession(session=_start(wanted), ours=True)
+
+
+def is_local(master: str) -> bool:
+    """Whether executors run inside this machine's one JVM, and so with this Python installation and these disks."""
+    return master == "local" or master.startswith("local[")
+
+
+def _start(wanted: Mapping[str, str]) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    local = is_local(wanted.get("spark.master", DEFAULTS["spark.master"]))
+    said: deque[str] = deque(maxlen=20)
+    # SparkContext knows whether this process has a JVM, and nothing public does.
+    fresh = SparkContext._gateway is None
+    conf = {**DEFAULTS, **({**_EMBEDDED, **sockets.conf(fresh=fresh)} if local else {}), **wanted}
+    if fresh:
+        java.check_java()
+    try:
+        with jvm.environment(_environment(local)), interrupts.kept():
+            gateway = jvm.launch(conf, said) if fresh else None
+            settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+            return SparkSession(SparkContext(conf=settings, gateway=gateway))
+    except Exception as error:  # whatever Spark raises on its way up, from py4j or its own
+        raise errors.ConfigError(f"Spark did not start on {conf['spark.master']}: {_reason(error, said)}") from error
+
+
+def _environment(local: bool) -> dict[str, str]:
+    if not local:
+        return {}
+    # Workers must run on this very Python, whatever the variables or the PATH say; only the environment tells Spark.
+    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    # They must find this package, too, however this process did.
+    python["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), _HOME)))
+    # The UI listens on all interfaces unless it finds this variable.
+    return python | {"SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", "127.0.0.1")}
+
+
+def _connect(remote: str, wanted: Mapping[str, str]) -> OpenSession:
+    from pyspark.sql import SparkSession
+
+    target = remote.split(";")[0]  # what follows may hold a token
+    try:
+        from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+        ours = ConnectSession.getActiveSession() is None
+        session = SparkSession.builder.remote(remote).config(map=dict(wanted)).getOrCreate()
+    except ImportError as error:
+        raise errors.ConfigError(f"Spark Connect at {target} needs more packages: {_reason(error)}") from error
+    except Exception as error:  # gRPC's and Spark's own errors share no class
+        raise errors.ConfigError(f"No Spark Connect session at {target}: {_reason(error)}") from error
+    return OpenSession(session=session, ours=ours)
+
+
+def _reason(error: Exception, said: deque[str] | None = None) -> str:
+    """The first line of the error, or else of what the JVM said before it went away, without secrets."""
+    thrown = getattr(error, "java_exception", None)
+    told = str(thrown.getMessage() if thrown is not None else error).strip() or type(error).__name__
+    if thrown is None and said:
+        told = next((line.partition("Exception: ")[2] for line in said if "Exception: " in line), " ".join(said))
+    return redact.redact_text(told.splitlines()[0]).rstrip(".") + "."

@@ -1,0 +1,126 @@
+"""Cuts the groups of a plan into tasks that run side by side. A plan and what goes with its files, deletes and NaN
+counts, come in; tasks in plan order go out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from iceberg_compaction.model import file_group
+from iceberg_compaction.model.rewrite_task import RewriteTask, TaskSection
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iceberg_compaction.metadata.deletes.deletes_for_plan import AppliedDeletes
+    from iceberg_compaction.metadata.manifest.nan_counts import NanCounts
+    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.model.rewrite_task import DeleteFile
+
+# From eight targets on, a rest can always be spread over the other files (they grow by at most an eighth of the minimum
+# size, less than Iceberg's 10 %), so no task ends in a small file that the next plan would pick up again. Where cores
+# would have nothing to do, tasks hold half as much: still none of their files is small, even if data shrinks to a fifth
+# of its size. What is copied keeps its size, so two targets are enough for it.
+TASK_TARGETS, FEWER_TARGETS, COPIED_TARGETS = 8, 4, 2
+COPIED = 0.9  # of a group's bytes from which on the rest does not count
+# Next to a very large file a cut can leave less than its share; a task that lacks more targets joins its neighbour.
+LACK = 1
+
+
+def build_tasks(
+    plan: Plan, applied: AppliedDeletes | None = None, nans: NanCounts | None = None, *, cores: int = 1
+) -> list[RewriteTask]:
+    """The tasks of all groups: contiguous files of roughly equal bytes. `applied`: the deletes that go with them;
+    `nans`: the NaNs that manifests count; `cores`: how many tasks can run at a time."""
+    targets = _task_targets(plan, cores)
+    paths, sizes, records = (plan.files[name].to_pylist() for name in plan.files.column_names)
+    slices = []
+    for group in plan.groups.columns.to_pylist():  # figures are enough: no sentence is made
+        first, end = group["first"], group["first"] + group["files"]
+        of_group = COPIED_TARGETS if targets < TASK_TARGETS and _is_copied(group) else targets
+        cuts = [first + cut for cut in _cuts(sizes[first:end], plan.sizes.target, of_group, cores)]
+        slices += [(group, start, stop) for start, stop in zip(cuts, [*cuts[1:], end], strict=True)]
+    sequence = [] if applied is None else applied.sequence_numbers()
+    lies = [_sections(group, start, stop) for group, start, stop in slices]
+    starts = [begin for sections in lies for begin, _ in sections]
+    deletes = iter([()] * len(starts) if applied is None else applied.of_slices(starts))
+    tasks = [
+        RewriteTask(
+            id=number,
+            group_id=group["id"],
+            file_paths=tuple(paths[start:stop]),
+            file_sizes=tuple(sizes[start:stop]),
+            record_counts=tuple(records[start:stop]),
+            sequence_numbers=tuple(sequence[start:stop]),
+            **_lies([TaskSection(**section, deletes=next(deletes)) for _, section in lies[number]]),
+        )
+        for number, (group, start, stop) in enumerate(slices)
+    ]
+    if nans is None:
+        return tasks
+    # Many files share their counts, and would each get their own if they were validated.
+    return [
+        task.model_copy(update={"nan_counts": nans.of(start, stop), "told": nans.told_of(start, stop)})
+        for task, (_, start, stop) in zip(tasks, slices, strict=True)
+    ]
+
+
+def all_deletes(tasks: Sequence[RewriteTask]) -> list[DeleteFile]:
+    """Every delete file that the tasks apply, once."""
+    return list({delete.file_path: delete for task in tasks for part in task.parts for delete in part.deletes}.values())
+
+
+def _sections(group: dict[str, Any], start: int, stop: int) -> list[tuple[int, dict[str, Any]]]:
+    """What of a group's sections lies between two places in the plan's files, each with where it begins."""
+    found, first = [], group["first"]
+    for section in file_group.sections_of(group):
+        begin, end = max(first, start), min(first + section["files"], stop)
+        if begin < end:
+            found.append((begin, section | {"files": end - begin}))
+        first += section["files"]
+    return found
+
+
+def _lies(sections: list[TaskSection]) -> dict[str, Any]:
+    """The fields of a task that say where its files lie."""
+    if len(sections) == 1:
+        (one,) = sections
+        return {"spec_id": one.spec_id, "partition": one.partition, "deletes": one.deletes}
+    return {"spec_id": sections[0].spec_id, "partition": "{}", "sections": tuple(sections)}
+
+
+def _task_targets(plan: Plan, cores: int) -> int:
+    shares = plan.groups.columns["bytes"].to_numpy() // (TASK_TARGETS * plan.sizes.target)
+    return TASK_TARGETS if np.maximum(shares, 1).sum() >= cores else FEWER_TARGETS
+
+
+def _is_copied(group: dict[str, Any]) -> bool:
+    return bool(group["copied_bytes"] >= COPIED * group["bytes"])
+
+
+def _cuts(sizes: list[int], target: int, targets: int, cores: int) -> list[int]:
+    """Where the tasks of one group, of so many targets each, begin. Rather than leaving cores idle beside a last few
+    tasks, there are fewer and larger ones, so that all cores have the same to do."""
+    total = sum(sizes)
+    count = max(1, total // (targets * target))
+    if count > cores:
+        count -= count % cores
+    if count == 1:
+        return [0]
+    reach = np.cumsum(np.array(sizes, np.int64))
+    # A file belongs to the share in which its middle lies.
+    share = (reach - np.array(sizes, np.int64) // 2) * count // (total + 1)
+    begins = np.flatnonzero(np.append(True, share[1:] != share[:-1]))
+    return _join_short([0, *(int(begin) for begin in begins[1:])], [0, *reach.tolist()], (targets - LACK) * target)
+
+
+def _join_short(begins: list[int], reach: list[int], least: int) -> list[int]:
+    """Begins of tasks that all hold at least `least` bytes; a short last task joins the one before."""
+    kept = [0]
+    for begin in begins[1:]:
+        if reach[begin] - reach[kept[-1]] >= least:
+            kept.append(begin)
+    if len(kept) > 1 and reach[-1] - reach[kept[-1]] < least:
+        kept.pop()
+    return kept

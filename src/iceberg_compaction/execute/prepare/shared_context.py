@@ -1,0 +1,102 @@
+"""What all tasks of a run share, taken from the table once. A pyiceberg Table comes in, a value that travels to the
+workers goes out: no catalog, and of its properties only those that files are opened with."""
+
+from __future__ import annotations
+
+import logging
+from concurrent import futures
+from typing import TYPE_CHECKING
+
+from pyiceberg.schema import Schema
+
+from iceberg_compaction import errors
+from iceberg_compaction.metadata import fetch, sort_order
+from iceberg_compaction.model import rewrite_task
+from iceberg_compaction.storage import file_io
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.table import Table
+
+    from iceberg_compaction.model import rewrite_plan
+
+INLINE_BYTES = 10 * 10**6  # delete files of a run that together have less are read here and sent along
+_READERS = 8
+_log = logging.getLogger(__name__)
+_NAME_MAPPING = "schema.name-mapping.default"
+
+
+def build_context(
+    table: Table, plan: rewrite_plan.Plan, run_id: str, deletes: Sequence[rewrite_task.DeleteFile] = ()
+) -> rewrite_task.RewriteContext:
+    """The context of a run that performs this plan and applies these delete files, each named once. The schema is the
+    one that the plan is pinned to. UnsupportedError: a delete compares a field that no schema of the table knows."""
+    if plan.pin is None:
+        raise errors.StalePlanError(f"The plan for {plan.table} is pinned to no snapshot, so there is nothing to run.")
+    schemas, specs = table.schemas(), table.specs()
+    if plan.pin.schema_id not in schemas:
+        raise errors.StalePlanError(f"Schema {plan.pin.schema_id} of {plan.table} is gone; plan again.")
+    used = {spec_id for spec_id, _ in plan.partitions}
+    output_spec_id = None if plan.policy.keep_spec or used == {plan.pin.spec_id} else plan.pin.spec_id
+    used |= set() if output_spec_id is None else {output_spec_id}
+    if missing := sorted(used - specs.keys()):
+        raise errors.StalePlanError(f"Partition specs {missing} of {plan.table} are gone; plan again.")
+    schema = schemas[plan.pin.schema_id]
+    order = sort_order.followed(table, schema)
+    return rewrite_task.RewriteContext(
+        run_id=run_id,
+        table=plan.table,
+        table_location=table.location(),
+        table_schema=schema.model_dump_json(),
+        partition_specs={spec_id: specs[spec_id].model_dump_json() for spec_id in sorted(used)},
+        output_spec_id=output_spec_id,
+        sort_order=None if order is None else order.model_dump_json(),
+        delete_fields=_delete_fields(table, schema, deletes),
+        delete_contents=_contents(table, deletes),
+        properties={
+            key: value for key, value in table.properties.items() if key.startswith("write.") or key == _NAME_MAPPING
+        },
+        sizes=plan.sizes,
+        verify=plan.policy.verify,
+        copy_row_groups=plan.policy.copy_row_groups,
+        min_row_group=plan.copying.least,
+        io_properties=file_io.io_properties(table),
+    )
+
+
+def _delete_fields(table: Table, schema: Schema, deletes: Sequence[rewrite_task.DeleteFile]) -> dict[int, str]:
+    """What the table's older schemas say about fields that equality deletes compare and the schema has lost (R23): the
+    top-level columns that are or hold them."""
+    asked = {field_id for delete in deletes for field_id in delete.equality_ids}
+    found = {}
+    older = sorted(table.schemas().items(), reverse=True)
+    for field_id in sorted(field_id for field_id in asked if schema.find_column_name(field_id) is None):
+        known = next((one for _, one in older if one.find_column_name(field_id) is not None), None)
+        if known is None:
+            raise errors.UnsupportedError(
+                f"Equality deletes of {'.'.join(table.name())} compare field {field_id}, which no schema of the table "
+                "knows, so they cannot be applied."
+            )
+        (top,) = [field for field in known.fields if Schema(field).find_column_name(field_id) is not None]
+        found[field_id] = top.model_dump_json()
+    return found
+
+
+def _contents(table: Table, deletes: Sequence[rewrite_task.DeleteFile]) -> dict[str, bytes]:
+    """The delete files themselves, if they are small together; else workers read those that they need."""
+    if not deletes or sum(delete.file_size_in_bytes for delete in deletes) >= INLINE_BYTES:
+        return {}
+    paths = [delete.file_path for delete in deletes]
+    with futures.ThreadPoolExecutor(min(_READERS, len(paths)), thread_name_prefix="deletes") as pool:
+        found = dict(zip(paths, pool.map(lambda path: _content(table, path), paths), strict=True))
+    return {path: content for path, content in found.items() if content is not None}
+
+
+def _content(table: Table, path: str) -> bytes | None:
+    """None: it cannot be read, which the groups that need it will say; others need not suffer."""
+    try:
+        return fetch.read_bytes(table.io, path, where=f"Delete file {path}")
+    except errors.CompactionError as error:
+        _log.debug("left to the workers: %s", error)
+        return None

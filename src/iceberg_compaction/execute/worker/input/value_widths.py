@@ -1,0 +1,126 @@
+"""What rows take once they are decoded, and how they are decoded bit by bit. Arrow arrays come in, whose texts may be
+dictionaries at any level: a few bytes that stand for many. Bytes of each row go out, or plain arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from iceberg_compaction.execute.worker.proof import mixing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Widths = NDArray[np.int64] | int  # of every row, or the same for all
+
+
+def row_bytes(batch: pa.RecordBatch) -> Widths:
+    """Arrow bytes of each row, as if there were no dictionaries."""
+    found: Widths = 0
+    for column in batch.columns:
+        found = found + array_bytes(column)
+    return found
+
+
+def array_bytes(array: pa.Array) -> Widths:
+    """Arrow bytes of each value, as if there were no dictionaries."""
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return array_bytes(array.storage)
+    if pa.types.is_dictionary(kind):
+        each = array_bytes(array.dictionary)
+        if isinstance(each, int) or not len(each):
+            return each if isinstance(each, int) else 4
+        found: NDArray[np.int64] = each.take(mixing.fixed(array.indices), mode="clip")  # a null may hold any index
+        return found
+    if _is_text(kind):
+        return np.diff(mixing.offsets(array, _offset_type(kind))).astype(np.int64) + 4
+    if pa.types.is_struct(kind):
+        total: Widths = 1
+        for place in range(kind.num_fields):
+            total = total + array_bytes(array.field(place))
+        return total
+    if pa.types.is_map(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _list_bytes(array)
+    return max(1, kind.bit_width // 8) if not pa.types.is_null(kind) else 0
+
+
+def _list_bytes(array: pa.Array) -> Widths:
+    places = mixing.offsets(array, _offset_type(array.type)).astype(np.int64)
+    first, count = int(places[0]), int(places[-1] - places[0])
+    each: Widths = 0
+    for values in (array.keys, array.items) if pa.types.is_map(array.type) else (array.values,):
+        each = each + array_bytes(values.slice(first, count))
+    if isinstance(each, int):
+        return np.diff(places) * each + 4
+    sums = np.concatenate(([0], np.cumsum(each)))
+    return np.diff(sums[places - first]) + 4
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(
+        test(kind)
+        for test in (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
+    )
+
+
+def _offset_type(kind: pa.DataType) -> str:
+    large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind) or pa.types.is_large_list(kind)
+    return "<i8" if large else "<i4"
+
+
+def cuts(each: Widths, rows: int, most: int) -> Iterator[tuple[int, int]]:
+    """The rows in slices of at most so many bytes, or of one row: where each starts, and how many rows it has."""
+    if isinstance(each, int):
+        step = max(1, most // max(1, each))
+        yield from ((start, min(step, rows - start)) for start in range(0, rows, step))
+        return
+    reach = np.cumsum(each)
+    start = 0
+    while start < rows:
+        before = int(reach[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(reach, before + most, side="right")))
+        yield start, stop - start
+        start = stop
+
+
+def decoded(array: pa.Array) -> pa.Array:
+    """The same values without dictionaries; of a slice no more is decoded than it shows."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return array.dictionary_decode()
+    if not has_dictionary(kind):
+        return array
+    if pa.types.is_struct(kind):
+        below = [decoded(array.field(place)) for place in range(kind.num_fields)]
+        fields = [kind.field(place).with_type(child.type) for place, child in enumerate(below)]
+        return pa.Array.from_buffers(pa.struct(fields), len(array), [_bitmap(array)], children=below)
+    offset_type = _offset_type(kind)
+    places = mixing.offsets(array, offset_type)
+    first, count = int(places[0]), int(places[-1] - places[0])
+    buffers = [_bitmap(array), pa.py_buffer((places - places[0]).astype(offset_type))]
+    if pa.types.is_map(kind):
+        pair = [decoded(values.slice(first, count)) for values in (array.keys, array.items)]
+        fields = [field.with_type(c.type) for field, c in zip((kind.key_field, kind.item_field), pair, strict=True)]
+        entries = pa.StructArray.from_arrays(pair, fields=fields)
+        return pa.Array.from_buffers(pa.map_(*fields), len(array), buffers, children=[entries])
+    child = decoded(array.values.slice(first, count))
+    make = pa.large_list if pa.types.is_large_list(kind) else pa.list_
+    return pa.Array.from_buffers(make(kind.value_field.with_type(child.type)), len(array), buffers, children=[child])
+
+
+def has_dictionary(kind: pa.DataType) -> bool:
+    """Whether there is a dictionary at some level of a type."""
+    if pa.types.is_dictionary(kind):
+        return True
+    return pa.types.is_nested(kind) and any(has_dictionary(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def _bitmap(array: pa.Array) -> pa.Buffer | None:
+    if not array.null_count:
+        return None
+    return pa.py_buffer(np.packbits(mixing.validity(array), bitorder="little"))

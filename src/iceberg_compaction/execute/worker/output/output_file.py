@@ -1,0 +1,133 @@
+"""One output file while it is written: by the Parquet writer alone, or out of row groups that come as bytes beside
+encoded ones. Tables and row groups come in, a finished file goes out."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from iceberg_compaction.execute.worker.output import file_metrics
+from iceberg_compaction.formats.parquet import splice
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.io import FileIO
+
+    from iceberg_compaction.execute.worker.copy import copied_row_groups
+    from iceberg_compaction.execute.worker.output import parquet_options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiedGroup:
+    """A row group that came as bytes."""
+
+    place: int  # in the output
+    step: copied_row_groups.Copy
+    digests: tuple[int | None, ...]  # of each column's bytes in the input; None: encoded, or not asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A finished file, its footer as the writer made it, and what the footer does not know."""
+
+    path: str
+    partition: str
+    size: int
+    metadata: Any
+    rows: file_metrics.RowMetrics
+    copied: tuple[CopiedGroup, ...] = ()
+
+
+class EncodedFile:
+    """All row groups are encoded."""
+
+    def __init__(self, path: str, stream: Any, columns: pa.Schema, arguments: dict[str, Any]) -> None:
+        self.path = path
+        self._stream = stream
+        self._metadata: list[Any] = []
+        self._rows = file_metrics.RowMetrics(columns=columns)
+        self._writer = pq.ParquetWriter(self._stream, columns, metadata_collector=self._metadata, **arguments)
+        self.position = 0
+
+    def write(self, table: pa.Table) -> int:
+        """Encode one row group; returns its bytes."""
+        self._rows.add(table)
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        before, self.position = self.position, int(self._stream.tell())
+        return self.position - before
+
+    def finish(self, partition: str) -> WrittenFile:
+        self._writer.close()
+        size = int(self._stream.tell())
+        self._stream.close()
+        return WrittenFile(path=self.path, partition=partition, size=size, metadata=self._metadata[0], rows=self._rows)
+
+    def abandon(self) -> None:
+        """Close without caring whether the file is whole; it is deleted next."""
+        for part in (self._writer, self._stream):
+            with contextlib.suppress(Exception):
+                part.close()
+
+
+class MixedFile:
+    """Row groups come as rows or as bytes, in any order."""
+
+    def __init__(self, io: FileIO, path: str, columns: pa.Schema, settings: parquet_options.WriteOptions) -> None:
+        self.path = path
+        self._io = io
+        self._settings = settings
+        self._source: splice.Source | None = None  # of the last row group; the next one is likely to be its neighbour
+        self._file = splice.SplicedFile(io, path, columns, settings.parquet)
+        self._rows = file_metrics.RowMetrics(columns=columns)
+        self._copied: list[CopiedGroup] = []
+
+    @property
+    def position(self) -> int:
+        return self._file.position
+
+    def write(self, table: pa.Table) -> int:
+        """Encode one row group; returns its bytes."""
+        self._rows.add(table)
+        return self._file.encode(table, self._settings.arguments(table))
+
+    def copy(self, step: copied_row_groups.Copy, patch: pa.Table | None, *, digest: bool) -> int:
+        """Take one row group over; returns its bytes."""
+        before = self.position
+        arguments = None if patch is None else self._settings.arguments(patch)
+        group = step.raw.groups[step.group]
+        copied = self._file.copy(self._open(step), group, step.places, patch, arguments, digest=digest)
+        self._copied.append(CopiedGroup(place=self._rows.groups, step=step, digests=tuple(copied.digests)))
+        self._rows.add_copied(patch)
+        return self.position - before
+
+    def _open(self, step: copied_row_groups.Copy) -> splice.Source:
+        if self._source is None or self._source.footer is not step.raw:
+            self._close_source()
+            self._source = splice.Source(self._io, step.raw)
+        return self._source
+
+    def _close_source(self) -> None:
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+    def finish(self, partition: str) -> WrittenFile:
+        self._close_source()
+        metadata, size = self._file.finish()
+        return WrittenFile(
+            path=self.path,
+            partition=partition,
+            size=size,
+            metadata=metadata,
+            rows=self._rows,
+            copied=tuple(self._copied),
+        )
+
+    def abandon(self) -> None:
+        """Close without caring whether the file is whole; it is deleted next."""
+        for close in (self._close_source, self._file.abandon):
+            with contextlib.suppress(Exception):
+                close()

@@ -1,0 +1,336 @@
+"""Output files: batches come in, Parquet files of the wanted size come out. Row groups and files are cut by what the
+rows really took on disk so far, memory stays bounded, row order is kept, and the last few rows never become a file of
+their own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from iceberg_compaction.execute.worker.output import forecast, output_file, row_buffer, row_profile
+from iceberg_compaction.model import sizing
+from iceberg_compaction.storage import passing_faults
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+
+    from iceberg_compaction.execute.worker.copy import copied_row_groups
+    from iceberg_compaction.execute.worker.output import locations, parquet_options
+    from iceberg_compaction.execute.worker.proof import measure
+    from iceberg_compaction.model import policies
+
+_BUFFER_BYTES = 192 * 2**20  # Arrow bytes held back at most; a row group may come out smaller for it
+_GROUP_SHARE = 0.85  # of these that a row group is planned to have, so that a little more does not leave a small rest
+_CLOSE_ENOUGH = 0.1  # of a size; no row group is opened for less
+_FULL = 0.03  # of the target; a file that lacks no more than this is full
+_DOUBTFUL = 0.5  # the part of a file's room that is filled first where the forecast may miss by more than that
+_WORTH_IT = 0.2  # of the target; a row group that is cut for this is no smaller
+_BELOW_MAX = 0.95  # of the maximum size, above which no file is meant to be: a forecast may be a little low
+_SURELY = 4  # times as large as it must be; no forecast is so wrong
+_TRIAL_BYTES = 8 * 2**20  # Arrow bytes of which a few rows are encoded for trial
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteRequest:
+    """What is to be written. `bytes_per_row` is what rows take in the inputs, a first guess at what comes out."""
+
+    columns: pa.Schema
+    options: parquet_options.WriteOptions
+    locations: locations.OutputLocations
+    sizes: policies.Sizes
+    partition: str  # canonical JSON
+    rows: int | None  # how many will come, at most; None: nobody knows
+    bytes_per_row: float
+    mixed: bool = False  # whether row groups come as bytes, too
+    least_group: int = 0  # bytes of a row group; nothing smaller is cut off where row groups are mixed
+    profile: row_profile.Profile = row_profile.EVEN  # what rows take in the inputs, in the order in which they come
+
+
+class Measures(Protocol):
+    """What rows pass by on their way into the Parquet encoder."""
+
+    def add(self, batch: pa.RecordBatch) -> None: ...
+
+
+class RollingWriter:
+    """Writes one attempt's files. The meter stands where rows enter the Parquet encoder, so whatever happens before,
+    in here too, is seen by it."""
+
+    def __init__(self, io: FileIO, request: WriteRequest, meter: Measures) -> None:
+        self._io = io
+        self._request = request
+        self._meter = meter
+        self._forecast = forecast.Forecast(request.columns, request.options, request.bytes_per_row)
+        self._trial_bytes = min(_TRIAL_BYTES, request.sizes.target // 10)
+        self._buffer = row_buffer.RowBuffer(self._forecast, self._trial_bytes)
+        self._written_rows = 0
+        self._recent = (0.0, 0.0)  # the part of the input and the bytes written, those of earlier files fading out
+        self._footer = 0  # bytes that the last file took after its rows
+        self._known_rows = request.rows
+        self._aimed: int | None = None  # how many files there should be, the open one included
+        self._alone = sizing.alone_size(request.sizes)
+        self._run_rows: int | None = None  # that are still to be encoded before a row group comes as bytes
+        self._file: output_file.EncodedFile | output_file.MixedFile | None = None
+        self.finished: list[output_file.WrittenFile] = []
+        self.paths: list[str] = []  # everything that this attempt has put on storage
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take a batch; encode what makes a whole row group. The last of a run waits for what comes next."""
+        self._buffer.append(batch)
+        while (rows := self._group_rows()) and rows != self._run_rows:
+            self._write_group(rows)
+
+    def expect(self, rows: int) -> None:
+        """How many rows will come in all, as far as is known by now."""
+        self._known_rows = rows
+
+    @property
+    def buffered_bytes(self) -> int:
+        return self._buffer.nbytes
+
+    def begin_run(self, rows: int) -> None:
+        """So many rows come next, and then a row group as bytes or nothing."""
+        self._run_rows = self._buffer.rows + rows
+
+    @property
+    def leaves_crumb(self) -> bool:
+        """Whether what is buffered may make a small row group, if one comes as bytes next."""
+        least = self._request.least_group
+        if not self._buffer.rows or self._buffer.size >= _SURELY * least:
+            return False
+        return self._buffer.size < self._least() if self._forecast.learned else self._buffer.weight < least
+
+    def takes(self, size: int) -> bool:
+        """Whether a row group of so many bytes may be copied next. If not, it has to be split over two files, because
+        the open one would be called small without it and large with it."""
+        held = int(self._buffer.size) + (0 if self._file is None else self._file.position)
+        sizes = self._request.sizes
+        return not held or held >= sizes.min or held + size <= sizes.write_max
+
+    def copy(
+        self, step: copied_row_groups.Copy, patch: pa.Table | None, meter: measure.Meter | None, *, digest: bool
+    ) -> None:
+        """Take a row group over as bytes. `patch` holds the columns that are encoded, which the meter sees."""
+        self.flush()
+        if self._file is not None and self._ends_before(step.bytes):
+            self._finish_file()
+        if self._file is None:
+            self._file = self._open_mixed()
+        assert isinstance(self._file, output_file.MixedFile)
+        if patch is not None and meter is not None:
+            for batch in patch.to_batches():
+                meter.add(batch)
+        self._count(step.footer.group_rows[step.group], self._file.copy(step, patch, digest=digest))
+
+    def flush(self) -> None:
+        """Encode what is buffered, to free its memory."""
+        if self._run_rows is not None:
+            self._run_rows = self._buffer.rows  # fewer than were promised, if some turned out to be deleted
+        while self._buffer.rows:
+            self._write_group(self._group_rows() or self._buffer.rows)
+
+    def close(self) -> list[output_file.WrittenFile]:
+        """Encode the rest and finish the last file."""
+        self._known_rows = self._written_rows + self._buffer.rows
+        self.flush()
+        if self._file is not None:
+            self._finish_file()
+        return self.finished
+
+    def abort(self) -> tuple[str, ...]:
+        """Give up: close what is open and delete everything. Returns what could not be deleted."""
+        if self._file is not None:
+            self._file.abandon()
+            self._file = None
+        left = []
+        for path in self.paths:
+            try:
+                passing_faults.patiently(partial(self._io.delete, path))
+            except FileNotFoundError:
+                continue
+            except Exception:  # noqa: BLE001 - the error that led here matters more, and is on its way up
+                left.append(path)
+        return tuple(left)
+
+    # Where to cut
+
+    def _held(self) -> int:
+        """Bytes of the file that the next rows go to: the open one, unless that is full. A full one stays open until
+        there are rows for another, since the last few may still go into it."""
+        held = 0 if self._file is None else self._file.position
+        room, takes_all = self._room(held)
+        sizes = self._request.sizes
+        is_large = held >= sizing.LEAST_MARGIN * sizes.min
+        full = _CLOSE_ENOUGH if is_large else max(_FULL, min(self._least() / sizes.target, _CLOSE_ENOUGH))
+        return 0 if not takes_all and room <= full * sizes.target else held
+
+    def _ends_before(self, size: int) -> bool:
+        """Whether the open file comes closer to what it should hold without a row group of so many bytes."""
+        assert self._file is not None
+        held = self._file.position
+        if held + size > self._request.sizes.write_max:
+            return True
+        room, takes_all = self._room(held)
+        return not takes_all and held >= self._request.sizes.min and 2 * room < size
+
+    def _to_come(self) -> int:
+        """Bytes of rows that are not written yet, buffered or still to be read."""
+        known, arrived = self._buffer.size, self._part(self._written_rows + self._buffer.rows)
+        part, size = self._recent
+        seen = part + arrived - self._part(self._written_rows)
+        return int(known + (1 - arrived) * (size + known) / seen) if seen > 0 else int(known)
+
+    def _part(self, rows: int) -> float:
+        """The part of the input's bytes that so many rows have, the first ones."""
+        return self._request.profile.part(min(1.0, rows / max(1, self._known_rows or rows)))
+
+    def _room(self, held: int) -> tuple[int, bool]:
+        """Bytes that a file with so many should still take, and whether it takes all that is to come."""
+        held += self._footer
+        if self._known_rows is None:
+            return self._request.sizes.target - held, False
+        rest, aimed = self._to_come(), self._files(held)
+        if sizing.takes_all(held, rest, self._request.sizes, aimed):
+            return rest, True
+        room = sizing.roll_size(held + rest, self._request.sizes, held, aimed) - held
+        return room, rest - room <= _CLOSE_ENOUGH * self._request.sizes.target
+
+    def _files(self, held: int) -> int:
+        """How many files there should be from the one with so many bytes on."""
+        is_next = self._file is not None and not held  # the open one is full
+        aimed = None if self._aimed is None else self._aimed - is_next
+        count = sizing.file_count(held + self._to_come(), self._request.sizes, aimed)
+        if not is_next and self._written_rows:  # before, it is a mere guess
+            self._aimed = count
+        return count
+
+    def _group_bytes(self) -> float:
+        """What the next row group should take."""
+        held = self._held()
+        room, takes_all = self._room(held)
+        group = self._even_group() if self._run_rows is not None else self._even(max(0, room))
+        if room > (1 + _CLOSE_ENOUGH) * group:
+            return group
+        if takes_all or self._run_fits(held, room):
+            return math.inf
+        # What ends a file must hit. The larger part comes first, and what it really took tells how large the rest is.
+        doubtful = self._forecast.doubt * room > _FULL * self._request.sizes.target
+        least = max(self._least(), _WORTH_IT * self._request.sizes.target)
+        return room * _DOUBTFUL if doubtful and room * (1 - _DOUBTFUL) >= least else room
+
+    def _least(self) -> float:
+        """What rows must be expected to take so that they surely make a row group that is large enough."""
+        return self._request.least_group / (1 - self._forecast.doubt)
+
+    def _even_group(self) -> float:
+        """Bytes of a row group by the table's settings; less, if the rows up to the next copy then fill equal ones."""
+        group = self._request.options.row_group_bytes
+        if not self._buffer.rows:
+            return group
+        return self._even(self._run_size())
+
+    def _even(self, total: float) -> float:
+        """Bytes of each of the equal row groups that so many bytes make, by the table's settings and in memory."""
+        group, width = self._request.options.row_group_bytes, self._buffer.nbytes / max(1.0, self._buffer.size)
+        return _even(total, group, math.ceil(total * width / (_GROUP_SHARE * _BUFFER_BYTES)))
+
+    def _run_size(self) -> float:
+        return (self._run_rows or 0) * self._buffer.size / max(1, self._buffer.rows)
+
+    def _run_fits(self, held: int, room: int) -> bool:
+        """Whether all rows up to the next copy go into the open file, since what is left would be a small row group."""
+        if self._run_rows is None:
+            return False
+        total = self._run_size()
+        return total - room < self._least() and held + total <= self._request.sizes.write_max
+
+    def _group_rows(self) -> int:
+        """Rows of the next row group; 0 means: wait for more."""
+        wanted, before = self._group_bytes(), self._buffer.rows_before(self._alone)
+        if before is not None and before <= self._buffer.rows_within(wanted):
+            return before or 1
+        if self._buffer.rows and self._buffer.size >= wanted:
+            return self._spared(self._buffer.rows_within(wanted))
+        return self._buffer.rows if self._buffer.nbytes >= _BUFFER_BYTES else 0
+
+    def _spared(self, rows: int) -> int:
+        """So many rows, or others if what they leave of the run would be a small row group: all, if they are there and
+        go into one file, else fewer."""
+        if self._run_rows is None or rows >= self._run_rows:
+            return rows
+        each = self._buffer.size / self._buffer.rows
+        least = self._least()
+        if (self._run_rows - rows) * each >= least:
+            return rows
+        held = 0 if self._file is None else self._file.position
+        if self._buffer.rows >= self._run_rows and held + self._run_rows * each <= self._request.sizes.write_max:
+            return self._run_rows
+        return max(1, min(rows, self._run_rows - math.ceil(least / each)))
+
+    # Encoding
+
+    def _write_group(self, rows: int) -> None:
+        (guessed, exact), alone = self._buffer.told(rows), self._buffer.rows_before(self._alone) == 0
+        expected = self._forecast.corrected(guessed) + exact
+        if self._file is not None and (alone or not self._held() or self._is_too_much(expected)):
+            self._finish_file()
+        table = pa.Table.from_batches(self._take(rows), schema=self._request.columns).unify_dictionaries()
+        if self._file is None:
+            self._file = self._open_file(table)
+        for batch in table.to_batches():
+            self._meter.add(batch)
+        size = self._file.write(table)
+        telling = min(self._trial_bytes, self._request.options.row_group_bytes) / 2  # few rows tell little
+        if guessed >= max(exact, telling):
+            self._forecast.learn(guessed, max(1, size - int(exact)))
+        if self._run_rows is not None:
+            self._run_rows = max(0, self._run_rows - rows)
+        self._count(rows, size)
+        if alone:
+            self._finish_file()
+
+    def _is_too_much(self, size: float) -> bool:
+        """Whether so many bytes would make the open file larger than the maximum."""
+        assert self._file is not None
+        return self._file.position + size > _BELOW_MAX * self._request.sizes.max
+
+    def _count(self, rows: int, size: int) -> None:
+        part = self._part(self._written_rows + rows) - self._part(self._written_rows)
+        self._written_rows += rows
+        fading = 0.5 ** (size / self._request.sizes.target)
+        self._recent = (self._recent[0] * fading + part, self._recent[1] * fading + size)
+
+    def _open_file(self, first: pa.Table) -> output_file.EncodedFile | output_file.MixedFile:
+        if self._request.mixed:
+            return self._open_mixed()
+        path = self._request.locations.path(len(self.paths))
+        stream = passing_faults.patiently(self._io.new_output(path).create)
+        self.paths.append(path)  # not earlier: a file that was there before is not ours to delete
+        arguments = self._request.options.arguments(first)
+        return output_file.EncodedFile(path, stream, self._request.columns, arguments)
+
+    def _open_mixed(self) -> output_file.MixedFile:
+        path = self._request.locations.path(len(self.paths))
+        opened = output_file.MixedFile(self._io, path, self._request.columns, self._request.options)
+        self.paths.append(path)  # not earlier: a file that was there before is not ours to delete
+        return opened
+
+    def _take(self, rows: int) -> list[pa.RecordBatch]:
+        return self._buffer.take(rows)
+
+    def _finish_file(self) -> None:
+        assert self._file is not None
+        position = self._file.position
+        self.finished.append(self._file.finish(self._request.partition))
+        self._footer = self.finished[-1].size - position
+        self._aimed = None if self._aimed is None else self._aimed - 1
+        self._file = None
+
+
+def _even(total: float, group: int, least: int = 1) -> float:
+    """Bytes of each of the equal row groups that so many bytes fill, at least so many of them."""
+    return total / max(math.ceil(total / ((1 + _CLOSE_ENOUGH) * group)), least, 1)

@@ -1,0 +1,136 @@
+"""Rows that wait to be encoded, in order, with a forecast of what they will take in a file."""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from iceberg_compaction.execute.worker.input import value_widths
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from iceberg_compaction.execute.worker.output import forecast
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    batch: pa.RecordBatch
+    width: float  # Arrow bytes per row; a slice would count all of its dictionaries
+    told: float  # bytes per row in a file by trial
+    exact: bool = False  # whether the trial was of all of it
+
+    def sliced(self, start: int, rows: int) -> _Part:
+        return replace(self, batch=self.batch.slice(start, rows))
+
+
+class RowBuffer:
+    """First in, first out. `trial_bytes`: a trial is made after so many Arrow bytes, for fewer the last one counts."""
+
+    def __init__(self, forecasts: forecast.Forecast, trial_bytes: int) -> None:
+        self._forecasts = forecasts
+        self._trial_bytes = trial_bytes
+        self._untried = float(trial_bytes)  # so that the first batch is tried whatever its size
+        self._parts: collections.deque[_Part] = collections.deque()
+        self.rows = 0
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Take a batch, in pieces if it is large, since rows may change on the way. A row that is large by itself is a
+        piece, of which a trial tells exactly what it takes."""
+        for start, stop in itertools.pairwise(_cuts(batch, self._trial_bytes)):
+            piece = batch.slice(start, stop - start)
+            if piece.num_rows == 1 and piece.nbytes >= self._trial_bytes:  # it tells nothing of the others
+                told = self._forecasts.trial(piece, remember=False)
+                self._parts.append(_Part(piece, piece.nbytes, told, exact=True))
+            else:
+                self._append(piece)
+        self.rows += batch.num_rows
+
+    def _append(self, batch: pa.RecordBatch) -> None:
+        width = batch.nbytes / max(1, batch.num_rows)
+        pieces = max(1, min(batch.num_rows, batch.nbytes // self._trial_bytes))
+        rows = max(1, -(-batch.num_rows // pieces))
+        for start in range(0, batch.num_rows, rows):
+            piece = batch.slice(start, rows)
+            self._untried += piece.num_rows * width
+            if self._untried >= self._trial_bytes:
+                self._untried = 0
+                told = self._forecasts.trial(piece)
+            else:
+                told = self._forecasts.latest
+            self._parts.append(_Part(piece, width, told))
+
+    @property
+    def weight(self) -> int:
+        """Bytes that all rows take as one row group, found out by encoding them."""
+        return self._forecasts.weigh(part.batch for part in self._parts)
+
+    @property
+    def nbytes(self) -> int:
+        """Arrow bytes."""
+        return int(sum(part.batch.num_rows * part.width for part in self._parts))
+
+    @property
+    def size(self) -> float:
+        """Bytes that all rows will take in a file."""
+        guessed, exact = self.told(self.rows)
+        return self._forecasts.corrected(guessed) + exact
+
+    def told(self, rows: int) -> tuple[float, float]:
+        """What trials say that the first rows take: that which is to be corrected, and that which is exact."""
+        totals = [0.0, 0.0]
+        for part in self._parts:
+            count = min(rows, part.batch.num_rows)
+            totals[part.exact] += count * part.told
+            rows -= count
+        return totals[0], totals[1]
+
+    def _each(self, part: _Part) -> float:
+        return part.told if part.exact else self._forecasts.corrected(part.told)
+
+    def rows_before(self, size: float) -> int | None:
+        """How many rows there are before one that takes so many bytes alone; None: no such row is there."""
+        rows = 0
+        for part in self._parts:
+            if part.exact and part.told >= size:
+                return rows
+            rows += part.batch.num_rows
+        return None
+
+    def rows_within(self, size: float) -> int:
+        """How many rows will take so many bytes; at least one, at most all."""
+        rows = 0
+        for part in self._parts:
+            each = self._each(part)
+            if size <= part.batch.num_rows * each:
+                return max(1, rows + int(size / each))
+            rows += part.batch.num_rows
+            size -= part.batch.num_rows * each
+        return rows
+
+    def take(self, rows: int) -> list[pa.RecordBatch]:
+        """Remove the first rows."""
+        taken, missing = [], rows
+        while missing:
+            part = self._parts.popleft()
+            count = part.batch.num_rows
+            if count > missing:
+                self._parts.appendleft(part.sliced(missing, count - missing))
+                part = part.sliced(0, missing)
+            taken.append(part.batch)
+            missing -= part.batch.num_rows
+        self.rows -= rows
+        return taken
+
+
+def _cuts(batch: pa.RecordBatch, large: int) -> list[int]:
+    """Where the pieces of a batch begin, and its end, so that every row of so many bytes is alone."""
+    ends = {0, batch.num_rows}
+    if batch.num_rows > 1 and batch.nbytes >= large and not isinstance(each := value_widths.row_bytes(batch), int):
+        found = np.flatnonzero(each >= large).tolist()
+        ends.update(found, (row + 1 for row in found))
+    return sorted(ends)

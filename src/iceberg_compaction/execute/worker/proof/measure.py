@@ -1,0 +1,116 @@
+"""The meter of a proof: batches pass by, a `Side` comes out. Two meters stand at the two ends of the pipeline, one
+where rows leave a source file and one where they enter the Parquet writer; they share nothing but the table schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from iceberg_compaction.execute.worker import arrow_schemas
+from iceberg_compaction.execute.worker.proof import checksum
+from iceberg_compaction.model import policies, proof
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyiceberg.schema import Schema
+
+_MASK = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    """Where a table column is in a batch: at a place, in the partition tuple, or nowhere."""
+
+    field_id: int
+    place: int | None
+    constant: pa.Array | None
+    hashes: checksum.Hasher | None
+
+
+class Meter:
+    """Counts rows and nulls, and from level `checksum` on sums the hashes of values and rows. `constants` are the
+    values of columns that a batch may lack: one-element arrays by field id, for partition values and defaults (R27)."""
+
+    def __init__(
+        self, schema: Schema, level: policies.ProofLevel | None, constants: Mapping[int, pa.Array] | None = None
+    ) -> None:
+        self._schema = schema
+        self._level = level  # None: count rows only, for benchmarks
+        self._hashing = level in (policies.ProofLevel.CHECKSUM, policies.ProofLevel.DEEP)
+        self._constants = dict(constants or {})
+        self._rows = 0
+        self._row_sum = 0
+        self._nulls = {field.field_id: 0 for field in schema.fields}
+        self._sums = {field.field_id: 0 for field in schema.fields}
+        self._known: pa.Schema | None = None
+        self._columns: list[_Column] = []
+        self._accumulator = np.empty(checksum.CHUNK, dtype=np.uint64)
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Measure a batch whose fields carry field ids; a field of the table that it lacks counts as null."""
+        self._rows += batch.num_rows
+        if self._level is None:
+            return
+        if self._known is None or not self._known.equals(batch.schema, check_metadata=True):
+            self._columns, self._known = self._find(batch.schema), batch.schema
+        arrays = []
+        for column in self._columns:
+            if column.place is not None:
+                arrays.append(batch.column(column.place))
+                self._nulls[column.field_id] += arrays[-1].null_count
+            elif column.constant is not None:
+                arrays.append(_repeated(column.constant, batch.num_rows))
+            else:
+                self._nulls[column.field_id] += batch.num_rows
+        if self._hashing:
+            present = [column for column in self._columns if column.hashes is not None]
+            self._hash(list(zip(present, arrays, strict=True)), batch.num_rows)
+
+    def _find(self, schema: pa.Schema) -> list[_Column]:
+        places = arrow_schemas.positions(schema)
+        found = []
+        for field in self._schema.fields:
+            number, hashes, constant = field.field_id, None, None
+            if (place := places.get(number)) is not None:
+                kind = schema.field(place).type
+            elif (constant := self._constants.get(number)) is not None:
+                kind = pa.dictionary(pa.int32(), constant.type)
+            if place is not None or constant is not None:
+                hashes = checksum.hasher(number, field.field_type, kind, self._constants)
+            found.append(_Column(field_id=number, place=place, constant=constant, hashes=hashes))
+        return found
+
+    def _hash(self, columns: list[tuple[_Column, pa.Array]], rows: int) -> None:
+        bound = [(column.field_id, column.hashes(array)) for column, array in columns if column.hashes is not None]
+        for start in range(0, rows, checksum.CHUNK):
+            stop = min(start + checksum.CHUNK, rows)
+            row = self._accumulator[: stop - start]
+            row.fill(0)
+            for number, hashes in bound:
+                values = hashes(start, stop)
+                row += values
+                self._sums[number] += int(np.add.reduce(values))
+            self._row_sum += int(np.add.reduce(checksum.row_hashes(row)))
+
+    @property
+    def row_sum(self) -> int | None:
+        """The sum of the hashes of all rows so far; None: it is not measured."""
+        return self._row_sum if self._hashing else None
+
+    @property
+    def side(self) -> proof.Side:
+        """What has passed so far."""
+        return proof.Side(
+            rows=self._rows,
+            nulls=dict(self._nulls) if self._level else {},
+            checksums={number: total & _MASK for number, total in self._sums.items()} if self._hashing else {},
+            row_checksum=self._row_sum & _MASK if self._hashing else None,
+        )
+
+
+def _repeated(value: pa.Array, count: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), value)

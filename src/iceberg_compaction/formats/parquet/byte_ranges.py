@@ -1,0 +1,197 @@
+"""Bytes on their way from file to file. Local files are copied by the kernel where it can; what lies in object stores
+is read in parts, some at once, and written in order. Memory is bounded, and whoever wants digests gets those of the
+very bytes that were written."""
+
+from __future__ import annotations
+
+import collections
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import xxhash
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from iceberg_compaction.formats.parquet import kernel_copy, read_ahead
+from iceberg_compaction.storage import passing_faults
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pyiceberg.io import FileIO
+
+Span = tuple[int, int]  # where bytes begin, and how many they are
+
+_PART = 8 * 2**20
+_BUFFER = 256 * 2**10  # fits a processor's cache, so that what was just read is hashed and written from there
+
+
+def local_path(io: FileIO, location: str) -> str | None:
+    """The path of a file on this machine, if that is where the FileIO would look for it. Nobody knows what other
+    implementations do on the way, so they are always asked themselves."""
+    if type(io) is not PyArrowFileIO:
+        return None
+    scheme, _, path = io.parse_location(location, io.properties)
+    return path if scheme == "file" and path.startswith("/") else None
+
+
+class Input:
+    """A file whose bytes are taken. Reads may come from several threads."""
+
+    def __init__(self, io: FileIO, location: str) -> None:
+        self.location = location
+        path = local_path(io, location)
+        self.descriptor = None if path is None else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._stream: Any = passing_faults.patiently(io.new_input(location).open) if path is None else None
+        self._lock = threading.Lock()
+
+    def read(self, start: int, length: int) -> bytes:
+        """Some bytes; all of them, or an error."""
+        if self.descriptor is not None:
+            found = os.pread(self.descriptor, length, start)
+        else:
+            found = passing_faults.patiently(lambda: self._fetch(start, length))
+        if len(found) != length:
+            raise self.too_short()
+        return found
+
+    def _fetch(self, start: int, length: int) -> bytes:
+        if hasattr(self._stream, "read_at"):
+            found = bytes(self._stream.read_at(length, start))
+        else:
+            with self._lock:
+                self._stream.seek(start)
+                found = bytes(self._stream.read(length))
+        if len(found) != length:
+            raise passing_faults.EndedEarly(str(self.too_short()))
+        return found
+
+    def too_short(self) -> OSError:
+        return OSError(f"{self.location} has become shorter than its footer says")
+
+    def close(self) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+        if self._stream is not None:
+            self._stream.close()
+
+    def __enter__(self) -> Input:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Output:
+    """A new file. FileExistsError: there is one of that name already, which stays as it is."""
+
+    def __init__(self, io: FileIO, location: str) -> None:
+        self.position = 0
+        self.descriptor: int | None = None
+        self._stream: Any = None
+        if (path := local_path(io, location)) is None:
+            self._stream = passing_faults.patiently(io.new_output(location).create)
+        else:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            self.descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+
+    def write(self, data: Any) -> None:
+        self.position += len(data)
+        if self.descriptor is None:
+            self._stream.write(data)
+            return
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self.descriptor, rest) :]
+
+    def close(self) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+        if self._stream is not None:
+            self._stream.close()
+
+
+def move(source: Input, target: Output, spans: Sequence[Span], *, digest: bool = False) -> list[int | None]:
+    """Append bytes of the source to the target, span by span. Returns a digest of each, if wanted."""
+    if digest:
+        hashed = _Digests(spans)
+        for piece in _pieces(source, spans, target.position):
+            hashed.update(piece)
+            target.write(piece)
+        return list(hashed.finish())
+    for start, length in _joined(spans):
+        done = 0
+        if source.descriptor is not None and target.descriptor is not None:
+            done = kernel_copy.copy(source.descriptor, target.descriptor, start, length)
+            target.position += done
+        for piece in _pieces(source, [(start + done, length - done)], target.position):
+            target.write(piece)
+    return [None] * len(spans)
+
+
+def digests(source: Input, spans: Sequence[Span]) -> list[int]:
+    """The digests of spans of a file, read for nothing else."""
+    hashed = _Digests(spans)
+    for piece in _pieces(source, spans, spans[0][0] if spans else 0):
+        hashed.update(piece)
+    return hashed.finish()
+
+
+class _Digests:
+    """Cuts bytes that come one after the other into spans again, and digests each."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._hashes = [xxhash.xxh3_64() for _ in spans]
+        self._open = collections.deque(
+            (hashed, length) for hashed, (_, length) in zip(self._hashes, spans, strict=True)
+        )
+
+    def update(self, piece: memoryview) -> None:
+        while piece:
+            hashed, left = self._open.popleft()
+            hashed.update(piece[:left])
+            if left > len(piece):
+                self._open.appendleft((hashed, left - len(piece)))
+            piece = piece[left:]
+
+    def finish(self) -> list[int]:
+        return [hashed.intdigest() for hashed in self._hashes]
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """The same bytes in as few spans as can be."""
+    found: list[Span] = []
+    for start, length in spans:
+        if found and sum(found[-1]) == start:
+            found[-1] = (found[-1][0], found[-1][1] + length)
+        elif length:
+            found.append((start, length))
+    return found
+
+
+def _pieces(source: Input, spans: Sequence[Span], place: int) -> Iterator[memoryview]:
+    """The bytes of spans in order, on their way to a place in a file. A piece is gone when the next one is asked for.
+    Pieces of local files end where pages of the kernel's cache do, so that it need not touch any twice."""
+    if source.descriptor is None:
+        yield from _parts(source, spans)
+        return
+    buffer = memoryview(bytearray(_BUFFER))
+    for start, length in _joined(spans):
+        end = start + length
+        while start < end:
+            count = os.preadv(source.descriptor, [buffer[: min(end - start, _BUFFER - place % _BUFFER)]], start)
+            if not count:
+                raise source.too_short()
+            yield buffer[:count]
+            start, place = start + count, place + count
+
+
+def _parts(source: Input, spans: Sequence[Span]) -> Iterator[memoryview]:
+    todo = [
+        (at, min(_PART, start + length - at))
+        for start, length in _joined(spans)
+        for at in range(start, start + length, _PART)
+    ]
+    yield from (memoryview(part) for part in read_ahead.map_ahead(lambda part: source.read(*part), todo))

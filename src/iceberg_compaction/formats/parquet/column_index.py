@@ -1,0 +1,76 @@
+"""Between which bounds the values of a column's pages lie. A column index is the same in any file, so it is only looked
+at, and nothing is taken apart that need not be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iceberg_compaction.formats.parquet import thrift
+
+if TYPE_CHECKING:
+    from iceberg_compaction.formats.parquet import page_layout
+
+_NEXT_LIST = 0x10 | thrift.LIST
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+
+
+def fits(data: bytes, pages: int, kind: page_layout.Layout) -> bool:
+    """Whether bytes are a column index of so many pages, with bounds of values of the right size for all that have
+    any. Some writers have left bounds out where readers rely on them."""
+    try:
+        flags, begin = next_list(data, 0, thrift.TRUE, thrift.FALSE)
+        nulls = data[begin : begin + flags]
+        lows, at = _lengths(data, begin + flags)
+        highs, at = _lengths(data, at)
+        if not flags == len(lows) == len(highs) == pages or end(data, at) != len(data):
+            return False
+    except (ValueError, IndexError):
+        return False
+    width = kind.length or _WIDTHS.get(kind.physical)
+    if width is None or lows == highs == [width] * pages:
+        return True
+    return all(null == thrift.TRUE or low == high == width for null, low, high in zip(nulls, lows, highs, strict=True))
+
+
+def next_list(data: bytes, at: int, *kinds: int) -> tuple[int, int]:
+    """How many values of such a kind the list has that is the next field, and where the first of them is."""
+    if data[at] != _NEXT_LIST:
+        raise ValueError("that is no page index")
+    return _values(data, at + 1, *kinds)
+
+
+def _values(data: bytes, at: int, *kinds: int) -> tuple[int, int]:
+    head = data[at]
+    if head & 15 not in kinds:
+        raise ValueError("that is no page index")
+    return thrift.varint(data, at + 1) if head >> 4 == 15 else (head >> 4, at + 1)
+
+
+def _lengths(data: bytes, at: int) -> tuple[list[int], int]:
+    """The lengths of the values in the list that is the next field, and where it ends."""
+    count, at = next_list(data, at, thrift.BINARY)
+    found = []
+    for _ in range(count):
+        length = data[at]
+        if length < 128:
+            at += length + 1
+        else:
+            length, at = thrift.varint(data, at)
+            at += length
+        found.append(length)
+    return found, at
+
+
+def end(data: bytes, at: int) -> int:
+    """Where the rest of an index ends, of which nothing is taken apart: numbers and lists of them."""
+    while head := data[at]:
+        kind, count, at = head & 15, 1, at + 1
+        if kind == thrift.LIST:
+            count, at = _values(data, at, thrift.I32, thrift.I64)
+        if not head >> 4 or kind not in (thrift.I32, thrift.I64, thrift.LIST):
+            raise ValueError("that is no page index")
+        for _ in range(count):
+            while data[at] > 127:
+                at += 1
+            at += 1
+    return at + 1

@@ -1,0 +1,157 @@
+"""Where the pages of columns are, moved to another place in another file. A file may have a hundred thousand pages, so
+those of many columns are taken at once: bytes of offset indexes come in as arrays and go out again."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from iceberg_compaction.formats.parquet import column_index, thrift
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from iceberg_compaction.formats.parquet import byte_ranges
+
+    Numbers = npt.NDArray[np.int64]
+    Flags = npt.NDArray[np.bool_]
+
+# A page is seven numbers, as Thrift writes numbers: what its three fields begin with are such numbers, and so is its
+# end. Offset, size and first row lie between.
+_TAGS = np.array([0x10 | thrift.I64, 0x10 | thrift.I32, 0x10 | thrift.I64, 0], np.uint8)
+_NUMBERS = 7
+_LONGEST = 8  # bytes of a number; no file is larger than 2^55 bytes
+_AT_ONCE = 2**20  # bytes of indexes, which take some thirty times as much as arrays
+
+
+class OffsetIndex(NamedTuple):
+    """The offset index of a column as stored, and what its pages must lie within: the column's bytes and rows."""
+
+    data: bytes
+    chunk: byte_ranges.Span
+    rows: int
+
+
+class Moved(NamedTuple):
+    """An offset index for another file, and how many pages it has."""
+
+    pages: int
+    data: bytes
+
+
+def move(indexes: Sequence[OffsetIndex], shifts: Sequence[int]) -> list[Moved | None]:
+    """Every offset index with its pages so many bytes later. None: it is not one of its column."""
+    found: list[Moved | None] = [None] * len(indexes)
+    begins = {number: begin for number, index in enumerate(indexes) if (begin := _begin(index.data)) is not None}
+    left = list(begins)
+    while left:
+        sizes = itertools.accumulate(len(indexes[number].data) for number in left)
+        some = left[: max(1, sum(size <= _AT_ONCE for size in sizes))]
+        pages = _Pages([indexes[number] for number in some], [begins[number] for number in some])
+        for number, moved in zip(some, pages.moved([shifts[number] for number in some]), strict=True):
+            found[number] = moved
+        left = left[len(some) :]
+    return found
+
+
+def _begin(data: bytes) -> tuple[int, int] | None:
+    """How many pages there are, and where the first of them begins. None: that is no offset index."""
+    try:
+        count, at = column_index.next_list(data, 0, thrift.STRUCT)
+    except (ValueError, IndexError):
+        return None
+    return (count, at) if 0 < count <= (len(data) - at) // _NUMBERS else None
+
+
+class _Pages:
+    """All pages of all indexes, one after the other."""
+
+    def __init__(self, indexes: list[OffsetIndex], begins: list[tuple[int, int]]) -> None:
+        self._indexes = indexes
+        self._heads = [at for _, at in begins]
+        self._bytes = np.frombuffer(b"".join(index.data for index in indexes), np.uint8)
+        sizes = np.array([len(index.data) for index in indexes])
+        self._ends = np.cumsum(sizes)  # of each index
+        self._counts = np.array([count for count, _ in begins])
+        self._first = np.cumsum(self._counts) - self._counts  # page of each index
+        first_bytes = self._ends - sizes + np.array(self._heads)
+        stops = np.flatnonzero(self._bytes < 128)  # the last bytes of numbers
+        place = np.searchsorted(stops, first_bytes) - _NUMBERS * self._first
+        place = np.repeat(place, self._counts) + _NUMBERS * np.arange(self._counts.sum())
+        # Too few numbers are found out below: what is taken from another index instead lies behind the end.
+        self._stops = stops.take(place[:, None] + np.arange(_NUMBERS), mode="clip") + 1
+        self._starts = np.empty_like(self._stops)
+        self._starts[:, 1:] = self._stops[:, :-1]
+        self._starts[1:, 0] = self._stops[:-1, -1]
+        self._starts[self._first, 0] = first_bytes
+
+    def moved(self, shifts: list[int]) -> list[Moved | None]:
+        offsets, right = self._checked()
+        offsets = (offsets + np.repeat(np.array(shifts), self._counts)) << 1
+        lengths = sum((offsets >> 7 * more > 0).astype(np.int64) for more in range(1, _LONGEST + 1)) + 1
+        pages, ends = self._composed(offsets, lengths)
+        found: list[Moved | None] = []
+        for number, index in enumerate(self._indexes):
+            first, last = self._first[number], self._first[number] + self._counts[number] - 1
+            rest = int(self._stops[last, -1] - self._ends[number]) + len(index.data)
+            if not right[number] or not _ends_at(index.data, rest):
+                found.append(None)
+                continue
+            begin = ends[first - 1] if first else 0
+            data = index.data[: self._heads[number]] + pages[begin : ends[last]].tobytes() + index.data[rest:]
+            found.append(Moved(int(self._counts[number]), data))
+        return found
+
+    def _checked(self) -> tuple[Numbers, Flags]:
+        """The offsets of all pages, and whether the pages of each index are pages and those of its column."""
+        lengths = self._stops - self._starts
+        right = (lengths[:, 0::2] == 1).all(1) & (self._bytes[self._stops[:, 0::2] - 1] == _TAGS).all(1)
+        right &= (lengths <= _LONGEST).all(1) & (self._stops[:, -1] <= np.repeat(self._ends, self._counts))
+        raw = self._decoded(self._starts[:, 1::2], np.where(right[:, None], lengths[:, 1::2], 1))
+        right &= (raw & 1 == 0).all(1)  # in Thrift's zigzag, odd numbers are negative
+        offsets, sizes, rows = (raw >> 1).T
+        before = np.concatenate([[0], (offsets + sizes)[:-1]])
+        before[self._first] = [index.chunk[0] for index in self._indexes]
+        row_before = np.concatenate([[0], rows[:-1]])
+        row_before[self._first] = -1
+        right &= (offsets >= before) & (sizes > 0) & (rows > row_before)
+        last = self._first + self._counts - 1
+        within = (offsets + sizes)[last] <= [sum(index.chunk) for index in self._indexes]
+        within &= (rows[last] < [index.rows for index in self._indexes]) & (rows[self._first] == 0)
+        return offsets, within & np.logical_and.reduceat(right, self._first)
+
+    def _decoded(self, starts: Numbers, lengths: Numbers) -> Numbers:
+        found = np.zeros(starts.shape, np.int64)
+        for more in range(int(lengths.max())):
+            low = self._bytes.take(starts + more, mode="clip").astype(np.int64) & 127
+            found += np.where(lengths > more, low << 7 * more, 0)
+        return found
+
+    def _composed(self, offsets: Numbers, lengths: Numbers) -> tuple[npt.NDArray[np.uint8], Numbers]:
+        """The bytes of all pages with other offsets, and where each page ends."""
+        rests = self._stops[:, -1] - self._starts[:, 2]
+        ends = np.cumsum(1 + lengths + rests)
+        begins = ends - rests - lengths - 1
+        out = np.empty(int(ends[-1]), np.uint8)
+        out[begins] = _TAGS[0]
+        for more in range(int(lengths.max())):
+            has = lengths > more
+            ongoing = np.where(lengths > more + 1, 128, 0)
+            out[(begins + 1 + more)[has]] = ((offsets >> 7 * more) & 127 | ongoing)[has]
+        before = np.cumsum(rests) - rests
+        each = np.arange(int(rests.sum()))
+        out[each + np.repeat(ends - rests - before, rests)] = self._bytes[
+            each + np.repeat(self._starts[:, 2] - before, rests)
+        ]
+        return out, ends
+
+
+def _ends_at(data: bytes, rest: int) -> bool:
+    try:
+        return column_index.end(data, rest) == len(data)
+    except (ValueError, IndexError):
+        return False

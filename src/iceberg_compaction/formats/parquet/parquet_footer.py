@@ -1,0 +1,202 @@
+"""The footer of a Parquet file as values, everything that it says kept: where the bytes of each column of each row
+group lie, and how they are to be understood. A path comes in, a RawFooter goes out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction.formats.parquet import format_fields, page_layout, thrift
+from iceberg_compaction.storage import passing_faults
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+
+MAGIC = b"PAR1"
+Leaf = page_layout.Leaf
+_ENCRYPTED_MAGIC = b"PARE"
+_TAIL = 64 * 2**10  # read at once; few footers are larger
+_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
+_VERSION = re.compile(r"^(.*?)(?:\s+version\s+v?(\d+)\.(\d+)|\s*\(|\s*$)")
+# Readers know these writers by name and read their pages or bounds in a way of their own, which the name of the new
+# file's writer would not tell them: wrong bounds (PARQUET-251), prefixes carried across pages (PARQUET-246), bounds in
+# the wrong order, pages that hide that they are compressed (ARROW-10353), data pages at wrong places.
+_MISTRUSTED = {"parquet-mr": (1, 10), "parquet-cpp": (2, 0), "DuckDB": (1, 0)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Chunk:
+    """A column of a row group: where its bytes are, and what the footer says of it."""
+
+    leaf: int
+    start: int
+    length: int
+    uncompressed: int
+    codec: str
+    values: int
+    raw: thrift.Struct  # the ColumnChunk, untouched
+
+    @property
+    def meta(self) -> thrift.Struct:
+        return format_fields.child(self.raw, format_fields.Column.META) or {}
+
+    @property
+    def statistics(self) -> thrift.Struct:
+        return format_fields.child(self.meta, format_fields.Meta.STATISTICS) or {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Group:
+    """A row group."""
+
+    rows: int
+    chunks: tuple[Chunk, ...]
+    raw: thrift.Struct  # the RowGroup, untouched
+
+    @property
+    def bytes(self) -> int:
+        return sum(chunk.length for chunk in self.chunks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RawFooter:
+    """What a file's footer says. `why_not` says in a few words why none of its row groups may be taken over."""
+
+    path: str
+    size: int
+    body: int  # bytes before the footer
+    created_by: str | None
+    leaves: tuple[Leaf, ...]
+    groups: tuple[Group, ...]
+    has_column_orders: bool
+    encrypted: bool
+    why_not: str | None
+    raw: thrift.Struct  # the FileMetaData, untouched
+
+    @property
+    def trusted(self) -> bool:
+        return self.why_not is None
+
+
+def read(io: FileIO, path: str, size: int | None = None) -> RawFooter:
+    """The footer of a file; `size` is the file's size, if known. ValueError: that is no Parquet file."""
+    tail, size = read_tail(io, path, size)
+    return parse(path, tail, size)
+
+
+def read_tail(io: FileIO, path: str, size: int | None = None) -> tuple[bytes, int]:
+    """The last bytes of a file, its footer among them, and its size; in one read, unless the footer is very large."""
+    return passing_faults.patiently(lambda: _read_tail(io, path, size))
+
+
+def _read_tail(io: FileIO, path: str, size: int | None) -> tuple[bytes, int]:
+    with io.new_input(path).open() as stream:
+        if size is None:
+            stream.seek(0, 2)
+            size = stream.tell()
+        tail = _read_at(stream, max(0, size - _TAIL), min(size, _TAIL))
+        if (missing := _footer_length(tail, size) + 8 - len(tail)) > 0:
+            tail = _read_at(stream, size - len(tail) - missing, missing) + tail
+    return tail, size
+
+
+def _read_at(stream: Any, start: int, length: int) -> bytes:
+    stream.seek(start)
+    found = bytes(stream.read(length))
+    if len(found) != length:
+        raise ValueError(f"it has fewer than the expected {start + length} bytes")
+    return found
+
+
+def _footer_length(tail: bytes, size: int) -> int:
+    if tail[-4:] == _ENCRYPTED_MAGIC:
+        raise ValueError("its footer is encrypted")
+    length = int.from_bytes(tail[-8:-4], "little")
+    if tail[-4:] != MAGIC or length + 12 > size:
+        raise ValueError("it does not end like a Parquet file")
+    return length
+
+
+def parse(path: str, tail: bytes, size: int) -> RawFooter:
+    """The footer from the last bytes of a file of this size."""
+    length = _footer_length(tail, size)
+    raw, _ = thrift.parse(tail[len(tail) - 8 - length : len(tail) - 8])
+    body = size - 8 - length
+    leaves = page_layout.leaves(format_fields.children(raw, format_fields.File.SCHEMA))
+    groups = tuple(
+        _group(each, len(leaves), body) for each in format_fields.children(raw, format_fields.File.ROW_GROUPS)
+    )
+    orders = format_fields.children(raw, format_fields.File.COLUMN_ORDERS)
+    created_by = format_fields.text(raw, format_fields.File.CREATED_BY)
+    encrypted = format_fields.File.ENCRYPTION in raw or any(
+        _is_encrypted(chunk) for group in groups for chunk in group.chunks
+    )
+    if encrypted:
+        why_not: str | None = "it is encrypted"
+    elif any(format_fields.Column.FILE_PATH in chunk.raw for group in groups for chunk in group.chunks):
+        why_not = "its columns are in other files"
+    elif len(orders) != len(leaves) or any(list(order) != [1] for order in orders):
+        why_not = "it does not say how its bounds are ordered"
+    else:
+        why_not = _mistrust(created_by)
+    return RawFooter(
+        path=path,
+        size=size,
+        body=body,
+        created_by=created_by,
+        leaves=leaves,
+        groups=groups,
+        has_column_orders=bool(orders),
+        encrypted=encrypted,
+        why_not=why_not,
+        raw=raw,
+    )
+
+
+def _mistrust(created_by: str | None) -> str | None:
+    if not created_by:
+        return "its writer is unknown"
+    found = _VERSION.match(created_by)
+    if found is None or found[1] not in _MISTRUSTED:
+        return None
+    version = (int(found[2] or 0), int(found[3] or 0))
+    return f"it was written by {created_by.partition(' (')[0]}" if version < _MISTRUSTED[found[1]] else None
+
+
+def _is_encrypted(chunk: Chunk) -> bool:
+    return format_fields.Column.CRYPTO in chunk.raw or format_fields.Column.ENCRYPTED in chunk.raw
+
+
+def _group(raw: thrift.Struct, leaves: int, body: int) -> Group:
+    columns = format_fields.children(raw, format_fields.RowGroup.COLUMNS)
+    if len(columns) != leaves:
+        raise ValueError(f"a row group has {len(columns)} columns where the schema has {leaves}")
+    chunks = tuple(_chunk(leaf, column, body) for leaf, column in enumerate(columns))
+    rows = format_fields.integer(raw, format_fields.RowGroup.ROWS)
+    if rows < 0:
+        raise ValueError(f"a row group has {rows} rows")
+    return Group(rows=rows, chunks=chunks, raw=raw)
+
+
+def _chunk(leaf: int, raw: thrift.Struct, body: int) -> Chunk:
+    meta = format_fields.child(raw, format_fields.Column.META)
+    if meta is None:
+        raise ValueError("a column has no metadata")
+    start = format_fields.integer(meta, format_fields.Meta.DATA_PAGE)
+    dictionary = format_fields.integer(meta, format_fields.Meta.DICTIONARY_PAGE, 0)
+    if dictionary > 0 and (dictionary < start or not start):  # 0 is what some write where there is no such page
+        start = dictionary
+    length = format_fields.integer(meta, format_fields.Meta.COMPRESSED)
+    if length < 0 or (length and not len(MAGIC) <= start <= body - length):
+        raise ValueError("a column lies outside of the file")
+    codec = format_fields.integer(meta, format_fields.Meta.CODEC)
+    return Chunk(
+        leaf=leaf,
+        start=start,
+        length=length,
+        uncompressed=format_fields.integer(meta, format_fields.Meta.UNCOMPRESSED),
+        codec=_CODECS[codec] if 0 <= codec < len(_CODECS) else f"CODEC_{codec}",
+        values=format_fields.integer(meta, format_fields.Meta.VALUES),
+        raw=raw,
+    )

@@ -1,0 +1,191 @@
+"""A Parquet file that is put together: row groups of other files as bytes, row groups that are encoded anew, and
+mixtures of both, in any order. The footer is written from what theirs say, with everything moved to where it is now."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from iceberg_compaction.formats.parquet import assemble, byte_ranges, encode_row_groups, page_indexes, parquet_footer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.io import FileIO
+
+    from iceberg_compaction.formats.parquet import thrift
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copied:
+    """A row group that was taken over: its bytes in the new file, where each column lies there, and digests of what was
+    read from the source, if asked for; none for columns that were encoded anew."""
+
+    bytes: int
+    spans: tuple[byte_ranges.Span, ...]
+    digests: tuple[int | None, ...]
+
+
+class Source:
+    """An open file to take row groups from."""
+
+    def __init__(self, io: FileIO, found: parquet_footer.RawFooter) -> None:
+        self.footer = found
+        self.input = byte_ranges.Input(io, found.path)
+        self.origin = page_indexes.Stored(io, found.path, found.body)
+
+    def close(self) -> None:
+        self.input.close()
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def template(columns: pa.Schema, arguments: dict[str, Any]) -> parquet_footer.RawFooter:
+    """The footer of a file with these columns as our encoder would begin it."""
+    return encode_row_groups.template(columns, arguments)
+
+
+class SplicedFile:
+    """A file being written. `columns` have field ids at all levels; `arguments` are those of pyarrow's writer."""
+
+    def __init__(self, io: FileIO, path: str, columns: pa.Schema, arguments: dict[str, Any]) -> None:
+        self.path = path
+        self._template = template(columns, arguments)
+        self._groups: list[thrift.Struct] = []
+        self._carried: list[page_indexes.Carried] = []
+        self._output = byte_ranges.Output(io, path)
+        try:
+            self._output.write(parquet_footer.MAGIC)
+        except BaseException:
+            self.abandon()
+            with contextlib.suppress(Exception):
+                io.delete(path)  # nobody else knows of it yet
+            raise
+
+    @property
+    def leaves(self) -> tuple[parquet_footer.Leaf, ...]:
+        return self._template.leaves
+
+    @property
+    def position(self) -> int:
+        """Bytes written so far."""
+        return self._output.position
+
+    def encode(self, table: pa.Table, arguments: dict[str, Any]) -> int:
+        """Append rows as a new row group; returns its bytes."""
+        before = self.position
+        if table.num_rows:
+            encoded = encode_row_groups.encode(self._output, table, arguments)
+            if encoded.footer.leaves != self.leaves:
+                raise ValueError("the rows have other columns than the file")
+            for group in encoded.footer.groups:
+                columns = [self._column(chunk, group, encoded.shift, encoded) for chunk in group.chunks]
+                self._groups.append(assemble.row_group(group, columns, range(len(columns)), len(self._groups)))
+        return self.position - before
+
+    def copy(
+        self,
+        source: Source,
+        group: parquet_footer.Group,
+        places: Sequence[int | None],
+        patch: pa.Table | None = None,
+        arguments: dict[str, Any] | None = None,
+        *,
+        digest: bool = False,
+    ) -> Copied:
+        """Append a row group of another file. `places` has for each of our columns the number of the source's column,
+        or None where it comes from `patch`, a table of these top-level columns; `arguments` are for encoding it."""
+        if source.footer.why_not is not None:
+            raise ValueError(f"its row groups cannot be taken over: {source.footer.why_not}")
+        self._check(source.footer, places)
+        before = self.position
+        columns: list[assemble.Column] = []
+        digests: list[int | None] = []
+        for is_patch, run in itertools.groupby(enumerate(places), key=lambda each: each[1] is None):
+            if is_patch:
+                columns += self._patch(group, [place for place, _ in run], patch, arguments or {})
+                digests += [None] * (len(columns) - len(digests))
+                continue
+            at = self.position
+            spans = []
+            for place, number in run:
+                chunk = group.chunks[number or 0]
+                columns.append(self._column(chunk, group, at - chunk.start, source.origin, place))
+                spans.append((chunk.start, chunk.length))
+                at += chunk.length
+            digests += byte_ranges.move(source.input, self._output, spans, digest=digest)
+        self._groups.append(assemble.row_group(group, columns, places, len(self._groups)))
+        return Copied(
+            bytes=self.position - before, spans=tuple(column.span for column in columns), digests=tuple(digests)
+        )
+
+    def finish(self) -> tuple[Any, int]:
+        """Write what comes behind the row groups; returns the footer as pyarrow reads it, and the size of the file."""
+        page_indexes.write(self._output, self._carried)
+        end = assemble.end(self._template, self._groups)
+        self._output.write(end)
+        self._output.close()
+        return pq.read_metadata(pa.BufferReader(parquet_footer.MAGIC + end)), self.position
+
+    def abandon(self) -> None:
+        """Close without caring whether the file is whole; it is deleted next."""
+        with contextlib.suppress(Exception):
+            self._output.close()
+
+    def _check(self, found: parquet_footer.RawFooter, places: Sequence[int | None]) -> None:
+        """Bytes under a wrong column would be read as something else, or not at all."""
+        if len(places) != len(self.leaves):
+            raise ValueError(f"the file has {len(self.leaves)} columns, not {len(places)}")
+        for leaf, place in zip(self.leaves, places, strict=True):
+            if place is not None and found.leaves[place].layout != leaf.layout:
+                raise ValueError(f"column {'.'.join(leaf.path)} is laid out in another way than that of {found.path}")
+
+    def _patch(
+        self, group: parquet_footer.Group, places: list[int], patch: pa.Table | None, arguments: dict[str, Any]
+    ) -> list[assemble.Column]:
+        """Encode columns that lie beside each other."""
+        names = list(dict.fromkeys(self.leaves[place].path[0] for place in places))
+        if patch is None or patch.num_rows != group.rows or not set(names) <= set(patch.column_names):
+            raise ValueError(f"a row group of {group.rows} rows lacks columns {', '.join(names)}")
+        # Sorting columns are numbers of columns, which are others among all columns than among these few.
+        few = {name: value for name, value in arguments.items() if name != "sorting_columns"}
+        encoded = encode_row_groups.encode(self._output, patch.select(names), few)
+        if encoded.footer.leaves != tuple(self.leaves[place] for place in places) or len(encoded.footer.groups) != 1:
+            raise ValueError(f"columns {', '.join(names)} are not those of the file")
+        (new,) = encoded.footer.groups
+        return [
+            self._column(chunk, new, encoded.shift, encoded, place)
+            for place, chunk in zip(places, new.chunks, strict=True)
+        ]
+
+    def _column(
+        self,
+        chunk: parquet_footer.Chunk,
+        group: parquet_footer.Group,
+        shift: int,
+        origin: page_indexes.Origin,
+        place: int | None = None,
+    ) -> assemble.Column:
+        leaf = self.leaves[chunk.leaf if place is None else place]
+        column = assemble.column(chunk, leaf, shift)
+        self._carried.append(
+            page_indexes.Carried(
+                column=column.raw, chunk=chunk, layout=leaf.layout, rows=group.rows, shift=shift, origin=origin
+            )
+        )
+        return column
+
+
+def digests(io: FileIO, path: str, spans: Sequence[byte_ranges.Span]) -> list[int]:
+    """Digests of parts of a file as storage has them now, to compare with those of `Copied`."""
+    with byte_ranges.Input(io, path) as file:
+        return byte_ranges.digests(file, spans)

@@ -1,0 +1,82 @@
+"""Compacting tables under a person's eyes: one engine for all of them, progress on standard error, Ctrl-C as a cancel.
+`run`, `apply` and `demo` share it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction import errors
+from iceberg_compaction.interfaces import wiring
+from iceberg_compaction.interfaces.cli import interrupt, progress
+from iceberg_compaction.model.outcome import Kind, Outcome
+from iceberg_compaction.workflow import operate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from iceberg_compaction.execute.engine_door import Engine
+    from iceberg_compaction.interfaces.cli.catalog_request import Targets
+    from iceberg_compaction.interfaces.cli.options import ConsoleOptions
+    from iceberg_compaction.model.outcome import Event
+    from iceberg_compaction.model.policies import Policy
+    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.record.sqlite_store import RunStore
+    from iceberg_compaction.workflow.operate import EngineFactory
+
+
+class Session:
+    """Entered before the work begins and left when it has ended, however it ended."""
+
+    def __init__(self, engines: EngineFactory, store: RunStore, console: ConsoleOptions) -> None:
+        self._interrupts = interrupt.Interrupts()
+        self._engines = self._interrupts.watch(engines)
+        self._store = store
+        self._console = console
+        self._open = ExitStack()
+        self._engine: Engine | None = None
+
+    def __enter__(self) -> Session:
+        self._open.enter_context(self._interrupts.listening())
+        return self
+
+    def __exit__(self, *what: object) -> None:
+        self._open.close()
+
+    def compact(self, catalog: Any, targets: Targets, policy: Policy, *, branch: str = "main") -> Iterator[Outcome]:
+        """Every table in turn. One that cannot be compacted does not stop the rest, unless it is the only one."""
+        with progress.progress(self._console) as shown:
+            for name in targets.names:
+                self._interrupts.check()
+                run = wiring.new_run(branch=branch, on_event=self._listener(shown), store=self._store)
+                try:
+                    outcome = operate.compact_table(catalog, name, policy, self._one_engine, run)
+                except (errors.ConfigError, errors.CancelledError):
+                    raise
+                except errors.CompactionError as error:
+                    if targets.single:
+                        raise
+                    outcome = Outcome(kind=Kind.FAILED, table=name, sentence=str(error), run_id=run.run_id)
+                shown.on_outcome(outcome)
+                yield outcome
+
+    def apply(self, catalog: Any, plan: Plan) -> Outcome:
+        """A plan made before."""
+        with progress.progress(self._console) as shown:
+            run = wiring.new_run(on_event=self._listener(shown), store=self._store)
+            outcome = operate.apply_plan(catalog, plan, self._one_engine, run)
+            shown.on_outcome(outcome)
+            return outcome
+
+    def _listener(self, shown: progress.Progress) -> Callable[[Event], None]:
+        def on_event(event: Event) -> None:
+            self._interrupts.on_event(event)
+            shown.on_event(event)
+
+        return on_event
+
+    def _one_engine(self) -> AbstractContextManager[Engine]:
+        """The engine of all tables, started by the first that needs it."""
+        if self._engine is None:
+            self._engine = self._open.enter_context(self._engines())
+        return nullcontext(self._engine)

@@ -1,0 +1,39 @@
+"""`iceberg-compact apply`: perform a plan that was written to a file, minutes or days later, here or elsewhere."""
+
+from __future__ import annotations
+
+import typer
+
+from iceberg_compaction.interfaces.cli import exits, logs, options, spread
+
+
+@exits.reported
+@spread.spread
+def apply(
+    file: options.PlanFile,
+    catalog: options.CatalogOptions,
+    console: options.ConsoleOptions,
+    how: options.ApplyOptions,
+) -> None:
+    """Perform a plan that `plan --out` wrote. If the table has moved on, groups whose files are gone are dropped and
+    told, and the rest is performed; the exit code is 1 when nothing is left.
+
+    Examples:
+
+        iceberg-compact apply plan.json --catalog-uri sqlite:///lake/catalog.db
+
+        iceberg-compact apply plan.json.gz --engine inline --output json
+    """
+    logs.configure(console)
+    from iceberg_compaction.interfaces import wiring
+    from iceberg_compaction.interfaces.cli import catalog_request, output, table_loop
+    from iceberg_compaction.operations.rewrite_files import plan_file
+
+    plan = plan_file.load_plan(file)
+    engines = wiring.engine_factory(how.engine, conf=catalog_request.spark_conf(catalog))
+    store = wiring.run_store(str(how.state) if how.state else None)
+    with table_loop.Session(engines, store, console) as session:
+        outcome = session.apply(catalog_request.open_catalog(catalog), plan)
+    output.output(console.output).outcomes([outcome], single=True)
+    if not outcome.ok:
+        raise typer.Exit(exits.FAILED)

@@ -1,0 +1,113 @@
+"""Which data files a position delete file is for, where only its rows can tell. Delete files come in, the distinct
+paths that they name go out. Of each file one column is read, once for a whole commit, and within a budget of bytes."""
+
+from __future__ import annotations
+
+import logging
+from concurrent import futures
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_compaction import errors
+from iceberg_compaction.formats.avro import avro_decode
+from iceberg_compaction.metadata import fetch
+from iceberg_compaction.storage import passing_faults
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pyiceberg.io import FileIO
+
+    Found: TypeAlias = pa.Array | errors.CompactionError | None  # None: not looked into
+
+_log = logging.getLogger(__name__)
+
+MOST_BYTES = 1 << 30  # of delete files that one commit opens; a busy table has thousands of a few kilobytes
+COLUMNS = ["file_path", "file_format", "file_size_in_bytes", "encrypted"]
+_THREADS = 8
+_COLUMN, _COLUMN_ID = "file_path", b"2147483546"
+
+
+class NamedPaths:
+    """The paths that delete files name, remembered from attempt to attempt: a file's content never changes."""
+
+    def __init__(self, budget: int = MOST_BYTES) -> None:
+        self._budget = budget
+        self._found: dict[str, pa.Array] = {}
+
+    def read(self, io: FileIO, files: pa.Table) -> dict[str, Found]:
+        """For each of these files (COLUMNS), what it names; the error, if it cannot be read; None, if it is encrypted
+        or the budget is used up. Small files come first."""
+        wanted = files.sort_by("file_size_in_bytes").to_pylist()
+        todo = []
+        for file in wanted:
+            size = file["file_size_in_bytes"]
+            if file["file_path"] not in self._found and not file["encrypted"] and size <= self._budget:
+                self._budget -= size
+                todo.append(file)
+        with futures.ThreadPoolExecutor(_THREADS) as pool:
+            read = dict(zip((file["file_path"] for file in todo), pool.map(lambda f: _read(io, f), todo), strict=True))
+        self._found |= {path: named for path, named in read.items() if isinstance(named, pa.Array)}
+        paths = [file["file_path"] for file in wanted]
+        found = {path: self._found.get(path, read.get(path)) for path in paths}
+        if left := sum(named is None for named in found.values()):
+            _log.warning("%d position delete files were not looked into, being encrypted or too large.", left)
+        return found
+
+
+def _read(io: FileIO, file: dict[str, Any]) -> Found:
+    where = f"Delete file {file['file_path']}"
+    try:
+        return _distinct(_columns(io, file, where))
+    except errors.CompactionError as error:
+        return error
+
+
+def _columns(io: FileIO, file: dict[str, Any], where: str) -> Iterator[pa.ChunkedArray]:
+    """The column of paths, piece by piece."""
+    if file["file_format"] == "AVRO":
+        data = fetch.read_bytes(io, file["file_path"], where=where)
+        rows = avro_decode.read_table(data, {_COLUMN: (_COLUMN,)}, where=where)
+        if _COLUMN not in rows.column_names:
+            raise errors.MetadataError(f"{where} has no column {_COLUMN}.")
+        yield rows[_COLUMN]
+        return
+    with fetch.storage_errors(where), passing_faults.patiently(io.new_input(file["file_path"]).open) as stream:
+        try:
+            yield from (_orc if file["file_format"] == "ORC" else _parquet)(stream)
+        except (pa.ArrowException, KeyError) as error:
+            raise errors.MetadataError(f"{where} could not be read: {str(error).splitlines()[0]}.") from error
+
+
+def _parquet(stream: Any) -> Iterator[pa.ChunkedArray]:
+    import pyarrow.parquet as pq
+
+    name = _name(pq.read_schema(stream), b"PARQUET:field_id")
+    stream.seek(0)
+    file = pq.ParquetFile(stream, read_dictionary=[name])  # a path is stored once, and so it is read
+    for batch in file.iter_batches(1 << 20, columns=[name], use_threads=False):
+        yield pa.chunked_array([batch.column(0)])
+
+
+def _orc(stream: Any) -> Iterator[pa.ChunkedArray]:
+    from pyarrow import orc
+
+    file = orc.ORCFile(stream)
+    name = _name(file.schema, b"iceberg.id")
+    for stripe in range(file.nstripes):
+        yield pa.chunked_array([file.read_stripe(stripe, columns=[name]).column(0)])
+
+
+def _name(schema: pa.Schema, key: bytes) -> str:
+    """The column of paths by its reserved id, else by its name."""
+    for field in schema:
+        if (field.metadata or {}).get(key) == _COLUMN_ID:
+            return str(field.name)
+    return str(schema.field(_COLUMN).name)
+
+
+def _distinct(columns: Iterable[pa.ChunkedArray]) -> pa.Array:
+    parts = [pc.unique(column).cast(pa.string()) for column in columns]
+    return pc.unique(pa.chunked_array(parts, pa.string()))

@@ -1,0 +1,190 @@
+"""What becomes of the entries of old manifests in a new one (R10): removed files become DELETED, the other live ones
+EXISTING with nothing left to inherit, entries that were DELETED before are left out. What this very commit has written
+stays as it is. Slim columns of entries come in, one decision per entry goes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_compaction import errors
+from iceberg_compaction.metadata.manifest import entry_fields, written_manifests
+from iceberg_compaction.model import table_view
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from pyiceberg.manifest import ManifestFile
+
+    Mask = NDArray[np.bool_]
+
+SLIM = {
+    "status": ("status",),
+    "snapshot_id": ("snapshot_id",),
+    "sequence_number": ("sequence_number",),
+    "file_sequence_number": ("file_sequence_number",),
+    "content": ("data_file", "content"),
+    "file_path": ("data_file", "file_path"),
+    "record_count": ("data_file", "record_count"),
+    "file_size_in_bytes": ("data_file", "file_size_in_bytes"),
+}
+_NOBODY = -1  # no snapshot has this id
+
+
+class Removed:
+    """The removed paths, quick to look up for manifests of any size."""
+
+    def __init__(self, paths: pa.Array) -> None:
+        self._paths = paths
+        self._set = frozenset(paths.to_pylist())
+
+    def among(self, paths: pa.ChunkedArray) -> Mask:
+        """Which of these paths are removed."""
+        # Arrow hashes all removed paths on each call, which a small manifest cannot repay.
+        if len(paths) * 8 < len(self._set):
+            return np.fromiter((path in self._set for path in paths.to_pylist()), np.bool_, len(paths))
+        return _mask(pc.is_in(paths, value_set=self._paths.cast(paths.type)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The manifests that entries come from, one after the other, and how many each has."""
+
+    rows: Sequence[ManifestFile]
+    counts: NDArray[np.int64]
+
+    def spread(self, values: Sequence[int]) -> NDArray[np.int64]:
+        """A value of each manifest, for each of its entries."""
+        return np.repeat(np.array(values, np.int64), self.counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What becomes of each entry, as parallel columns. One that neither stays nor is gone is left out."""
+
+    slim: pa.Table
+    stay: Mask  # live from now on
+    added: Mask  # of these, ADDED by this commit
+    gone: Mask  # DELETED by this commit
+    stale: Mask  # does not look as it must from now on
+    fields: dict[str, pa.ChunkedArray]  # the entry's own fields, explicit, as they must look
+
+    @property
+    def kept(self) -> Mask:
+        return self.stay | self.gone
+
+    @property
+    def removed(self) -> list[str]:
+        """The paths of the files that are gone."""
+        paths: list[str] = self.slim["file_path"].filter(pa.array(self.gone)).to_pylist()
+        return paths
+
+    @property
+    def removed_numbers(self) -> list[int]:
+        """The file sequence numbers of the files that are gone, in the same order."""
+        numbers: list[int] = self.fields["file_sequence_number"].filter(pa.array(self.gone)).to_pylist()
+        return numbers
+
+    @property
+    def min_sequence_number(self) -> int | None:
+        numbers = self.fields["sequence_number"].to_numpy()[self.stay]
+        return int(numbers.min()) if len(numbers) else None
+
+    def slice(self, first: int, count: int) -> Change:
+        """What becomes of some of the entries."""
+        own = slice(first, first + count)
+        return Change(
+            slim=self.slim.slice(first, count),
+            stay=self.stay[own],
+            added=self.added[own],
+            gone=self.gone[own],
+            stale=self.stale[own],
+            fields={name: column.slice(first, count) for name, column in self.fields.items()},
+        )
+
+    def counts(self, chosen: Mask) -> written_manifests.Counts:
+        return written_manifests.Counts(
+            files=int(chosen.sum()),
+            records=int(self.slim["record_count"].to_numpy()[chosen].sum()),
+            bytes=int(self.slim["file_size_in_bytes"].to_numpy()[chosen].sum()),
+        )
+
+    def kinds(self) -> dict[int, written_manifests.Counts]:
+        """The files that are gone by content. Version 1 does not state it, and has data files only."""
+        if "content" not in self.slim.column_names:
+            return {table_view.DATA: self.counts(self.gone)}
+        content = pc.fill_null(self.slim["content"], table_view.DATA).to_numpy()
+        return {int(kind): self.counts(self.gone & (content == kind)) for kind in np.unique(content[self.gone])}
+
+
+def decide(slim: pa.Table, origin: Origin, writing: written_manifests.Writing, removed: Removed) -> Change:
+    """Decide each entry's status and make explicit what it inherits from its manifest."""
+    status = slim["status"].to_numpy()
+    live = status != entry_fields.DELETED
+    adding = origin.spread([_NOBODY if row.added_snapshot_id is None else row.added_snapshot_id for row in origin.rows])
+    snapshot_ids, missing = _stated(slim, "snapshot_id", adding)
+    _check_stated(missing & live & (adding == _NOBODY), "snapshot_id", origin)
+    mine = snapshot_ids == writing.snapshot_id
+    leaving = live & removed.among(slim["file_path"])
+    stay = live & ~leaving
+    added = stay & mine & (status == entry_fields.ADDED)
+    stale = leaving | missing | (stay & ~added & (status != entry_fields.EXISTING))
+    fields = {"snapshot_id": _column(np.where(leaving, writing.snapshot_id, snapshot_ids))}
+    # Only ADDED entries inherit sequence numbers; all others must state them, except those of format version 1 (0).
+    of_version_1 = writing.format_version == 1
+    inherited = origin.spread([0 if of_version_1 else row.sequence_number for row in origin.rows])
+    heirs = (status == entry_fields.ADDED) | (inherited == 0)
+    for name in ("sequence_number", "file_sequence_number"):
+        numbers, missing = _stated(slim, name, inherited)
+        _check_stated(missing & live & ~heirs, name, origin)
+        # Files that this commit adds get their file sequence number when it lands.
+        unknown = missing & added & (name == "file_sequence_number")
+        fields[name] = _column(numbers, unknown)
+        stale = stale | (missing & ~unknown)
+    kept = np.where(added, entry_fields.ADDED, np.where(stay, entry_fields.EXISTING, entry_fields.DELETED)).astype(
+        np.int32
+    )
+    fields["status"] = _column(kept)
+    gone = leaving | (~live & mine)
+    return Change(slim=slim, stay=stay, added=added, gone=gone, stale=stale, fields=fields)
+
+
+def check_count(source: ManifestFile, rows: int) -> None:
+    """A manifest cut at a block border is a readable file, only shorter."""
+    counts = (source.added_files_count, source.existing_files_count, source.deleted_files_count)
+    if None not in counts and sum(count or 0 for count in counts) != rows:
+        raise errors.MetadataError(
+            f"Manifest {source.manifest_path} holds {rows} entries, but the manifest list says "
+            f"{sum(count or 0 for count in counts)}."
+        )
+
+
+def _stated(slim: pa.Table, name: str, inherited: NDArray[np.int64]) -> tuple[NDArray[np.int64], Mask]:
+    """A column with what its entries inherit where they state nothing; and where that is."""
+    if name not in slim.column_names:
+        return inherited, np.ones(slim.num_rows, np.bool_)
+    missing = _mask(slim[name].is_null())
+    stated = pc.fill_null(slim[name], 0).to_numpy()
+    return np.where(missing, inherited, stated), missing
+
+
+def _check_stated(wrong: Mask, name: str, origin: Origin) -> None:
+    if wrong.any():
+        at = int(np.searchsorted(np.cumsum(origin.counts), int(np.argmax(wrong)), side="right"))
+        raise errors.MetadataError(
+            f"Manifest {origin.rows[at].manifest_path} has live entries without a {name} that do not inherit one."
+        )
+
+
+def _column(values: NDArray[np.int64] | NDArray[np.int32], null: Mask | None = None) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(values, mask=null)])
+
+
+def _mask(column: pa.ChunkedArray) -> Mask:
+    mask: Mask = column.to_numpy()
+    return mask

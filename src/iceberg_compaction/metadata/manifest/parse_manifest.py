@@ -1,0 +1,234 @@
+"""One manifest as rows: its Avro bytes and its row of the manifest list come in, its live files in schema
+model.table.FILES go out, with sequence numbers and spec ids inherited for whole columns. A manifest that is not what
+the list promises is a MetadataError that names it."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.manifest import ManifestContent
+
+from iceberg_compaction import errors
+from iceberg_compaction.formats.avro import avro_decode
+from iceberg_compaction.metadata import cluster_column, partition_tuples
+from iceberg_compaction.metadata.manifest import column_metrics, path_digests
+from iceberg_compaction.model import table_view
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+    from pyiceberg.types import NestedField
+
+DIGEST = "path_digest"  # a column beside FILES, see metadata.paths
+FILE_PATH_ID = 2147483546  # reserved: the path column of position delete files
+
+_EXISTING, _ADDED, _DELETED = 0, 1, 2
+_DATA_FILE = (
+    "file_path",
+    "content",
+    "file_format",
+    "partition",
+    "record_count",
+    "file_size_in_bytes",
+    "sort_order_id",
+    "split_offsets",
+    "key_metadata",
+    "equality_ids",
+    "referenced_data_file",
+    "content_offset",
+    "content_size_in_bytes",
+    "first_row_id",
+)
+_COLUMNS: dict[str, Sequence[str | int]] = {
+    **{name: ("data_file", name) for name in _DATA_FILE},
+    **{name: (name,) for name in ("status", "sequence_number", "file_sequence_number")},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """All that decides what a manifest's rows look like, besides the manifest."""
+
+    table_uuid: str
+    schema: Schema
+    specs: dict[int, PartitionSpec]
+    cluster: NestedField | None  # whose bounds become cluster_lower and cluster_upper
+    metrics: tuple[int, ...]  # fields whose metrics follow the columns of FILES
+    shape: str  # names and types of the above, for `facts`
+
+    @functools.cached_property
+    def row_schema(self) -> pa.Schema:
+        """Of the rows that `parse` gives."""
+        empty = column_metrics.with_metrics(table_view.FILES.empty_table(), pa.table({}), self.metrics)
+        return empty.schema.append(pa.field(DIGEST, pa.uint64(), nullable=False))
+
+    def facts(self, manifest: ManifestFile) -> str:
+        """A text that is equal for two manifests only if their rows are: what they are kept under."""
+        own = [manifest.manifest_path, manifest.manifest_length, manifest.sequence_number, int(manifest.content)]
+        counts = [manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count]
+        return json.dumps([self.table_uuid, *own, *counts, manifest.partition_spec_id, self.shape])
+
+
+def reading(table: Table, metrics: Sequence[int]) -> Reading:
+    """How the table's manifests are read today."""
+    schema, specs, cluster = table.schema(), table.specs(), cluster_column.column(table)
+    tuples = {
+        spec_id: [(field.name, str(field.field_type)) for field in spec.partition_type(schema).fields]
+        for spec_id, spec in specs.items()
+    }
+    return Reading(
+        table_uuid=str(table.metadata.table_uuid),
+        schema=schema,
+        specs=specs,
+        cluster=cluster,
+        metrics=tuple(metrics),
+        shape=json.dumps([tuples, cluster and (cluster.field_id, str(cluster.field_type)), *metrics]),
+    )
+
+
+def parse(data: bytes, manifest: ManifestFile, how: Reading, scratch: avro_decode.Scratch | None = None) -> pa.Table:
+    """The live files of a manifest, in `how.row_schema`. `scratch`: see `decode.read_table`."""
+    where = f"Manifest {manifest.manifest_path}"
+    select = {**_COLUMNS, **_wanted_metrics(manifest, how)}
+    entries = avro_decode.read_table(data, select, where=where, scratch=scratch)
+    _check_completeness(entries, manifest, len(data), where)
+    live = pc.not_equal(entries["status"], _DELETED)
+    if not pc.all(live).as_py():
+        entries = entries.filter(live)
+    columns = _columns(entries, manifest, how)
+    files = pa.table({field.name: _cast(columns[field.name], field, where) for field in table_view.FILES})
+    files = column_metrics.with_metrics(files.cast(table_view.FILES), entries, how.metrics)
+    files = _copy(files)
+    texts = files["file_path"].combine_chunks()
+    return files.append_column(how.row_schema.field(DIGEST), pa.array(path_digests.digests(texts)))
+
+
+def _copy(files: pa.Table) -> pa.Table:
+    """The same in memory of its own: a column that comes from DataFusion holds fast to all that was decoded with it."""
+    return pa.concat_tables([files, files.slice(0, 0)]).combine_chunks()
+
+
+def _wanted_metrics(manifest: ManifestFile, how: Reading) -> dict[str, Sequence[str | int]]:
+    if manifest.content == ManifestContent.DELETES:
+        bounded = [FILE_PATH_ID]
+    else:
+        bounded = [] if how.cluster is None else [how.cluster.field_id]
+    return column_metrics.paths(column_metrics.METRICS, how.metrics) | column_metrics.paths(
+        column_metrics.BOUNDS, bounded
+    )
+
+
+def _bounds(entries: pa.Table, field_id: int) -> list[pa.Array | None]:
+    """Lower and upper ones of a field, as far as the manifest has them."""
+    columns = [_optional(entries, column_metrics.column(bound, field_id)) for bound in column_metrics.BOUNDS]
+    return [None if column is None else column.combine_chunks() for column in columns]
+
+
+def _columns(entries: pa.Table, manifest: ManifestFile, how: Reading) -> dict[str, pa.ChunkedArray | pa.Array]:
+    where, rows = f"Manifest {manifest.manifest_path}", entries.num_rows
+    spec = how.specs[manifest.partition_spec_id]
+    content = _content(entries, manifest, where)
+    columns = {field.name: _or_nulls(entries, field.name, field.type) for field in table_view.FILES}
+    columns |= {
+        "content": content,
+        "file_format": _format(entries["file_format"]),
+        "spec_id": pa.repeat(pa.scalar(spec.spec_id, pa.int32()), rows),
+        "partition": partition_tuples.encode(_optional(entries, "partition"), spec, how.schema, rows, where=where),
+        "sequence_number": _inherit(entries, "sequence_number", manifest),
+        "file_sequence_number": _inherit(entries, "file_sequence_number", manifest),
+        "row_groups": _row_groups(entries),
+        "encrypted": _or_nulls(entries, "key_metadata", pa.binary()).is_valid(),
+    }
+    if manifest.content == ManifestContent.DELETES:
+        columns["referenced_data_file"] = _referenced(entries, columns["referenced_data_file"], content)
+    elif how.cluster is not None:
+        bounds = _bounds(entries, how.cluster.field_id)
+        for name, bound in zip(("cluster_lower", "cluster_upper"), bounds, strict=True):
+            if bound is not None:
+                columns[name] = cluster_column.keys(bound, how.cluster.field_type)
+    return columns
+
+
+def _check_completeness(entries: pa.Table, manifest: ManifestFile, size: int, where: str) -> None:
+    counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+    if None not in counts:
+        promised = sum(count or 0 for count in counts)
+        if entries.num_rows != promised:
+            raise errors.MetadataError(
+                f"{where} holds {entries.num_rows} entries, but the manifest list promises {promised}."
+            )
+    elif size < manifest.manifest_length:  # old v1 manifest lists have no counts
+        raise errors.MetadataError(
+            f"{where} has {size} bytes, but the manifest list promises {manifest.manifest_length}."
+        )
+    missing = {"status", "file_path", "file_format", "record_count", "file_size_in_bytes"} - set(entries.column_names)
+    if missing:
+        raise errors.MetadataError(f"{where} is not an Iceberg manifest: it has no {', '.join(sorted(missing))}.")
+    status = entries["status"].to_numpy()
+    if len(status) and (status.min() < _EXISTING or status.max() > _DELETED):
+        raise errors.MetadataError(f"{where} has an entry of unknown status.")
+
+
+def _content(entries: pa.Table, manifest: ManifestFile, where: str) -> pa.ChunkedArray:
+    content = _or_nulls(entries, "content", pa.int32())
+    content = pc.fill_null(content, table_view.DATA)  # v1 knows data files only
+    deletes = pc.not_equal(content, table_view.DATA)
+    if pc.any(pc.xor(deletes, manifest.content == ManifestContent.DELETES)).as_py():
+        raise errors.MetadataError(f"{where} mixes data files and delete files.")
+    return content
+
+
+def _format(names: pa.ChunkedArray) -> pa.DictionaryArray:
+    encoded = names.combine_chunks().dictionary_encode()
+    # Engines write the name in either case; a dictionary must not hold a value twice.
+    upper = pc.utf8_upper(encoded.dictionary).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(upper.indices.take(encoded.indices), upper.dictionary)
+
+
+def _inherit(entries: pa.Table, name: str, manifest: ManifestFile) -> pa.ChunkedArray:
+    """Sequence numbers: null means the manifest's own for an added file, and 0 where all is from format version 1."""
+    own = _or_nulls(entries, name, pa.int64())
+    number = pa.scalar(manifest.sequence_number, pa.int64())
+    if manifest.sequence_number == 0:
+        return pc.fill_null(own, number)
+    return pc.if_else(pc.and_(own.is_null(), pc.equal(entries["status"], _ADDED)), number, own)
+
+
+def _row_groups(entries: pa.Table) -> pa.ChunkedArray:
+    """How many there are in each file, by its split offsets; a list without any tells nothing."""
+    counts = pc.list_value_length(_or_nulls(entries, "split_offsets", pa.list_(pa.int64())))
+    return pc.if_else(pc.equal(counts, 0), pa.scalar(None, counts.type), counts)
+
+
+def _referenced(entries: pa.Table, stated: pa.ChunkedArray, content: pa.ChunkedArray) -> pa.Array:
+    """The one data file that position deletes are for: as stated, else the path that is both bounds (R21)."""
+    lower, upper = _bounds(entries, FILE_PATH_ID)
+    if lower is None or upper is None:
+        return stated
+    one = pc.and_(pc.equal(lower, upper), pc.equal(content, table_view.POSITION_DELETES).combine_chunks())
+    found = pc.if_else(pc.fill_null(one, False), lower, pa.scalar(None, lower.type))
+    return pc.coalesce(stated.cast(pa.string()).combine_chunks(), found.cast(pa.string()))
+
+
+def _optional(entries: pa.Table, name: str) -> pa.ChunkedArray | None:
+    return entries[name] if name in entries.column_names else None
+
+
+def _or_nulls(entries: pa.Table, name: str, kind: pa.DataType) -> pa.ChunkedArray:
+    found = _optional(entries, name)
+    return pa.chunked_array([pa.nulls(entries.num_rows, kind)]) if found is None else found
+
+
+def _cast(column: pa.ChunkedArray | pa.Array, field: pa.Field, where: str) -> pa.ChunkedArray | pa.Array:
+    if not field.nullable and column.null_count:
+        raise errors.MetadataError(f"{where} has a live entry without {field.name}.")
+    return column.cast(field.type)

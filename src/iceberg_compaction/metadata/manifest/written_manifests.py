@@ -1,0 +1,256 @@
+"""Manifests made by a commit: what is known of each, and new ones of added files. Staged files come in; manifests and
+their rows for the manifest list go out. `manifest_rewrite` makes those that lose files."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+from pyiceberg import manifest as pyiceberg_manifest
+from pyiceberg.manifest import ManifestContent, ManifestFile
+
+from iceberg_compaction import errors
+from iceberg_compaction.formats.avro import avro_decode, avro_encode, container
+from iceberg_compaction.metadata import fetch
+from iceberg_compaction.metadata.manifest import entry_fields
+from iceberg_compaction.storage import counted_writes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Literal, TypeAlias
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import PartitionFieldSummary
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.typedef import TableVersion
+
+    Codec: TypeAlias = Literal["null", "deflate", "zstandard"]
+
+    from iceberg_compaction.model.rewrite_task import StagedFile
+
+DATA, DELETES = ManifestContent.DATA, ManifestContent.DELETES
+UNASSIGNED = -1  # a sequence number that the manifest list fills in
+CODEC_PROPERTY = "write.avro.compression-codec"
+_CODECS: dict[str, Codec] = {
+    "gzip": "deflate",
+    "zstd": "zstandard",
+    "uncompressed": "null",
+}  # Iceberg's names and Avro's
+AVRO_CODECS: frozenset[str] = frozenset(_CODECS.values())  # those that we write
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """Files of one status in a manifest."""
+
+    files: int = 0
+    records: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            files=self.files + other.files, records=self.records + other.records, bytes=self.bytes + other.bytes
+        )
+
+
+NONE = Counts()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewManifest:
+    """A manifest that this commit wrote, as its row in the manifest list needs it."""
+
+    path: str
+    length: int
+    spec_id: int
+    snapshot_id: int
+    content: ManifestContent = DATA
+    added: Counts = NONE
+    existing: Counts = NONE
+    deleted: Counts = NONE
+    min_sequence_number: int | None  # of the live files; None: there are none
+    summaries: list[PartitionFieldSummary] | None
+
+    def to_row(self) -> ManifestFile:
+        """The row, made anew each time: PyIceberg's list writer changes the one that it is given."""
+        return ManifestFile.from_args(
+            manifest_path=self.path,
+            manifest_length=self.length,
+            partition_spec_id=self.spec_id,
+            content=self.content,
+            sequence_number=UNASSIGNED,
+            min_sequence_number=UNASSIGNED if self.min_sequence_number is None else self.min_sequence_number,
+            added_snapshot_id=self.snapshot_id,
+            added_files_count=self.added.files,
+            existing_files_count=self.existing.files,
+            deleted_files_count=self.deleted.files,
+            added_rows_count=self.added.records,
+            existing_rows_count=self.existing.records,
+            deleted_rows_count=self.deleted.records,
+            partitions=self.summaries,
+            key_metadata=None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """What all manifests of one commit share."""
+
+    io: FileIO
+    snapshot_id: int
+    format_version: TableVersion
+    codec: Codec
+    new_path: Callable[[], str]
+
+
+def codec(properties: Mapping[str, str]) -> Codec:
+    """Avro's name of the table's codec for metadata; Iceberg's default where it is one that we cannot write."""
+    return _CODECS.get(properties.get(CODEC_PROPERTY, "gzip").lower(), "deflate")
+
+
+def write_manifest(
+    writing: Writing, files: Sequence[StagedFile], layout: entry_fields.Layout, sequence: int
+) -> NewManifest:
+    """As `write_manifests`, all in one."""
+    (made,) = write_manifests(writing, files, layout, sequence)
+    return made
+
+
+def write_manifests(
+    writing: Writing,
+    files: Sequence[StagedFile],
+    layout: entry_fields.Layout,
+    sequence: int,
+    target: int | None = None,
+) -> list[NewManifest]:
+    """Write the files, all of one spec, as ADDED entries with `sequence` as their data sequence number, in manifests of
+    at most the target size."""
+    avro = entry_fields.avro_schema(layout)
+    table = entry_fields.added(files, layout, snapshot_id=writing.snapshot_id, sequence_number=sequence)
+    sync = secrets.token_bytes(container.SYNC_SIZE)
+    header = container.header(header_metadata(layout, avro, writing.codec), sync)
+    made, first = [], 0
+    for blocks in _rolled(avro_encode.blocks(avro, table, writing.codec, sync), len(header), target):
+        last = first + sum(container.get_long(block, 0)[0] for block in blocks)
+        made.append(_write_added(writing, files[first:last], layout, sequence, [header, *blocks]))
+        first = last
+    return made
+
+
+def _rolled(blocks: Iterable[bytes], header: int, target: int | None) -> Iterator[list[bytes]]:
+    filling: list[bytes] = []
+    size = header
+    for block in blocks:
+        if filling and target is not None and size + len(block) > target:
+            yield filling
+            filling, size = [], header
+        filling.append(block)
+        size += len(block)
+    yield filling
+
+
+def _write_added(
+    writing: Writing, files: Sequence[StagedFile], layout: entry_fields.Layout, sequence: int, parts: Sequence[bytes]
+) -> NewManifest:
+    path = writing.new_path()
+    return NewManifest(
+        path=path,
+        length=write_bytes(writing.io, path, parts),
+        spec_id=layout.spec.spec_id,
+        snapshot_id=writing.snapshot_id,
+        added=Counts(
+            files=len(files),
+            records=sum(file.record_count for file in files),
+            bytes=sum(file.file_size_in_bytes for file in files),
+        ),
+        min_sequence_number=sequence,
+        summaries=pyiceberg_manifest.construct_partition_summaries(
+            layout.spec, layout.schema, entry_fields.tuples(files, layout)
+        ),
+    )
+
+
+def has_live_files(row: ManifestFile) -> bool:
+    """Whether a manifest is worth keeping in the next snapshot (R11); old ones may not say."""
+    return row.has_added_files() or row.has_existing_files()
+
+
+def _counts_of(row: ManifestFile) -> tuple[int | None, ...]:
+    files = (row.added_files_count, row.existing_files_count, row.deleted_files_count)
+    return (*files, row.added_rows_count, row.existing_rows_count, row.deleted_rows_count)
+
+
+def write_list(writing: Writing, path: str, rows: list[ManifestFile], parent: Snapshot, sequence_number: int) -> None:
+    """Write a manifest list. Rows without a sequence number, the commit's own, get the one that is given."""
+    try:
+        with pyiceberg_manifest.write_manifest_list(
+            writing.format_version,
+            counted_writes.new_output(writing.io, path),
+            writing.snapshot_id,
+            parent.snapshot_id,
+            sequence_number,
+            writing.codec,
+        ) as writer:
+            writer.add_manifests(rows)
+    except OSError as error:
+        raise errors.CommitError(f"Manifest list {path} could not be written: {error}.") from error
+
+
+def with_counts(io: FileIO, row: ManifestFile) -> ManifestFile:
+    """The row as version 2 demands it. Old writers of version 1 left the counts of files and rows out."""
+    if all(count is not None for count in _counts_of(row)):
+        return row
+    select = {"status": ("status",), "record_count": ("data_file", "record_count")}
+    where = f"Manifest {row.manifest_path}"
+    table = avro_decode.read_table(fetch.read_bytes(io, row.manifest_path, where=where), select, where=where)
+    counts = {}
+    for status, name in (
+        (entry_fields.ADDED, "added"),
+        (entry_fields.EXISTING, "existing"),
+        (entry_fields.DELETED, "deleted"),
+    ):
+        chosen = table.filter(pc.equal(table["status"], status))
+        counts[f"{name}_files_count"] = chosen.num_rows
+        counts[f"{name}_rows_count"] = pc.sum(chosen["record_count"]).as_py() or 0
+    return ManifestFile.from_args(
+        manifest_path=row.manifest_path,
+        manifest_length=row.manifest_length,
+        partition_spec_id=row.partition_spec_id,
+        content=row.content,
+        sequence_number=row.sequence_number,
+        min_sequence_number=row.min_sequence_number,
+        added_snapshot_id=row.added_snapshot_id,
+        partitions=row.partitions,
+        key_metadata=row.key_metadata,
+        **counts,
+    )
+
+
+def header_metadata(layout: entry_fields.Layout, avro: dict[str, object], codec: str) -> dict[str, bytes]:
+    """What the header of a manifest of data files says."""
+    spec_fields = [field.model_dump(by_alias=True, mode="json") for field in layout.spec.fields]
+    told = {
+        "schema": layout.schema.model_dump_json(),
+        "schema-id": str(layout.schema.schema_id),
+        "partition-spec": json.dumps(spec_fields),
+        "partition-spec-id": str(layout.spec.spec_id),
+        "format-version": str(layout.format_version),
+        **({"content": "data"} if layout.format_version > 1 else {}),
+        container.SCHEMA: json.dumps(avro),
+        container.CODEC: codec,
+    }
+    return {key: value.encode() for key, value in told.items()}
+
+
+def write_bytes(io: FileIO, path: str, parts: Sequence[bytes]) -> int:
+    """Write a manifest; its length."""
+    try:
+        with counted_writes.new_output(io, path).create() as stream:
+            for part in parts:
+                stream.write(part)
+    except OSError as error:
+        raise errors.CommitError(f"Manifest {path} could not be written: {error}.") from error
+    return sum(map(len, parts))

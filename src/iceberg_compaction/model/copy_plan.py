@@ -1,0 +1,168 @@
+"""What a plan expects of row groups: which are taken over as bytes, which are encoded anew, and how that was weighed.
+The planner makes these values, the plan stores them, workers are told the break-even size."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import pyarrow.compute as pc
+from pydantic import Field
+from typing_extensions import assert_never
+
+from iceberg_compaction.model.byte_size import format_size
+from iceberg_compaction.model.policies import CopyMode
+from iceberg_compaction.model.value import Count, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+_MB = 10**6
+
+
+class Origin(str, Enum):
+    """Where a rate comes from."""
+
+    DEFAULT = "default"  # nothing was measured yet
+    TABLE = "table"  # earlier runs on this table
+    OTHERS = "other-tables"  # earlier runs on other tables of the same store
+
+
+class Rate(Value):
+    """Bytes of inputs that one core gets done in a second."""
+
+    bytes_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    origin: Origin = Origin.DEFAULT
+    runs: Count = 0  # that it was measured in
+
+    @property
+    def sentence(self) -> str:
+        where = {Origin.TABLE: "this table", Origin.OTHERS: "other tables"}.get(self.origin)
+        runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
+        return "assumed" if where is None else f"measured in {runs} on {where}"
+
+
+class Rates(Value):
+    """How fast row groups get into new files, on either way."""
+
+    encoding: Rate = Rate(bytes_per_second=40 * _MB)
+    copying: Rate = Rate(bytes_per_second=600 * _MB)
+
+
+class Way(str, Enum):
+    """What is expected of most bytes of a group, and why. Closed set."""
+
+    LARGE = "copied-large-row-groups"
+    ASKED = "copied-as-asked"
+    SMALL = "encoded-small-row-groups"
+    DELETES = "encoded-deletes"  # most row groups have deleted rows
+    SORTED = "encoded-sorted"  # rows are sorted by the table's sort order
+    RESPEC = "encoded-respec"  # rows move to another partition spec
+    NEVER = "encoded-as-asked"
+
+    @property
+    def copies(self) -> bool:
+        return self in (Way.LARGE, Way.ASKED)
+
+    @property
+    def forbids(self) -> bool:
+        """Whether nothing of the group can be copied, whatever its row groups are like."""
+        return self in (Way.SORTED, Way.RESPEC, Way.NEVER)
+
+
+class Copying(Value):
+    """How copying was weighed for a plan, and what comes of it. Workers decide about each row group by its footer."""
+
+    mode: CopyMode
+    break_even: Count  # bytes of a row group at which copying and encoding cost the same
+    least: Count  # bytes; smaller row groups are encoded. For `auto` the break-even size, never below the policy's
+    encoded_row_group: Count  # bytes of the row groups that encoding makes
+    codec: str | None  # that the table asks for; row groups in another one are encoded, too
+    rates: Rates
+    bytes: Count = 0  # of all groups
+    row_groups: Count = 0
+    copied_bytes: Count = 0  # of these, expected
+    sentence: str = ""  # the above in words
+
+    def of(self, groups: pa.Table) -> Copying:
+        """The same with the totals of these groups (PLAN_GROUPS)."""
+        totals = {name: int(pc.sum(groups[name]).as_py() or 0) for name in ("bytes", "row_groups", "copied_bytes")}
+        found = self.model_copy(update=totals)
+        return found.model_copy(update={"sentence": found._sentence()})
+
+    def _sentence(self) -> str:
+        if not self.bytes:
+            return "Nothing is rewritten, so nothing is copied."
+        share = self.copied_bytes / self.bytes
+        much = "nothing" if not self.copied_bytes else f"about {share:.0%}"
+        told = (
+            f"{much[0].upper()}{much[1:]} of {format_size(self.bytes)} is copied as bytes, row groups of "
+            f"{format_size(self.bytes / max(1, self.row_groups))} on average"
+        )
+        match self.mode:
+            case CopyMode.AUTO:
+                return f"{told}; {self._break_even()}.{self._codec()}"
+            case CopyMode.ALWAYS:
+                return f"{told}; whatever their size, as asked."
+            case CopyMode.NEVER:
+                return f"{told}; all are encoded, as asked."
+            case _:
+                assert_never(self.mode)
+
+    def _break_even(self) -> str:
+        encoding, copying = self.rates.encoding, self.rates.copying
+        floor = f", but nothing below {format_size(self.least)}" if self.least > self.break_even else ""
+        return (
+            f"break-even {format_size(self.break_even)} at {encoding.bytes_per_second / _MB:.0f} MB/s encoding "
+            f"({encoding.sentence}) and {copying.bytes_per_second / _MB:.0f} MB/s copying ({copying.sentence}){floor}"
+        )
+
+    def _codec(self) -> str:
+        """What manifests do not tell, so that workers find out."""
+        wanted = self.codec.lower() if self.codec else "zstd, gzip or brotli"
+        return f" Row groups that are not compressed with {wanted} are encoded." if self.copied_bytes else ""
+
+    def sentence_of(self, row: Mapping[str, Any]) -> str:
+        """What is expected of one group, a row of PLAN_GROUPS, with figures; no full stop, as with its other one."""
+        mean = format_size(row["bytes"] / max(1, row["row_groups"]))
+        untold = f" (assumed for {row['untold_files']} of {_files(row['files'])})" if row["untold_files"] else ""
+        groups, least = f"row groups of {mean} on average{untold}", format_size(self.least)
+        small, files = row["small_row_group_files"], row["files"]
+        way = Way(row["copying"])
+        match way:
+            case Way.LARGE:
+                where = f"where they have at least {least}, in {files - small} of {_files(files)}"
+                return f"{groups} are copied {where}{_but_deleted(row)}"
+            case Way.ASKED:
+                return f"{groups} are copied as asked{_but_deleted(row)}"
+            case Way.SMALL:
+                why = f"because they have less than {least} in {small} of {_files(files)}"
+                return f"{groups} are encoded, {why}{_but_copied(row)}"
+            case Way.DELETES:
+                return f"{groups} are encoded, because most have {_deleted(row)}{_but_copied(row)}"
+            case Way.SORTED:
+                return f"{groups} are encoded, because rows are sorted by the table's sort order"
+            case Way.RESPEC:
+                return f"{groups} are encoded, because their rows leave partition spec {row['spec_id']}"
+            case Way.NEVER:
+                return f"{groups} are encoded as asked"
+            case _:
+                assert_never(way)
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
+
+
+def _but_copied(row: Mapping[str, Any]) -> str:
+    return f"; about {format_size(row['copied_bytes'])} is copied all the same" if row["copied_bytes"] else ""
+
+
+def _but_deleted(row: Mapping[str, Any]) -> str:
+    return f"; those with {_deleted(row)} are encoded" if row["deleted_rows"] else ""
+
+
+def _deleted(row: Mapping[str, Any]) -> str:
+    return f"deleted rows (about {row['deleted_rows'] / max(1, row['records']):.1%} of all)"

@@ -1,0 +1,218 @@
+"""The groups of a plan: columns inside, a sequence of `FileGroup` outside. A large plan has a hundred thousand of them,
+so objects and sentences are made when somebody looks, and whoever needs figures of all groups takes the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any, overload
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import TypeAdapter
+from typing_extensions import assert_never
+
+from iceberg_compaction.model import byte_size, partition_words
+from iceberg_compaction.model.copy_plan import Way
+from iceberg_compaction.model.partition_section import SECTIONS, Section
+from iceberg_compaction.model.value import Count, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from iceberg_compaction.model.copy_plan import Copying
+    from iceberg_compaction.model.policies import Sizes
+
+
+class Reason(str, Enum):
+    """Why a group is rewritten. Closed set."""
+
+    SMALL_FILES = "small-files"  # enough files below the minimum size
+    LARGE_FILES = "large-files"  # a file above the maximum size is split
+    NOT_OPTIMAL = "not-optimal"  # `full`: the partition would fit into fewer files
+    REWRITE_ALL = "rewrite-all"  # asked for, whatever the sizes
+    DELETES = "deletes"  # files with many delete files or many deleted rows, whatever the sizes
+
+
+class Spread(str, Enum):
+    """How well it is known to how many partitions the rows of a group go. Closed set."""
+
+    NONE = "none"  # they stay in theirs
+    EXACT = "exact"
+    ABOUT = "about"  # column bounds tell between which values they lie
+    LEAST = "at-least"  # of some files metadata tells too little
+
+    @property
+    def word(self) -> str:
+        """To be put in front of a number."""
+        return {Spread.ABOUT: "about ", Spread.LEAST: "at least "}.get(self, "")
+
+
+class FileGroup(Value):
+    """Files that are rewritten together: of one partition and spec, or of several if their rows move to another."""
+
+    id: Count
+    spec_id: Count  # of the first files, where there are sections
+    partition: str  # canonical JSON of the partition tuple, see model.table.FILES; {} where there are sections
+    sections: tuple[Section, ...] = ()  # where the files lie, if they lie in several partitions
+    first: Count  # the group's files are rows first … first+files of Plan.files
+    files: Count
+    bytes: Count
+    records: Count
+    small_files: Count  # below the minimum size
+    large_files: Count  # above the maximum size
+    outputs: Count  # expected output files
+    spread: Spread = Spread.NONE  # how well the next is known
+    new_partitions: Count = 0  # of the current spec that rows go to, if they leave theirs
+    delete_files: Count = 0  # that apply to the files; one that several files share counts for each of them
+    deleted_rows: Count = 0  # of the files, an estimate
+    reason: Reason
+    sentence: str  # the above in words
+    row_groups: Count  # of the files
+    untold_files: Count = 0  # whose row groups are assumed, because manifests do not tell
+    small_row_group_files: Count = 0  # whose row groups are too small to be copied
+    copied_bytes: Count  # expected to be copied, the rest is encoded
+    copying: Way
+    copy_sentence: str  # the above in words
+
+
+_TYPES = dict.fromkeys(("partition", "reason", "spread", "copying"), pa.string()) | {"sections": SECTIONS}
+_SENTENCES = ("sentence", "copy_sentence")
+# One row per group: the fields of FileGroup but for the sentences, which follow from the others.
+PLAN_GROUPS = pa.schema(
+    [
+        pa.field(name, _TYPES.get(name, pa.int64()), nullable=False)
+        for name in FileGroup.model_fields
+        if name not in _SENTENCES
+    ]
+)
+
+
+def sections_of(row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Where the files of a group lie, given as a row of PLAN_GROUPS: as many sections as partitions."""
+    own = {"spec_id": row["spec_id"], "partition": row["partition"], "files": row["files"]}
+    return row["sections"] or [own]
+
+
+def places(row: Mapping[str, Any]) -> tuple[tuple[int, str], ...]:
+    """Spec id and canonical JSON of the partitions that a group's files lie in, each once."""
+    return tuple(dict.fromkeys((section["spec_id"], section["partition"]) for section in sections_of(row)))
+
+
+class Groups(Sequence[FileGroup]):
+    """The groups of one plan, in the order of work."""
+
+    def __init__(self, columns: pa.Table, sizes: Sizes, copying: Copying) -> None:
+        self.columns = columns  # PLAN_GROUPS
+        self._copying = copying
+        self._low, self._high = byte_size.format_size(sizes.min), byte_size.format_size(sizes.max)
+
+    @classmethod
+    def of(cls, groups: Iterable[Any], sizes: Sizes, copying: Copying) -> Groups:
+        """From FileGroups or what they are made of; sentences are made anew."""
+        checked = TypeAdapter(list[FileGroup]).validate_python(list(groups))
+        columns = {name: [getattr(group, name) for group in checked] for name in PLAN_GROUPS.names}
+        columns["sections"] = [[section.model_dump() for section in of_group] for of_group in columns["sections"]]
+        return cls(pa.table(columns, schema=PLAN_GROUPS), sizes, copying)
+
+    def total(self, name: str) -> int:
+        """The sum of a column."""
+        return int(pc.sum(self.columns[name]).as_py() or 0)
+
+    def dump(self) -> list[dict[str, Any]]:
+        """As plain values, with sentences."""
+        return [row | self._sentences(row) for row in self.columns.to_pylist()]
+
+    def sections(self) -> pa.Table:
+        """Where the files of all groups lie, one after the other: columns spec_id, partition, files."""
+        names = SECTIONS.value_type.names
+        if not pc.any(pc.greater(pc.list_value_length(self.columns["sections"]), 0)).as_py():
+            return self.columns.select(names)
+        rows = self.columns.select([*names, "sections"]).to_pylist()
+        found = [section for row in rows for section in sections_of(row)]
+        return pa.Table.from_pylist(found, schema=pa.schema(list(SECTIONS.value_type)))
+
+    def __len__(self) -> int:
+        return int(self.columns.num_rows)
+
+    @overload
+    def __getitem__(self, index: int) -> FileGroup: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[FileGroup, ...]: ...
+    def __getitem__(self, index: int | slice) -> FileGroup | tuple[FileGroup, ...]:
+        numbers = range(len(self))[index]
+        if isinstance(numbers, int):
+            return next(self._made(self.columns.slice(numbers, 1)))
+        return tuple(self._made(self.columns.take(pa.array(numbers, pa.int64()))))
+
+    def __iter__(self) -> Iterator[FileGroup]:
+        return self._made(self.columns)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Groups) and bool(self.columns.equals(other.columns))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} groups>"
+
+    def _made(self, columns: pa.Table) -> Iterator[FileGroup]:
+        for row in columns.to_pylist():
+            yield FileGroup(**row, **self._sentences(row))
+
+    def _sentences(self, row: dict[str, Any]) -> dict[str, str]:
+        return {"sentence": self._sentence(row), "copy_sentence": self._copying.sentence_of(row)}
+
+    def _sentence(self, row: dict[str, Any]) -> str:
+        """What becomes of which files, with figures; no full stop, because sentences are also joined."""
+        count = row["files"]
+        mean = byte_size.format_size(row["bytes"] / max(1, count))
+        what = f"1 file of {mean}" if count == 1 else f"{count} files of {mean} on average"
+        what += f" in {len(row['sections'])} partitions" if row["sections"] else ""
+        return f"{partition_words.text(row['partition'])}: {what}{_deletes(row)}{self._rest(row)}".removeprefix(": ")
+
+    def _rest(self, row: dict[str, Any]) -> str:
+        count, below, above, outputs = row["files"], row["small_files"], row["large_files"], _outputs(row)
+        become = "becomes" if count == 1 else "become"
+        reason = Reason(row["reason"])
+        match reason:
+            case Reason.REWRITE_ALL:
+                return f", rewritten as asked, {become} {outputs}"
+            case Reason.DELETES:
+                return f", {become} {outputs}"
+            case Reason.LARGE_FILES:
+                which = "above" if above == count else f"{above} of them above"
+                return f", {which} {self._high}, {become} {outputs}"
+            case Reason.SMALL_FILES | Reason.NOT_OPTIMAL:
+                if below == count:
+                    fit = "fit into" if row["spread"] == Spread.NONE.value else become
+                    return f", all below {self._low}, {fit} {outputs}"
+                large = f" and {above} above {self._high}" if above else ""
+                return f", {below} of them below {self._low}{large}, {become} {outputs}"
+            case _:
+                assert_never(reason)
+
+
+def _outputs(row: Mapping[str, Any]) -> str:
+    """How many files are expected, and for how many partitions if rows move."""
+    outputs, spread = row["outputs"], Spread(row["spread"])
+    if spread is Spread.NONE:
+        return str(outputs)
+    many = row["new_partitions"]
+    partitions = "1 partition" if many == 1 else f"{many} partitions"
+    return f"{spread.word}{outputs}, as their rows go to {spread.word}{partitions} of the current spec"
+
+
+def _deletes(row: dict[str, Any]) -> str:
+    """What readers of the files have to apply, if anything."""
+    if not row["delete_files"]:
+        return ""
+    each = row["delete_files"] / max(1, row["files"])
+    met = (
+        f"{each:.1f} delete files each"
+        if row["files"] > 1
+        else "1 delete file"
+        if each == 1
+        else f"{each:.0f} delete files"
+    )
+    return f", with {met} and about {row['deleted_rows'] / max(1, row['records']):.0%} of rows deleted"

@@ -1,0 +1,206 @@
+"""What a person wants done: strategy, sizes, limits. Option names are those of Iceberg's `rewrite_data_files`, so what
+users know keeps working. Comes from flags, files or code; goes to the planner and is stored in the plan."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import ConfigDict, Field, model_validator
+
+from iceberg_compaction import errors
+from iceberg_compaction.model.byte_size import ByteSize, parse_size
+from iceberg_compaction.model.value import Count, Value
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+GIB = 2**30
+DEFAULT_TARGET = 512 * 2**20  # Iceberg's own default of write.target-file-size-bytes
+# No file is that large. Who asks for more, up to the largest long, wants no limit; this leaves room to reckon with it.
+NO_LIMIT = 2**56
+_TARGET = "write.target-file-size-bytes"
+
+DEFAULT_MIN_ROW_GROUP = 8 * 2**20
+DEFAULT_DELETE_RATIO = 0.3  # Iceberg's own default of delete-ratio-threshold
+
+
+class Strategy(str, Enum):
+    """How candidates are chosen. docs/strategies.md states each one's candidate set and fixed point."""
+
+    SMALL_FILES = "small-files"
+    FULL = "full"
+    DELETE_FILES = "delete-files"
+
+
+class JobOrder(str, Enum):
+    """The order in which groups are rewritten, and so which ones a budget keeps."""
+
+    NONE = "none"
+    BYTES_ASC = "bytes-asc"
+    BYTES_DESC = "bytes-desc"
+    FILES_ASC = "files-asc"
+    FILES_DESC = "files-desc"
+
+
+class ProofLevel(str, Enum):
+    """How much is checked before a commit; every level includes the ones before it."""
+
+    COUNTS = "counts"
+    CHECKSUM = "checksum"
+    DEEP = "deep"
+
+
+class CopyMode(str, Enum):
+    """Which row groups are taken over as bytes instead of being decoded and encoded."""
+
+    AUTO = "auto"  # those that need no change, if they are large and well compressed enough
+    ALWAYS = "always"  # every one that need not change, whatever its size and codec
+    NEVER = "never"
+
+
+def _kebab(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class Policy(Value):
+    """Everything that steers one table's compaction."""
+
+    model_config = ConfigDict(alias_generator=_kebab)
+
+    strategy: Strategy = Strategy.SMALL_FILES
+    target_file_size_bytes: Annotated[
+        ByteSize | None,
+        Field(description="size of output files; default: the table's write.target-file-size-bytes, else 512 MiB"),
+    ] = None
+    min_file_size_bytes: Annotated[
+        ByteSize | None, Field(description="smaller files are candidates; default 0.75 x target")
+    ] = None
+    max_file_size_bytes: Annotated[
+        ByteSize | None, Field(description="larger files are split; default 1.8 x target")
+    ] = None
+    min_input_files: Annotated[
+        int,
+        Field(ge=1, description="a group needs this many files, unless it holds more than one target's worth"),
+    ] = 5
+    max_file_group_size_bytes: Annotated[ByteSize, Field(gt=0, description="bytes that one group may hold")] = 100 * GIB
+    max_file_group_input_files: Annotated[int | None, Field(ge=1, description="files that one group may hold")] = None
+    max_files_to_rewrite: Annotated[
+        int | None, Field(ge=1, description="stop adding groups after this many input files")
+    ] = None
+    max_bytes_to_rewrite: Annotated[
+        ByteSize | None, Field(gt=0, description="stop adding groups after this many input bytes")
+    ] = None
+    rewrite_all: Annotated[bool, Field(description="rewrite every file, whatever its size; has no fixed point")] = False
+    delete_file_threshold: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            description="data files that so many delete files apply to are candidates, even alone; default: no limit, "
+            "for strategy delete-files 1 unless delete-ratio-threshold is given",
+        ),
+    ] = None
+    delete_ratio_threshold: Annotated[
+        float | None,
+        Field(
+            gt=0, le=1, description="data files with this share of rows deleted are candidates, even alone; default 0.3"
+        ),
+    ] = None
+    keep_spec: Annotated[
+        bool, Field(description="outputs keep the partition spec of their inputs; default: the table's current spec")
+    ] = False
+    copy_row_groups: Annotated[
+        CopyMode, Field(description="take row groups that need no change over as bytes: auto, always or never")
+    ] = CopyMode.AUTO
+    min_row_group_size_bytes: Annotated[
+        ByteSize, Field(gt=0, description="smaller row groups are merged into larger ones, not taken over")
+    ] = DEFAULT_MIN_ROW_GROUP
+    rewrite_job_order: JobOrder = JobOrder.NONE
+    partial_progress: Annotated[
+        bool | None,
+        Field(description="commit groups in batches as they are done; default: if the plan has more than one group"),
+    ] = None
+    partial_progress_max_commits: Annotated[
+        int, Field(ge=1, description="the number of batches at most, with partial-progress")
+    ] = 10
+    replan_conflicts: Annotated[
+        bool,
+        Field(description="what others made impossible meanwhile is planned anew at the end of the run, up to 3 times"),
+    ] = True
+    where: Annotated[str | None, Field(description="only files that may hold rows matching this filter")] = None
+    verify: Annotated[ProofLevel, Field(description="proof before the commit")] = ProofLevel.CHECKSUM
+
+    @model_validator(mode="after")
+    def _sizes_in_order(self) -> Self:
+        if self.target_file_size_bytes is not None:
+            resolve_sizes(self, {})
+        return self
+
+
+def batch_size(policy: Policy, groups: int) -> int:
+    """How many groups go into one commit."""
+    wanted = policy.partial_progress if policy.partial_progress is not None else groups > 1
+    return max(1, -(-groups // policy.partial_progress_max_commits) if wanted else groups)
+
+
+class DeleteThresholds(Value):
+    """From where on deletes alone are a reason to rewrite a data file."""
+
+    files: int | None  # delete files that apply to it; None: their number does not matter
+    ratio: float  # of its rows that are deleted
+
+
+def resolve_thresholds(policy: Policy) -> DeleteThresholds:
+    """Those of the policy, else Iceberg's defaults; `delete-files` by default takes every file that has a delete."""
+    files, ratio = policy.delete_file_threshold, policy.delete_ratio_threshold
+    if files is None and ratio is None and policy.strategy is Strategy.DELETE_FILES:
+        files = 1
+    return DeleteThresholds(files=files, ratio=DEFAULT_DELETE_RATIO if ratio is None else ratio)
+
+
+class Sizes(Value):
+    """The three sizes that planning and writing work with, all resolved; min < target < max."""
+
+    target: Count
+    min: Count
+    max: Count
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if not self.min < self.target < self.max:
+            raise ValueError(f"the target {self.target} must be above the minimum {self.min} and below {self.max}")
+        return self
+
+    @property
+    def write_max(self) -> int:
+        """Where the writer closes a file at the latest: halfway between target and max, as Iceberg does."""
+        return self.target + (self.max - self.target) // 2
+
+
+def resolve_sizes(policy: Policy, table_properties: dict[str, str]) -> Sizes:
+    """Sizes from the policy, else from the table's properties, else Iceberg's defaults."""
+    target = policy.target_file_size_bytes
+    if target is None:
+        target = _stated_target(table_properties)
+    low = policy.min_file_size_bytes if policy.min_file_size_bytes is not None else target * 3 // 4
+    high = policy.max_file_size_bytes if policy.max_file_size_bytes is not None else target * 9 // 5
+    if target <= 0:
+        raise ValueError("target-file-size-bytes must be above 0")
+    if not low < target < high:
+        raise ValueError(
+            f"target-file-size-bytes ({target}) must be above min-file-size-bytes ({low}) "
+            f"and below max-file-size-bytes ({high})"
+        )
+    return Sizes(target=min(target, NO_LIMIT), min=min(low, NO_LIMIT * 3 // 4), max=min(high, NO_LIMIT * 2))
+
+
+def _stated_target(table_properties: dict[str, str]) -> int:
+    text = table_properties.get(_TARGET)
+    if text is None:
+        return DEFAULT_TARGET
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"the table's {_TARGET} is {text[:40]!r}, not a number of bytes above 0")
+    try:
+        return parse_size(text)
+    except errors.ConfigError as error:
+        raise ValueError(f"the table's {_TARGET} is not usable: {str(error).rstrip('.')}") from None

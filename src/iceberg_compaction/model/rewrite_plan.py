@@ -1,0 +1,187 @@
+"""A plan as a value: which files become which, and why; pinned to a snapshot. `plan` prints it, `run` performs it, and
+it goes to JSON and back unchanged. Groups and files are Arrow columns, and a group is a slice of the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, model_validator
+
+from iceberg_compaction.model.copy_plan import Copying
+from iceberg_compaction.model.file_group import PLAN_GROUPS, FileGroup, Groups, Reason, Spread
+from iceberg_compaction.model.policies import Policy, Sizes
+from iceberg_compaction.model.table_view import Pin
+from iceberg_compaction.model.value import Count, Value
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["FORMAT", "PLAN_FILES", "PLAN_GROUPS", "FileGroup", "Groups", "LeftOut", "LeftOutReason", "Plan", "Reason"]
+
+FORMAT = 5
+
+# The input files of all groups, in group order and within a group in reading order.
+PLAN_FILES = pa.schema(
+    [
+        pa.field("file_path", pa.string(), nullable=False),
+        pa.field("file_size_in_bytes", pa.int64(), nullable=False),
+        pa.field("record_count", pa.int64(), nullable=False),
+    ]
+)
+
+
+def _to_table(value: Any) -> pa.Table:
+    if isinstance(value, pa.Table):
+        return value
+    try:
+        found = pa.table(value, schema=PLAN_FILES)
+        found.validate(full=True)
+    except (TypeError, KeyError, OverflowError, pa.ArrowException) as error:
+        names = ", ".join(PLAN_FILES.names)
+        raise ValueError(f"its columns must be {names}, text and two of whole numbers, and of one length") from error
+    return found
+
+
+def _to_groups(value: Any, info: ValidationInfo) -> Any:
+    known = info.data
+    if isinstance(value, Groups) or not {"sizes", "copying"} <= known.keys():  # what is wrong was reported already
+        return value
+    if not isinstance(value, Iterable):
+        raise ValueError("it must be a list")
+    return Groups.of(value, known["sizes"], known["copying"])
+
+
+PlanFiles = Annotated[
+    pa.Table, BeforeValidator(_to_table), PlainSerializer(lambda table: table.to_pydict(), when_used="json")
+]
+PlanGroups = Annotated[Groups, BeforeValidator(_to_groups), PlainSerializer(Groups.dump)]
+
+
+class LeftOutReason(str, Enum):
+    """Why files were left alone. Closed set."""
+
+    WELL_SIZED = "well-sized"
+    TOO_FEW_FILES = "too-few-files"  # fewer than min-input-files, and not more than one target's worth
+    FEW_DELETES = "few-deletes"  # `delete-files`: no delete file applies, or fewer than the thresholds ask for
+    NO_GAIN = "no-gain"  # as many files would come out as go in
+    NOT_SELECTED = "not-selected"  # `where` rules them out
+    CLAIMED = "claimed"  # another run is at work on their partitions
+    OVER_BUDGET = "over-budget"  # max-files-to-rewrite or max-bytes-to-rewrite was reached
+    NO_DATA = "no-data"  # the table has no files at all
+    UNSUPPORTED = "unsupported"  # the table must not be rewritten
+
+
+class LeftOut(Value):
+    """Files that the plan does not touch, by reason."""
+
+    reason: LeftOutReason
+    files: Count
+    bytes: Count
+    sentence: str
+
+
+class Plan(Value):
+    """What will be done to one table, and why."""
+
+    format: int = FORMAT
+    id: str
+    table: str
+    created_ms: Count
+    pin: Pin | None
+    policy: Policy
+    sizes: Sizes
+    copying: Copying
+    groups: PlanGroups
+    left_out: tuple[LeftOut, ...]
+    files: PlanFiles
+    useless_deletes: Count = 0  # delete files, anywhere in the table, that apply to nothing and are dropped
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_format(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("format", FORMAT) != FORMAT:
+            raise ValueError(f"the plan has format {given['format']}, not {FORMAT}; make a new plan")
+        return given
+
+    @model_validator(mode="after")
+    def _groups_tile_files(self) -> Self:
+        """Groups are slices of `files`, one after the other; a plan that was edited or damaged is refused."""
+        columns = self.groups.columns
+        files = columns["files"].to_numpy()
+        wrong = np.flatnonzero(columns["first"].to_numpy() != np.cumsum(files) - files)
+        if len(wrong):
+            raise ValueError(f"group {self.groups[wrong[0]].id} does not begin where the files before it end")
+        told = (self.input_files, self.input_bytes, self.input_records)
+        sums = (self.files.num_rows, *(pc.sum(self.files[name]).as_py() or 0 for name in PLAN_FILES.names[1:]))
+        if told != sums:
+            raise ValueError(f"the groups hold {told} files, bytes and records, but the plan lists {sums}")
+        return self
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not len(self.groups) and not self.useless_deletes
+
+    @property
+    def input_files(self) -> int:
+        return self.groups.total("files")
+
+    @property
+    def input_bytes(self) -> int:
+        return self.groups.total("bytes")
+
+    @property
+    def input_records(self) -> int:
+        return self.groups.total("records")
+
+    @property
+    def output_files(self) -> int:
+        return self.groups.total("outputs")
+
+    @property
+    def partitions(self) -> tuple[tuple[int, str], ...]:
+        """Spec id and canonical JSON of every partition that the plan touches, each once."""
+        lies = self.groups.sections()
+        return tuple(dict.fromkeys(zip(lies["spec_id"].to_pylist(), lies["partition"].to_pylist(), strict=True)))
+
+    @property
+    def sentence(self) -> str:
+        """The plan in one sentence, empty or not."""
+        if self.empty:
+            why = "; ".join(left.sentence for left in self.left_out) or "The table has no data files"
+            return f"Nothing to do: {why[0].lower() + why[1:]}."
+        files = "1 file" if self.input_files == 1 else f"{self.input_files} files"
+        groups = "1 group" if len(self.groups) == 1 else f"{len(self.groups)} groups"
+        told = [f"{files} in {groups} become {self._about}{self.output_files}"] if len(self.groups) else []
+        if self.useless_deletes:
+            one = self.useless_deletes == 1
+            which = "1 delete file applies" if one else f"{self.useless_deletes} delete files apply"
+            told.append(f"{which} to nothing and {'is' if one else 'are'} dropped")
+        return f"{'; '.join(told)}.{self._spread}"
+
+    @property
+    def _about(self) -> str:
+        return "at least " if pc.any(pc.equal(self.groups.columns["spread"], Spread.LEAST.value)).as_py() else "about "
+
+    @property
+    def _spread(self) -> str:
+        """Why there are so many files, if rows move to another partition spec."""
+        moved = self.groups.columns.filter(pc.not_equal(self.groups.columns["spread"], Spread.NONE.value))
+        if not moved.num_rows:
+            return ""
+        files, outputs = pc.sum(moved["files"]).as_py(), pc.sum(moved["outputs"]).as_py()
+        lies, current = self.groups.sections(), self.pin.spec_id if self.pin else None
+        older = pc.sum(lies["files"].filter(pc.not_equal(lies["spec_id"], current))).as_py()
+        verb = "is" if older == 1 else "are"
+        many = "" if outputs <= files else f", so that there are more than before ({files} become {outputs})"
+        return (
+            f" {older} of them {verb} of an older partition spec: rows go to the partitions of the current one{many}."
+        )
+
+    def files_of(self, group: FileGroup) -> pa.Table:
+        return self.files.slice(group.first, group.files)

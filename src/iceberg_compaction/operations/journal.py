@@ -1,0 +1,199 @@
+"""A run in the journal: noted before it writes its first file, struck out once it has ended and left nothing behind. In
+between the journal hears of every snapshot before it is published, so that after a crash anybody can tell what may
+still land. A journal that cannot be begun is a warning: nobody knows the run, so that nobody takes it for dead. Once it
+is begun, nothing is published that could not be written down (R49)."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.refs import MAIN_BRANCH
+
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import catalog_identity, run_names, run_watch
+from iceberg_compaction.metadata import table_folders
+from iceberg_compaction.model import run_record, table_names
+from iceberg_compaction.record import processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+    from iceberg_compaction.execute.engine_door import Engine, OnEnd, TaskEnd
+    from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
+    from iceberg_compaction.operations.runs import Run
+    from iceberg_compaction.record.sqlite_store import RunStore
+
+HEARTBEAT_S = 30.0
+CONFIRM_WAITS_S = (0.1, 0.4, 1.5)  # a store on a volume may be away for a moment; a busy one is waited for in any case
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """A run's own line in the journal."""
+
+    run: Run
+    store: RunStore
+    clean: bool = True  # as far as is known, nothing will be left behind
+    _over: threading.Event = field(default_factory=threading.Event)
+    _attempt: run_record.Attempt | None = None  # the last one
+    _landed: tuple[int, ...] = ()
+
+    def publishing(self, snapshot: Snapshot, metadata: str | None) -> None:
+        """Note a snapshot before it is published. CommitError: it must not be, because others took this run for dead
+        and may have removed its files, or because nobody can tell whether they did."""
+        self._attempt = run_record.Attempt(
+            snapshot_id=snapshot.snapshot_id,
+            parent_snapshot_id=snapshot.parent_snapshot_id,
+            sequence_number=snapshot.sequence_number,
+            at_ms=self.run.clock(),
+            landed=self._landed,
+            metadata=metadata,
+        )
+        if not self._confirm(self._attempt):
+            raise errors.CommitError(
+                f"Run {self.run.run_id} gave no sign of life for so long that another run removed its files, or the "
+                "store of runs was lost; nothing was committed, start again."
+            )
+
+    def _confirm(self, attempt: run_record.Attempt) -> bool:
+        for wait in (*CONFIRM_WAITS_S, None):
+            try:
+                return self.store.publishing(self.run.run_id, attempt)
+            except errors.ConfigError as error:
+                if wait is None:
+                    raise errors.CommitError(
+                        f"Run {self.run.run_id} cannot make sure that no other run took it for dead and removed its "
+                        f"files; nothing was committed, start again. {error}"
+                    ) from error
+                self._over.wait(wait)
+        raise AssertionError("unreachable")
+
+    def landed(self, snapshot: Snapshot) -> None:
+        """Remember that a snapshot is part of the table: should it leave the table, others may have it still."""
+        self._landed = tuple(dict.fromkeys((*self._landed, snapshot.snapshot_id)))
+        if self._attempt is not None:
+            told = self._attempt.model_copy(update={"landed": self._landed})
+            self._try(lambda: self.store.landed(self.run.run_id, told))
+
+    def left(self, path: str) -> None:
+        """Remember that there is a file for the next run to remove."""
+        self.clean = False
+
+    def watched(self, engine: Engine) -> Engine:
+        """The same engine, except that the journal hears when it may have left files of unfinished tasks."""
+        return _WatchedEngine(engine=engine, entry=self)
+
+    def close(self) -> None:
+        """The run has ended."""
+        self._over.set()
+        run_id = self.run.run_id
+        if self.clean:
+            self._try(lambda: self.store.finish(run_id))
+        else:
+            self._try(lambda: self.store.end(run_id, self.run.clock()))
+
+    def beat(self) -> None:
+        """Give signs of life until the run ends."""
+        while not self._over.wait(HEARTBEAT_S):
+            self._try(lambda: self.store.heartbeat(self.run.run_id, self.run.clock()))
+
+    def _try(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except errors.ConfigError as error:
+            _log.warning("The journal of this run is not complete: %s", error)
+
+
+@contextmanager
+def kept(
+    table: Table, run: Run, *, branch: str, job: str, claims: tuple[tuple[int, str], ...] = ()
+) -> Iterator[Entry | None]:
+    """Keep the journal of a run on the table while it works; `job` is the command that does such work, `claims` are the
+    partitions that it works on. None: there is no journal."""
+    entry = _begin(table, run, branch, claims)
+    if entry is None:
+        yield None
+        return
+    threading.Thread(target=entry.beat, name="heartbeat", daemon=True).start()
+    with run_watch.watching(run.run_id, entry):
+        try:
+            yield entry
+        except errors.StateUnknownError as error:
+            entry.clean = False
+            raise errors.StateUnknownError(
+                f"{error} Run {job} later: it finds out what became of the snapshot, removes its files if it cannot "
+                "land any more, and does what is left to do."
+            ) from error
+        except errors.CompactionError:
+            raise  # whoever raises one has swept, or has told what is left
+        except BaseException:
+            entry.clean = False
+            raise
+        finally:
+            entry.close()
+
+
+def _begin(table: Table, run: Run, branch: str, claims: tuple[tuple[int, str], ...]) -> Entry | None:
+    if run.store is None or not run_names.is_distinct(run.run_id):
+        return None
+    data_path, metadata_path = table_folders.folders(table)
+    start = run_record.RunStart(
+        run_id=run.run_id,
+        table=table_names.text(table.name()),
+        table_uuid=str(table.metadata.table_uuid),
+        table_location=table.location(),
+        data_path=data_path,
+        metadata_path=metadata_path,
+        branch=branch,
+        process=processes.this_process(),
+        started_ms=run.clock(),
+        claims=claims,
+        catalog=catalog_identity.identity(table),
+    )
+    try:
+        clean = run.store.begin(start)
+    except errors.ConfigError as error:
+        _log.warning("If this run is killed, no other will remove what it leaves behind: %s", error)
+        return None
+    before = None if clean else run.store.attempt(run.run_id)
+    landed = () if before is None else (*before.landed, before.snapshot_id)  # or it will be missed, which is safe
+    return Entry(run=run, store=run.store, clean=clean, _landed=landed)
+
+
+def command(verb: str, table: str, branch: str) -> str:
+    """The command line that does the work of a verb on a table's branch."""
+    which = "" if branch == MAIN_BRANCH else f" --branch {shlex.quote(branch)}"
+    return f"`iceberg-compact {verb} --table {shlex.quote(table)}{which}`"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WatchedEngine:
+    engine: Engine
+    entry: Entry
+
+    def cores(self) -> int:
+        return self.engine.cores()
+
+    def cancel(self) -> None:
+        self.engine.cancel()
+
+    def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_end: OnEnd) -> list[TaskResult]:
+        def look(end: TaskEnd) -> None:
+            if end.left_behind:
+                self.entry.clean = False
+            on_end(end)
+
+        try:
+            return self.engine.run(tasks, context, look)
+        except BaseException:
+            self.entry.clean = False  # a worker that is killed removes nothing
+            raise

@@ -1,0 +1,58 @@
+"""What a commit changes in each partition, for tables whose snapshots tell it (`write.summary.partition-limit`). A
+request and the delete files that leave come in, counts by partition path go out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from iceberg_compaction.commit.snapshot_summary import Change
+from iceberg_compaction.metadata import partition_tuples
+from iceberg_compaction.metadata.manifest.written_manifests import Counts
+from iceberg_compaction.model import table_view
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyiceberg.table.metadata import TableMetadata
+
+    from iceberg_compaction.operations.rewrite_files.change.replace_request import Place, ReplaceRequest
+
+
+def changes(metadata: TableMetadata, request: ReplaceRequest, dangling: pa.Table) -> dict[str, Change]:
+    """By the path of each partition; empty if a group holds files of several, for it does not say which are where."""
+    if any(len(group.partitions) > 1 for group in request.groups):
+        return {}
+    found: dict[str, Change] = defaultdict(Change)
+    for (spec_id, text), change in (*_data(request), *_deletes(dangling)):
+        spec, schema = metadata.specs()[spec_id], metadata.schema()
+        if spec.fields:
+            found[partition_tuples.path(text, spec, schema)] += change
+    return dict(found)
+
+
+def _data(request: ReplaceRequest) -> Iterator[tuple[Place, Change]]:
+    for group in request.groups:
+        removed = Counts(
+            files=group.removed.num_rows,
+            records=pc.sum(group.removed["record_count"]).as_py(),
+            bytes=pc.sum(group.removed["file_size_in_bytes"]).as_py(),
+        )
+        yield group.partitions[0], Change(removed=removed)
+        for file in group.added:
+            counts = Counts(files=1, records=file.record_count, bytes=file.file_size_in_bytes)
+            yield (file.spec_id, file.partition), Change(added=counts)
+
+
+def _deletes(dangling: pa.Table) -> Iterator[tuple[Place, Change]]:
+    wanted = ["spec_id", "partition", "content", "record_count", "file_size_in_bytes"]
+    for row in dangling.select(wanted).to_pylist():
+        counts = Counts(files=1, records=row["record_count"], bytes=row["file_size_in_bytes"])
+        equality = row["content"] == table_view.EQUALITY_DELETES
+        yield (
+            (row["spec_id"], row["partition"]),
+            Change(equality_deletes=counts) if equality else Change(position_deletes=counts),
+        )

@@ -1,0 +1,115 @@
+"""Files replaced by others with the same rows, as one `replace` snapshot. A request comes in, the committed snapshot
+goes out. Every attempt validates against the table as it is then, and groups in conflict are dropped."""
+
+from __future__ import annotations
+
+import random as randomness
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors
+from iceberg_compaction.commit import spine
+from iceberg_compaction.metadata import fetch
+from iceberg_compaction.metadata.deletes import delete_paths
+from iceberg_compaction.operations.rewrite_files.change import (
+    concurrent_deletes,
+    dangling_deletes,
+    stage_snapshot,
+    validate_replace,
+)
+from iceberg_compaction.operations.rewrite_files.change.replace_request import ReplaceGroup, ReplaceRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyiceberg.table import Table
+
+    from iceberg_compaction.operations.rewrite_files.change import arrange_manifests
+
+__all__ = ["CommitResult", "ReplaceGroup", "ReplaceRequest", "replace"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitResult:
+    """The snapshot that landed."""
+
+    snapshot_id: int
+    sequence_number: int
+    attempts: int
+    landed: tuple[int, ...]  # ids of groups
+    conflicts: dict[int, str]  # the other groups: the id, and a sentence that says why
+    removed_delete_files: int = 0  # that nothing is left for
+
+
+def replace(
+    table: Table,
+    request: ReplaceRequest,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    random: Callable[[], float] = randomness.random,
+    clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+) -> CommitResult:
+    """Commit the request, or of its groups those that others have left possible. Raises ConflictError if that is none,
+    if others changed what all depend on or if they kept winning, StateUnknownError if the catalog did not tell. In all
+    cases but the last, no metadata file is left that the table does not use. Data files are the caller's."""
+    with spine.naming_defects(table):
+        validate_replace.check_request(request)
+        operation = Replacement(table, request)
+    around = spine.Surroundings(sleep=sleep, random=random, clock=clock)
+    landed = spine.land(table, operation, around)
+    staged = landed.staged
+    return CommitResult(
+        snapshot_id=operation.snapshot_id,
+        sequence_number=staged.snapshot.sequence_number or 0,  # format version 1 has none
+        attempts=landed.attempts,
+        landed=staged.groups,
+        conflicts={key: why for key, why in operation.staging.conflicts.items() if key not in staged.groups},
+        removed_delete_files=staged.removed_delete_files,
+    )
+
+
+class Replacement:
+    """The request as an operation that may take several attempts."""
+
+    def __init__(self, table: Table, request: ReplaceRequest) -> None:
+        self.staging = stage_snapshot.Staging(
+            io=table.io, request=request, snapshot_id=table.metadata.new_snapshot_id()
+        )
+        self.branch = request.pin.branch
+        self._paths = delete_paths.NamedPaths()
+
+    @property
+    def snapshot_id(self) -> int:
+        return self.staging.snapshot_id
+
+    @property
+    def written(self) -> list[str]:
+        return self.staging.written
+
+    def stage(self, table: Table, now_ms: int) -> stage_snapshot.StagedSnapshot:
+        """Validate and write; groups that cannot land any more are dropped for good."""
+        metadata, staging = table.metadata, self.staging
+        staging.io = table.io  # credentials that a catalog gives with a table expire
+        head = validate_replace.check_history(metadata, staging.request.pin)
+        rows = fetch.list_manifests(staging.io, head)
+        staging.drop(validate_replace.without_spec(metadata, staging.request))
+        staging.drop(concurrent_deletes.conflicts(table, rows, staging.request, self._paths))
+        parent = stage_snapshot.Parent(metadata=metadata, snapshot=head, rows=rows)
+        data = self._arrange_data(parent)
+        useless = dangling_deletes.dangling(table, head, rows, staging.request, self._paths)
+        if not staging.request.groups and not useless.num_rows:
+            raise errors.NothingLeftError("No delete file is left in the table that applies to nothing.")
+        return staging.stage(parent, data, useless, now_ms)
+
+    def _arrange_data(self, parent: stage_snapshot.Parent) -> arrange_manifests.Arranged:
+        """Which files are still there shows while manifests are written. That one is not is rare, and then only what
+        its group had a part in is written again."""
+        while True:
+            found = self.staging.arrange_data(parent)
+            request = self.staging.request
+            gone = validate_replace.without_inputs(request, found.removed)
+            gone |= validate_replace.with_newer_inputs(request, found.removed_after(request.pin.sequence_number))
+            if not gone:
+                return found
+            self.staging.drop(gone)

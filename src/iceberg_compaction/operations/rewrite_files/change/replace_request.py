@@ -1,0 +1,133 @@
+"""What a commit is asked for: groups of files to replace by others with the same rows. Groups are independent: one that
+others have made impossible is left out, and the rest lands."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from iceberg_compaction.model.rewrite_plan import PLAN_FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from numpy.typing import NDArray
+
+    from iceberg_compaction.model.rewrite_task import StagedFile
+    from iceberg_compaction.model.table_view import Pin
+
+Place: TypeAlias = tuple[int, str]  # spec id, canonical JSON of the partition tuple
+Tell: TypeAlias = Callable[[tuple[int, ...]], Mapping[str, str]]
+
+RUN_ID = "compaction.run-id"  # the snapshot property
+_NAME = re.compile(r"[0-9A-Za-z_-]+")
+
+
+def _nothing(landed: tuple[int, ...]) -> Mapping[str, str]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceGroup:
+    """Files that only together stand for others."""
+
+    id: int
+    removed: pa.Table  # PLAN_FILES
+    partitions: tuple[Place, ...]  # of the removed files
+    added: tuple[StagedFile, ...]  # may be none: deletes may have taken every row (R9)
+    deleted_records: int = 0  # rows of the removed files that deletes took
+
+    @property
+    def outputs(self) -> frozenset[Place]:
+        """Where the added files lie."""
+        return frozenset((file.spec_id, file.partition) for file in self.added)
+
+    @property
+    def moved(self) -> frozenset[Place]:
+        """The partitions that rows leave or enter, because the output is in another spec than some input; empty: every
+        row stays in its partition. Inputs of the output's spec count too: rows that some writer had put into a wrong
+        partition of it leave that one."""
+        outputs = self.outputs
+        moves = {spec_id for spec_id, _ in self.partitions} - {spec_id for spec_id, _ in outputs}
+        return outputs.union(self.partitions) if outputs and moves else frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)  # without slots: what is said of all groups is kept once it was asked for
+class ReplaceRequest:
+    """What to replace by what, and the state of the table that this was decided on."""
+
+    pin: Pin
+    groups: tuple[ReplaceGroup, ...]
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    tell: Tell = _nothing  # more snapshot properties, given the ids of the groups that land
+    # Delete files that apply to nothing leave wherever they are, not only where files are replaced.
+    tidies: bool = False
+    run_id: str | None = None  # goes into the names of metadata files; None: the snapshot property, if there
+
+    def without(self, ids: Collection[int]) -> ReplaceRequest:
+        """The same without some groups."""
+        return replace(self, groups=tuple(group for group in self.groups if group.id not in ids)) if ids else self
+
+    @cached_property
+    def ids(self) -> tuple[int, ...]:
+        return tuple(group.id for group in self.groups)
+
+    @cached_property
+    def removed(self) -> pa.Table:
+        """PLAN_FILES of all groups."""
+        tables = [group.removed for group in self.groups]
+        return pa.concat_tables(tables).combine_chunks() if tables else PLAN_FILES.empty_table()
+
+    @cached_property
+    def owners(self) -> NDArray[np.int64]:
+        """The id of the group of each of the removed files."""
+        return np.repeat(np.array(self.ids, np.int64), [group.removed.num_rows for group in self.groups])
+
+    @cached_property
+    def added(self) -> tuple[StagedFile, ...]:
+        return tuple(file for group in self.groups for file in group.added)
+
+    @property
+    def deleted_records(self) -> int:
+        return sum(group.deleted_records for group in self.groups)
+
+    @cached_property
+    def partitions(self) -> tuple[Place, ...]:
+        """Where the removed files lie, each partition once."""
+        return tuple(dict.fromkeys(place for group in self.groups for place in group.partitions))
+
+    @cached_property
+    def inputs(self) -> frozenset[Place]:
+        return frozenset(self.partitions)
+
+    @cached_property
+    def outputs(self) -> frozenset[Place]:
+        """Where the added files lie."""
+        return frozenset((file.spec_id, file.partition) for file in self.added)
+
+    def name(self) -> str:
+        """What is in the names of the commit's metadata files: the run's id, so that a later run knows them."""
+        run_id = self.run_id or self.snapshot_properties.get(RUN_ID, "")
+        return run_id if _NAME.fullmatch(run_id) else str(uuid.uuid4())
+
+    def properties(self) -> dict[str, str]:
+        """The snapshot's, as the groups are."""
+        return {**self.snapshot_properties, **self.tell(self.ids)}
+
+
+def by_place(
+    groups: Iterable[ReplaceGroup], places: Callable[[ReplaceGroup], Collection[Place]]
+) -> dict[Place, list[int]]:
+    """The ids of the groups that have something to do with a partition."""
+    found: dict[Place, list[int]] = {}
+    for group in groups:
+        for place in places(group):
+            found.setdefault(place, []).append(group.id)
+    return found

@@ -1,0 +1,231 @@
+"""Everything that a replace snapshot points to, written before it is published: rewritten manifests, a manifest of the
+added files and a manifest list. Manifests are kept from attempt to attempt, so that a lost race costs one manifest list
+and what the winner changed."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyiceberg.table.locations import load_location_provider
+from pyiceberg.table.snapshots import Snapshot
+
+from iceberg_compaction import errors
+from iceberg_compaction.commit import commit_retry, merge_manifests, snapshot_summary
+from iceberg_compaction.metadata.deletes import delete_scopes
+from iceberg_compaction.metadata.manifest import entry_fields, written_manifests
+from iceberg_compaction.model import table_view
+from iceberg_compaction.operations.rewrite_files.change import (
+    arrange_manifests,
+    dangling_deletes,
+    partition_summaries,
+    prune_manifests,
+    validate_replace,
+)
+from iceberg_compaction.storage import exact_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import ManifestContent, ManifestFile
+    from pyiceberg.table.metadata import TableMetadata
+
+    from iceberg_compaction.operations.rewrite_files.change.replace_request import ReplaceRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """The branch head that an attempt builds on."""
+
+    metadata: TableMetadata
+    snapshot: Snapshot
+    rows: Sequence[ManifestFile]  # of its manifest list
+
+    @property
+    def live(self) -> list[ManifestFile]:
+        """Those that the next snapshot keeps or replaces."""
+        return [row for row in self.rows if written_manifests.has_live_files(row)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedSnapshot:
+    """A snapshot that is written but not published."""
+
+    snapshot: Snapshot
+    files: frozenset[str]  # of those that this commit wrote, the ones that the snapshot needs
+    removed_delete_files: int
+    groups: tuple[int, ...]  # ids
+
+
+@dataclass(slots=True, kw_only=True)
+class Staging:
+    """The files written for one commit, over all its attempts."""
+
+    io: FileIO
+    request: ReplaceRequest  # without the groups that were dropped
+    snapshot_id: int
+    written: list[str] = field(default_factory=list)  # every path, noted before it is written
+    conflicts: dict[int, str] = field(default_factory=dict)  # the groups that were dropped, and why
+    _name: str = ""
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
+    _added: list[written_manifests.NewManifest] = field(default_factory=list)
+    _data: arrange_manifests.Rewrites = field(default_factory=arrange_manifests.Rewrites)
+    _deletes: dict[frozenset[str], arrange_manifests.Rewrites] = field(
+        default_factory=dict
+    )  # by the delete files that leave
+
+    def __post_init__(self) -> None:
+        self._name = self.request.name()
+
+    def drop(self, conflicts: Mapping[int, str]) -> None:
+        """Go on without these groups; raises ConflictError if none is left. What was written for others stays good."""
+        if not conflicts:
+            return
+        self.conflicts |= conflicts
+        self.request = self.request.without(conflicts)
+        if not self.request.groups:
+            first = next(iter(conflicts.values()))
+            others = f" ({len(self.conflicts)} groups are in conflict.)" if len(self.conflicts) > 1 else ""
+            raise errors.ConflictError(first + others, conflicts=self.conflicts)
+        self._data.forget(frozenset(self.request.removed["file_path"].to_pylist()))
+        self._added.clear()
+
+    def arrange_data(self, parent: Parent) -> arrange_manifests.Arranged:
+        """The manifests of data files, those that lose files written anew. What an earlier attempt wrote is good again
+        where the same files leave."""
+        if not self._added:
+            self._add(parent.metadata)
+        scope = prune_manifests.Scope(parent.metadata, self.request.partitions)
+        removed = self.request.removed["file_path"].combine_chunks()
+        return self._data.arrange(
+            self._sizes_wanted(
+                parent, written_manifests.DATA, added=self._added, removed=removed, may_hold=scope.may_be_in
+            )
+        )
+
+    def stage(
+        self, parent: Parent, data: arrange_manifests.Arranged, dangling: pa.Table, timestamp_ms: int
+    ) -> StagedSnapshot:
+        """Write what the snapshot on top of the parent needs. `data` are its manifests of data files, `dangling` the
+        delete files that leave."""
+        metadata, head = parent.metadata, parent.snapshot
+        deletes = self._arrange_deletes(parent, frozenset(dangling["file_path"].to_pylist()))
+        made = [*data.made, *deletes.made]
+        figures = self._figures(metadata, data, deletes, dangling)
+        validate_replace.check_records(figures.added.records, figures.removed.records, self.request.deleted_records)
+        rows = [written_manifests.with_counts(self.io, item.row) for item in (*data.items, *deletes.items)]
+        snapshot = Snapshot(
+            snapshot_id=self.snapshot_id,
+            parent_snapshot_id=head.snapshot_id,
+            sequence_number=metadata.next_sequence_number(),
+            timestamp_ms=max(timestamp_ms, metadata.last_updated_ms),
+            manifest_list=self._write_list(metadata, head, rows),
+            summary=snapshot_summary.summarize(figures, head.summary, self.request.properties()),
+            schema_id=metadata.current_schema_id,
+        )
+        return StagedSnapshot(
+            snapshot=snapshot,
+            files=frozenset((snapshot.manifest_list, *(manifest.path for manifest in made))),
+            removed_delete_files=dangling.num_rows,
+            groups=self.request.ids,
+        )
+
+    def _arrange_deletes(self, parent: Parent, useless: frozenset[str]) -> arrange_manifests.Arranged:
+        scope = prune_manifests.Scope(parent.metadata, self.request.partitions)
+        everywhere = delete_scopes.unpartitioned(parent.metadata.specs())
+        sizes_wanted = self._sizes_wanted(
+            parent,
+            written_manifests.DELETES,
+            removed=pa.array(sorted(useless), pa.string()),
+            may_hold=lambda row: (
+                bool(useless) and dangling_deletes.concerned(row, scope, everywhere, tidies=self.request.tidies)
+            ),
+        )
+        found = self._deletes.setdefault(useless, arrange_manifests.Rewrites()).arrange(sizes_wanted)
+        if sorted(found.removed) != sorted(useless):
+            raise errors.MetadataError("A delete file that leaves is not listed once; nothing was committed.")
+        return found
+
+    def _sizes_wanted(self, parent: Parent, content: ManifestContent, **more: Any) -> arrange_manifests.ManifestSizes:
+        metadata = parent.metadata
+        return arrange_manifests.ManifestSizes(
+            rows=[row for row in parent.live if row.content == content],
+            writing=self._writing(metadata),
+            merging=merge_manifests.merging(metadata.properties),
+            layout=lambda spec_id: _layout(metadata, spec_id),
+            **more,
+        )
+
+    def _figures(
+        self,
+        metadata: TableMetadata,
+        data: arrange_manifests.Arranged,
+        deletes: arrange_manifests.Arranged,
+        dangling: pa.Table,
+    ) -> snapshot_summary.Figures:
+        removed: dict[int, written_manifests.Counts] = defaultdict(written_manifests.Counts)
+        for found in (*data.rewritten, *deletes.rewritten):
+            for kind, counts in found.kinds.items():
+                removed[kind] += counts
+        places = dangling.select(["spec_id", "partition"]).group_by(["spec_id", "partition"]).aggregate([])
+        freed = zip(places["spec_id"].to_pylist(), places["partition"].cast(pa.string()).to_pylist(), strict=True)
+        changed = len(self.request.inputs | self.request.outputs | set(freed))
+        asked = changed <= commit_retry.number(metadata.properties, snapshot_summary.PARTITION_LIMIT, 0)
+        return snapshot_summary.Figures(
+            added=sum((made.added for made in data.made), written_manifests.NONE),
+            removed=removed[table_view.DATA],
+            position_deletes=removed[table_view.POSITION_DELETES],
+            equality_deletes=removed[table_view.EQUALITY_DELETES],
+            changed_partitions=changed,
+            partitions=partition_summaries.changes(metadata, self.request, dangling) if asked else {},
+            manifests_created=len(data.made) + len(deletes.made),
+            manifests_kept=len(data.kept) + len(deletes.kept),
+            manifests_replaced=data.replaced + deletes.replaced,
+        )
+
+    def _writing(self, metadata: TableMetadata) -> written_manifests.Writing:
+        return written_manifests.Writing(
+            io=self.io,
+            snapshot_id=self.snapshot_id,
+            format_version=metadata.format_version,
+            codec=written_manifests.codec(metadata.properties),
+            # A run may commit several snapshots.
+            new_path=lambda: self._new_path(metadata, f"{self._name}-{self.snapshot_id}-m{next(self._numbers)}.avro"),
+        )
+
+    def _new_path(self, metadata: TableMetadata, name: str) -> str:
+        path = load_location_provider(metadata.location, metadata.properties).new_metadata_location(name)
+        self.written.append(exact_paths.check_new(path, metadata.location))
+        return path
+
+    def _add(self, metadata: TableMetadata) -> None:
+        by_spec = defaultdict(list)
+        for file in self.request.added:
+            by_spec[file.spec_id].append(file)
+        target = merge_manifests.merging(metadata.properties).target
+        for spec_id, files in sorted(by_spec.items()):
+            layout = entry_fields.Layout(
+                spec=metadata.specs()[spec_id], schema=metadata.schema(), format_version=metadata.format_version
+            )
+            self._added += written_manifests.write_manifests(
+                self._writing(metadata), files, layout, self.request.pin.sequence_number, target
+            )
+
+    def _write_list(self, metadata: TableMetadata, head: Snapshot, rows: list[ManifestFile]) -> str:
+        name = f"snap-{self.snapshot_id}-{next(self._numbers)}-{self._name}.avro"
+        path = self._new_path(metadata, name)
+        written_manifests.write_list(self._writing(metadata), path, rows, head, metadata.next_sequence_number())
+        return path
+
+
+def _layout(metadata: TableMetadata, spec_id: int) -> entry_fields.Layout | None:
+    """How manifests of the spec look; None: it has a column that the table has lost, or a type that is not known."""
+    spec = metadata.specs().get(spec_id)
+    if spec is None:
+        return None
+    layout = entry_fields.Layout(spec=spec, schema=metadata.schema(), format_version=metadata.format_version)
+    return layout if layout.is_known else None

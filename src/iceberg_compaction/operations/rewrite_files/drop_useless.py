@@ -1,0 +1,51 @@
+"""A plan without groups: delete files that apply to nothing leave the table, and no data file is touched. So no engine
+is needed, and the commit decides anew which they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors
+from iceberg_compaction.model import outcome
+from iceberg_compaction.model.proof import Proof, Side
+from iceberg_compaction.model.rewrite_task import Effort
+from iceberg_compaction.operations import run_ledger
+from iceberg_compaction.operations.rewrite_files import perform_files, prove_groups
+from iceberg_compaction.operations.rewrite_files.change import replace_files
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.operations.run_ledger import Ledger
+    from iceberg_compaction.operations.runs import Run
+
+
+def drop_useless_deletes(table: Table, plan: Plan, run: Run, ledger: Ledger) -> None:
+    """Commit what the plan says; nothing is entered in the ledger if others have done so meanwhile."""
+    perform_files.check_same_table(table, plan)
+    assert plan.pin is not None  # it is the same table's
+    run.on_event(
+        outcome.Event(table=plan.table, run_id=run.run_id, stage=outcome.Stage.COMMITTING, message=plan.sentence)
+    )
+    request = replace_files.ReplaceRequest(
+        pin=plan.pin, groups=(), snapshot_properties=prove_groups.snapshot_properties(plan, run, batch=1), tidies=True
+    )
+    try:
+        result = replace_files.replace(table, request)
+    except errors.NothingLeftError:
+        return
+    nothing = Side()
+    ledger.land(
+        run_ledger.Landed(
+            snapshot_id=result.snapshot_id,
+            groups=(),
+            files_added=0,
+            bytes_added=0,
+            proof=Proof(level=plan.policy.verify, expected_rows=0, source=nothing, sink=nothing, footers=nothing),
+            effort=Effort(),
+            attempts=result.attempts,
+            removed_delete_files=result.removed_delete_files,
+        )
+    )
+    run.on_event(outcome.Event(table=plan.table, run_id=run.run_id, stage=outcome.Stage.DONE, message="done"))

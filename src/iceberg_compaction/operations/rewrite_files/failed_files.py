@@ -1,0 +1,74 @@
+"""What earlier runs failed at comes last, so that a group which fails again, or takes the whole run with it, does not
+keep others from landing. The run store's outcomes name files; without a store nothing changes."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_compaction import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iceberg_compaction.model.rewrite_task import RewriteTask
+    from iceberg_compaction.model.run_record import RunRecord
+    from iceberg_compaction.model.table_view import TableView
+    from iceberg_compaction.operations.runs import Run
+
+_RUNS = 20  # that are looked back at
+_log = logging.getLogger(__name__)
+
+
+def mark(view: TableView, run: Run) -> TableView:
+    """The same table, with the files marked that runs failed at, the more so the later."""
+    ranks = _ranks(view.table, run)
+    if not ranks:
+        return view
+    found = pc.index_in(view.files["file_path"], value_set=pa.array(ranks.keys(), pa.string()))
+    values = pa.array(ranks.values(), pa.int64()).take(found.combine_chunks())
+    return replace(view, failed=pc.fill_null(values, 0))
+
+
+def put_last(tasks: Sequence[RewriteTask], table: str, run: Run) -> list[RewriteTask]:
+    """The same tasks, those of groups last that runs failed at, and of them the latest at the very end."""
+    ranks = _ranks(table, run)
+    of_group: dict[int, int] = {}
+    if ranks:
+        for task in tasks:
+            rank = max(ranks.get(path, 0) for path in task.file_paths)
+            of_group[task.group_id] = max(rank, of_group.get(task.group_id, 0))
+    return sorted(tasks, key=lambda task: of_group.get(task.group_id, 0))
+
+
+def blamed(table: str, run: Run) -> set[str]:
+    """Paths of files that groups of the last runs on the table failed for."""
+    ends = (end for record in _records(table, run) for end in record.outcome.group_outcomes)
+    return {end.file_path for end in ends if end.file_path is not None}
+
+
+def _ranks(table: str, run: Run) -> dict[str, int]:
+    """Paths of files that the last runs on the table failed at; the later the run, the higher the number."""
+    ranks: dict[str, int] = {}
+    records = _records(table, run)
+    for age, record in enumerate(records):
+        for group in record.outcome.group_outcomes:
+            for path in (group.file_path, group.first_file):
+                if path is not None:
+                    ranks.setdefault(path, len(records) - age)
+    return ranks
+
+
+def _records(table: str, run: Run) -> list[RunRecord]:
+    """The last runs on the table, the newest first."""
+    if run.store is None or not run.store.path.exists():
+        return []
+    try:
+        return run.store.history(table, limit=_RUNS)
+    except errors.ConfigError as error:
+        _log.warning("Nothing is known of earlier runs: %s", error)
+        return []

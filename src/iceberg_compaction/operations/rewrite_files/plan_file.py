@@ -1,0 +1,160 @@
+"""A plan as a file that travels: JSON for people and programs, packed when its name ends in `.gz`. A checksum tells
+damage and edits from the plan that was made; a plan holds no secret, so neither does its file."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from iceberg_compaction import errors
+from iceberg_compaction.model import rewrite_plan
+from iceberg_compaction.operations.rewrite_files import plan_check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CHECKSUM, _HASH = "checksum", "sha256:"
+_PACKED = b"\x1f\x8b"
+_LEVEL = 6  # of gzip; 9 takes three times as long and saves a fiftieth
+_SHOWN = 300  # characters of what is wrong
+_PART = 10_000  # list items written at a time, so that a million paths are not held as text once more
+
+
+def save_plan(plan: rewrite_plan.Plan, path: str | Path) -> None:
+    """Write the plan to a file; a name that ends in `.gz` packs it."""
+    target = Path(path)
+    try:
+        target.write_bytes(dump(plan, packed=target.suffix == ".gz"))
+    except OSError as error:
+        raise errors.ConfigError(f"The plan cannot be written to {target}: {error.strerror}.") from error
+
+
+def load_plan(path: str | Path) -> rewrite_plan.Plan:
+    """The plan that `save_plan` or `iceberg-compact plan --out` wrote, exactly as it was made."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise errors.ConfigError(f"The plan {path} cannot be read: {error.strerror}.") from error
+    return load(data, name=str(path))
+
+
+def dump(plan: rewrite_plan.Plan, *, packed: bool = False) -> bytes:
+    """The plan as the bytes of a file."""
+    content = plan.model_dump(mode="json", by_alias=True)
+    content = {"format": content.pop("format"), _CHECKSUM: _checksum(content | {"format": plan.format}), **content}
+    parts = [part.encode() for part in _readable(content)]
+    if not packed:
+        return b"".join(parts)
+    packer = zlib.compressobj(_LEVEL, wbits=zlib.MAX_WBITS | 16)  # gzip, and no time in it: equal plans, equal files
+    return b"".join([*map(packer.compress, parts), packer.flush()])
+
+
+def load(data: bytes, *, name: str = "the file") -> rewrite_plan.Plan:
+    """The plan of a file, packed or not. ConfigError: it is no plan, of another format, damaged or edited."""
+    content = _parse(data, name)
+    del data
+    if content.get("format") != rewrite_plan.FORMAT:
+        raise errors.ConfigError(
+            f"The plan in {name} has format {content.get('format')}, and this version reads {rewrite_plan.FORMAT}; "
+            "make a new plan."
+        )
+    if content.pop(_CHECKSUM) != _checksum(content):
+        raise errors.ConfigError(f"The plan in {name} is not as it was written: its checksum differs; make a new plan.")
+    try:
+        plan = rewrite_plan.Plan.model_validate(content)
+        plan_check.check(plan)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise _senseless(name, f"{place}: {first['msg']}" if place else first["msg"]) from error
+    except ValueError as error:
+        raise _senseless(name, str(error)) from error
+    return plan
+
+
+def _senseless(name: str, why: str) -> errors.ConfigError:
+    told = " ".join(why.replace("Value error, ", "").split())
+    return errors.ConfigError(f"The plan in {name} makes no sense: {told[:_SHOWN].rstrip('.')}; make a new plan.")
+
+
+def _parse(data: bytes, name: str) -> dict[str, Any]:
+    try:
+        data = gzip.decompress(data) if data.startswith(_PACKED) else data
+        content = json.loads(data)
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
+        raise errors.ConfigError(f"{name} is not a plan, or only a part of one: it cannot be read as JSON.") from error
+    if b"\\ud" in data and not _is_text(content):
+        raise errors.ConfigError(f"{name} is not a plan, or a damaged one: there is half a character in it.")
+    if not isinstance(content, dict) or not {"format", _CHECKSUM} <= content.keys():
+        raise errors.ConfigError(f"{name} is not a plan: `iceberg-compact plan --out FILE` writes one.")
+    return content
+
+
+def _is_text(content: Any) -> bool:
+    """Whether all characters are whole: JSON can name half of one, which no other text can hold."""
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    """Of the plan as JSON with sorted names and no white space, so that it outlives a formatter."""
+    digest = hashlib.sha256()
+    for part in _canonical(content):
+        digest.update(part.encode())
+    return _HASH + digest.hexdigest()
+
+
+def _canonical(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for number, key in enumerate(sorted(value)):
+            yield f"{',' if number else '{'}{json.dumps(key)}:"
+            yield from _canonical(value[key])
+        yield "}" if value else "{}"
+    elif isinstance(value, list):
+        yield "["
+        for start in range(0, len(value), _PART):
+            text = json.dumps(value[start : start + _PART], sort_keys=True, separators=(",", ":"))
+            yield f"{',' if start else ''}{text[1:-1]}"
+        yield "]"
+    else:
+        yield json.dumps(value)
+
+
+def _readable(content: dict[str, Any]) -> Iterator[str]:
+    """One line for each figure, group and file."""
+    for number, (key, value) in enumerate(content.items()):
+        yield f"{',' if number else '{'}\n  {json.dumps(key)}: "
+        if key == "files":
+            yield from _columns(value)
+        else:
+            yield from _lines(value, " " * 4) if isinstance(value, list) else (json.dumps(value),)
+    yield "\n}\n"
+
+
+def _columns(columns: dict[str, list[Any]]) -> Iterator[str]:
+    for number, (name, values) in enumerate(columns.items()):
+        yield f"{',' if number else '{'}\n    {json.dumps(name)}: "
+        yield from _lines(values, " " * 6)
+    yield "\n  }"
+
+
+def _lines(values: list[Any], indent: str) -> Iterator[str]:
+    separator = f",\n{indent}"
+    yield "["
+    for start in range(0, len(values), _PART):
+        part = values[start : start + _PART]
+        if isinstance(part[0], dict):
+            text = separator.join(map(json.dumps, part))
+        else:
+            text = json.dumps(part, separators=(separator, ":"))[1:-1]  # thrice as fast as one by one
+        yield f"{',' if start else ''}\n{indent}{text}"
+    yield f"\n{indent[2:]}]" if values else "]"

@@ -1,0 +1,120 @@
+"""The proof of a group from the proofs of its tasks, and what a snapshot tells of it. Results come in; what does not
+hold goes no further."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction import errors, version
+from iceberg_compaction.model.rewrite_task import Effort
+from iceberg_compaction.operations.rewrite_files import gather_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pyiceberg.table.snapshots import Snapshot
+
+    from iceberg_compaction.model.proof import Proof
+    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.model.rewrite_task import RewriteTask, StagedFile, TaskResult
+    from iceberg_compaction.operations.runs import Run
+
+_PLAN_ID = "compaction.plan-id"  # the snapshot property
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvedGroup:
+    """A group whose files are all written, and hold what its inputs held."""
+
+    row: Mapping[str, Any]  # of PLAN_GROUPS
+    staged: tuple[StagedFile, ...]
+    proof: Proof
+    effort: Effort
+
+    @property
+    def id(self) -> int:
+        return int(self.row["id"])
+
+
+def prove(
+    plan: Plan, row: Mapping[str, Any], results: Sequence[TaskResult], gathered: Sequence[RewriteTask] = ()
+) -> ProvedGroup:
+    """The group with its proof. Each task's must hold alone, and together they must cover what the plan names. What
+    the second round gathered (`gathered` are its tasks) is proved to be what the first had written."""
+    results = sorted(results, key=lambda result: result.task_id)
+    for result in results:
+        if result.proof.failures:
+            raise errors.ProofError(f"Task {result.task_id} on {plan.table}: {result.proof.sentence}")
+    later, pieces = {task.id for task in gathered}, gather_pieces.pieces(gathered)
+    first = [result for result in results if result.task_id not in later]
+    gather_pieces.check(gathered, first, {result.task_id: result for result in results})
+    proof = together(result.proof for result in first)
+    files = tuple(file for result in results for file in result.staged if file.file_path not in pieces)
+    staged, planned = sum(file.record_count for file in files), row["records"]
+    if planned != proof.rows + proof.deleted_rows or staged != proof.rows:
+        raise errors.ProofError(
+            f"The plan for {plan.table} names {planned} rows in group {row['id']}; {proof.rows} were read, "
+            f"{proof.deleted_rows} found deleted and {staged} staged."
+        )
+    return ProvedGroup(row=row, staged=files, proof=proof, effort=all_efforts(result.effort for result in results))
+
+
+def together(proofs: Any) -> Proof:
+    """One proof of several."""
+    found: Proof = reduce(add, proofs)
+    return found
+
+
+def is_of(plan: Plan, snapshot: Snapshot) -> bool:
+    """Whether a snapshot came from the plan."""
+    return snapshot.summary is not None and snapshot.summary.additional_properties.get(_PLAN_ID) == plan.id
+
+
+def all_efforts(efforts: Iterable[Effort]) -> Effort:
+    """One effort of several."""
+    return sum(efforts, Effort())
+
+
+def snapshot_properties(plan: Plan, run: Run, *, batch: int) -> dict[str, str]:
+    """Who made the snapshot, and why, for anyone who reads the table's history."""
+    return {
+        "engine-name": "iceberg-compaction",
+        "engine-version": version.__version__,
+        "compaction.run-id": run.run_id,
+        _PLAN_ID: plan.id,
+        "compaction.batch": str(batch),
+        "compaction.strategy": plan.policy.strategy.value,
+        "compaction.planned-snapshot-id": str(plan.pin.snapshot_id) if plan.pin else "",
+    }
+
+
+def group_properties(groups: Sequence[ProvedGroup]) -> dict[str, str]:
+    """What was proved of the groups that a snapshot holds, and how they were made."""
+    return _proof_properties(groups) | _effort_properties(groups)
+
+
+def _proof_properties(groups: Sequence[ProvedGroup]) -> dict[str, str]:
+    proof = together(group.proof for group in groups)
+    told = {
+        "compaction.groups": str(len(groups)),
+        "compaction.proof.level": proof.level.value,
+        "compaction.proof.rows": str(proof.rows),
+    }
+    told |= {"compaction.proof.deleted-rows": str(proof.deleted_rows)} if proof.deleted_rows else {}
+    return told | ({"compaction.proof.checksum": proof.checksum} if proof.checksum else {})
+
+
+def _effort_properties(groups: Sequence[ProvedGroup]) -> dict[str, str]:
+    """Only where something was copied as bytes."""
+    effort = all_efforts(group.effort for group in groups)
+    if not effort.copied_groups:
+        return {}
+    return {
+        "compaction.copied-row-groups": str(effort.copied_groups),
+        "compaction.copied-bytes": str(effort.copied_bytes),
+        "compaction.encoded-row-groups": str(effort.encoded_groups),
+        "compaction.encoded-bytes": str(effort.encoded_bytes),
+    }

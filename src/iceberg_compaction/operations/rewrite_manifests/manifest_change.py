@@ -1,0 +1,196 @@
+"""Manifests replaced by others with the same live entries, as one `replace` snapshot in which no file comes or goes. A
+request comes in, the committed snapshot goes out. New manifests are written once and proved to hold what the old ones
+do; they stay good for as long as the branch has all the old ones, whatever else is added beside them."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyiceberg.table.locations import load_location_provider
+from pyiceberg.table.snapshots import Snapshot
+
+from iceberg_compaction import errors
+from iceberg_compaction.commit import remove, snapshot_summary, spine
+from iceberg_compaction.metadata import cluster_column, fetch
+from iceberg_compaction.metadata.manifest import entry_fields, written_manifests
+from iceberg_compaction.model import manifest_plan
+from iceberg_compaction.operations.rewrite_files.change import validate_replace
+from iceberg_compaction.operations.rewrite_manifests import cluster_entries, gather_entries
+from iceberg_compaction.operations.rewrite_manifests.manifest_digest import Digest
+from iceberg_compaction.storage import exact_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.metadata import TableMetadata
+
+ENTRIES_PROCESSED = "entries-processed"  # Iceberg's own names of what a rewrite of manifests did
+
+
+def _ignore(count: int) -> None:
+    """Nobody counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteRequest:
+    """Which manifests to write anew. The plan was made on the table that comes with the request."""
+
+    plan: manifest_plan.ManifestPlan  # neither empty nor without a pin
+    sources: Sequence[ManifestFile]  # the live manifests that the plan was made on, with their counts
+    run_id: str  # goes into the names of files
+    snapshot_properties: Mapping[str, str] = field(default_factory=dict)
+    on_entries: Callable[[int], None] = _ignore  # told of entries as they are read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteResult:
+    """The snapshot that landed."""
+
+    snapshot_id: int
+    attempts: int
+    manifests: int  # new ones
+    digest: Digest  # of the entries that were written anew
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedRewrite:
+    """A snapshot that is written but not published."""
+
+    snapshot: Snapshot
+    files: frozenset[str]
+
+
+def rewrite_manifests(
+    table: Table,
+    request: RewriteRequest,
+    *,
+    around: spine.Surroundings | None = None,
+    on_commit: Callable[[], None] = lambda: None,
+) -> RewriteResult:
+    """Write, prove and commit. Raises ConflictError if others replaced the same manifests or kept winning,
+    StateUnknownError if the catalog did not tell; in all cases but the last no file is left that the table does not
+    use. `on_commit` is called once all is written and proved."""
+    operation = ManifestRewrite(table, request)
+    try:
+        with spine.naming_defects(table):
+            operation.prepare(table)
+        on_commit()
+    except BaseException:
+        remove.sweep(table.io, operation.written)  # nothing of it was published
+        raise
+    landed = spine.land(table, operation, around)
+    return RewriteResult(
+        snapshot_id=operation.snapshot_id,
+        attempts=landed.attempts,
+        manifests=len(operation.made),
+        digest=operation.digest,
+    )
+
+
+class ManifestRewrite:
+    """The request as an operation that may take several attempts."""
+
+    def __init__(self, table: Table, request: RewriteRequest) -> None:
+        assert request.plan.pin is not None  # a table without a snapshot has an empty plan
+        self._request, self._pin = request, request.plan.pin
+        self._replaced = frozenset(path for group in request.plan.groups for path in group.manifests)
+        self._known = frozenset(row.manifest_path for row in request.sources)
+        self._numbers = itertools.count()
+        self.branch = self._pin.branch
+        self.snapshot_id = table.metadata.new_snapshot_id()
+        self.written: list[str] = []
+        self.made: list[written_manifests.NewManifest] = []
+        self.digest = Digest()
+
+    def prepare(self, table: Table) -> None:
+        """Write the new manifests, and prove that they hold what the old ones do."""
+        by_path = {row.manifest_path: row for row in self._request.sources}
+        metadata = table.metadata
+        for group in self._request.plan.groups:
+            how = gather_entries.Clustering(
+                writing=self._writing(table, metadata),
+                layout=entry_fields.Layout(
+                    spec=metadata.specs()[group.spec_id],
+                    schema=metadata.schema(),
+                    format_version=metadata.format_version,
+                ),
+                content=written_manifests.DELETES
+                if group.content is manifest_plan.Content.DELETES
+                else written_manifests.DATA,
+                target=self._request.plan.target_size_bytes,
+                column=cluster_column.column(table),
+                on_entries=self._request.on_entries,
+            )
+            found = cluster_entries.cluster([by_path[path] for path in group.manifests], how)
+            prove(found.digest, cluster_entries.read_back(found.manifests, how), planned=group.entries)
+            self.made += found.manifests
+            self.digest += found.digest
+
+    def stage(self, table: Table, now_ms: int) -> StagedRewrite:
+        """The manifest list for the branch as it is now. What came since the plan stays, in front."""
+        metadata = table.metadata
+        head = validate_replace.check_history(metadata, self._pin)
+        live = [row for row in fetch.list_manifests(table.io, head) if written_manifests.has_live_files(row)]
+        self._check_present(live)
+        kept = [written_manifests.with_counts(table.io, row) for row in live if row.manifest_path not in self._replaced]
+        newer = [row for row in kept if row.manifest_path not in self._known]
+        older = [row for row in kept if row.manifest_path in self._known]
+        figures = snapshot_summary.Figures(
+            added=written_manifests.NONE,
+            removed=written_manifests.NONE,
+            changed_partitions=0,
+            manifests_created=len(self.made),
+            manifests_kept=len(kept),
+            manifests_replaced=len(self._replaced),
+        )
+        properties = {**self._request.snapshot_properties, ENTRIES_PROCESSED: str(self.digest.entries)}
+        path = self._new_path(metadata, f"snap-{self.snapshot_id}-{next(self._numbers)}-{self._request.run_id}.avro")
+        rows = [*newer, *(made.to_row() for made in self.made), *older]
+        written_manifests.write_list(self._writing(table, metadata), path, rows, head, metadata.next_sequence_number())
+        snapshot = Snapshot(
+            snapshot_id=self.snapshot_id,
+            parent_snapshot_id=head.snapshot_id,
+            sequence_number=metadata.next_sequence_number(),
+            timestamp_ms=max(now_ms, metadata.last_updated_ms),
+            manifest_list=path,
+            summary=snapshot_summary.summarize(figures, head.summary, properties),
+            schema_id=metadata.current_schema_id,
+        )
+        return StagedRewrite(snapshot=snapshot, files=frozenset((path, *(made.path for made in self.made))))
+
+    def _check_present(self, live: Sequence[ManifestFile]) -> None:
+        if missing := self._replaced - {row.manifest_path for row in live}:
+            raise errors.ConflictError(
+                f"{len(missing)} of the manifests to replace {'is' if len(missing) == 1 else 'are'} no longer in the "
+                f"table (such as {min(missing)}): another commit wrote them anew or merged them; run again."
+            )
+
+    def _writing(self, table: Table, metadata: TableMetadata) -> written_manifests.Writing:
+        return written_manifests.Writing(
+            io=table.io,
+            snapshot_id=self.snapshot_id,
+            format_version=metadata.format_version,
+            codec=written_manifests.codec(metadata.properties),
+            new_path=lambda: self._new_path(metadata, f"{self._request.run_id}-m{next(self._numbers)}.avro"),
+        )
+
+    def _new_path(self, metadata: TableMetadata, name: str) -> str:
+        path = load_location_provider(metadata.location, metadata.properties).new_metadata_location(name)
+        self.written.append(exact_paths.check_new(path, metadata.location))
+        return path
+
+
+def prove(old: Digest, new: Digest, *, planned: int) -> None:
+    """Raise if the new manifests do not hold exactly what the old ones do."""
+    if old.entries != planned:
+        raise errors.MetadataError(f"The manifests hold {old.entries} live files, but {planned} were counted before.")
+    if old != new:
+        raise errors.ProofError(
+            f"The new manifests list {new.entries} files with {new.records} rows and {new.bytes} bytes (checksum "
+            f"{new.checksum:016x}), the old ones {old.entries} with {old.records} and {old.bytes} "
+            f"({old.checksum:016x}); nothing was committed."
+        )

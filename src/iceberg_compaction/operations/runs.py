@@ -1,0 +1,63 @@
+"""One run's identity and surroundings: who it is, what time it is, who listens, who remembers. All of it is given from
+outside, so that the work itself is reproducible."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors, version
+from iceberg_compaction.model import run_record
+from iceberg_compaction.model.copy_plan import Rates
+from iceberg_compaction.plan import rates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iceberg_compaction.model.outcome import Event, Outcome
+    from iceberg_compaction.record.sqlite_store import RunStore
+
+_log = logging.getLogger(__name__)
+
+
+def _ignore(event: Event) -> None:
+    """Nobody listens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What every step of a run may need to know besides its work."""
+
+    run_id: str
+    clock: Callable[[], int]  # milliseconds since the epoch
+    branch: str = "main"
+    on_event: Callable[[Event], None] = _ignore
+    store: RunStore | None = None
+
+    def rates(self, table: str) -> Rates:
+        """How fast copying and encoding were in earlier runs. A store that cannot be read must not stop planning."""
+        if self.store is None:
+            return Rates()
+        try:
+            return rates.learn(*self.store.efforts(table))
+        except errors.ConfigError as error:
+            _log.warning("Nothing is known of earlier runs: %s", error)
+            return Rates()
+
+    def remember(self, outcome: Outcome, started_ms: int) -> None:
+        """Keep the outcome. A store that cannot be written must not turn a landed commit into a failure."""
+        if self.store is None:
+            return
+        entry = run_record.RunRecord(
+            run_id=self.run_id,
+            table=outcome.table,
+            version=version.__version__,
+            started_ms=started_ms,
+            finished_ms=self.clock(),
+            outcome=outcome.brief(),
+        )
+        try:
+            self.store.save(entry)
+        except errors.ConfigError as error:
+            _log.warning("This run is not in the history: %s", error)

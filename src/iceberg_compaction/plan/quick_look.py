@@ -1,0 +1,29 @@
+"""Whether a plan would have anything to do, without making it: no file is sorted unless its partition is too large for
+one group. Health asks this of every table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iceberg_compaction.plan import build, decide_bins
+
+if TYPE_CHECKING:
+    from iceberg_compaction.model.policies import Policy
+    from iceberg_compaction.model.table_view import TableView
+
+
+def needs_work(view: TableView, policy: Policy) -> bool:
+    """Whether `build` would make a plan that is not empty. Never for a table that must not be rewritten."""
+    return needs_rewrite(view, policy) or (view.useless_deletes > 0 and not view.unsupported)
+
+
+def needs_rewrite(view: TableView, policy: Policy) -> bool:
+    """Whether `build` would make a plan with groups."""
+    if view.unsupported:
+        return False
+    decided = decide_bins.decide(view, policy, decide_bins.resolve_sizes(view, policy))
+    kept = decided.verdict.kept
+    if policy.max_files_to_rewrite is None and policy.max_bytes_to_rewrite is None:
+        return bool(kept.any())
+    # A budget smaller than the first group may leave nothing to gain.
+    return bool(kept.any()) and len(build.build(view, policy, plan_id="", now_ms=0).groups) > 0

@@ -1,0 +1,104 @@
+"""A table to die on: a run on it is killed in a process of its own, then it is looked at, and a plain run makes
+everything good."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from tests.factories import reader, storage
+from tests.lab import child, meddle, scene
+
+from iceberg_compaction import Compactor, Kind
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from pathlib import Path
+
+    from pyiceberg.table import Table
+    from tests.factories.reader import Row
+    from tests.lab.points import Point
+
+    from iceberg_compaction import Outcome
+    from iceberg_compaction.settings import CatalogSettings
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Bench:
+    """A table to die on, and what is known about it."""
+
+    settings: CatalogSettings
+    name: str
+    state: Path
+    model: Counter[Row]
+    nursery: child.Nursery | None = None  # where it dies
+
+    def kill(self, point: Point) -> None:
+        """A run that dies at the point."""
+        job = dataclasses.replace(self.job(), target=point.target, when=point.when, nth=point.nth, meddle=point.meddle)
+        assert self.nursery is not None
+        end = self.nursery.run(dataclasses.replace(job, manifests=point.manifests))
+        assert end.killed, f"the run got past the point: {point.name}"
+        meddle.apply(point.meddle, self.model)
+
+    def kill_after(self, seconds: float) -> None:
+        """A run that is killed after a time, if it has not ended by then."""
+        assert self.nursery is not None
+        self.nursery.run(dataclasses.replace(self.job(), seconds=seconds))
+
+    def job(self) -> child.Job:
+        return child.Job(
+            settings=self.settings.model_dump_json(),
+            table=self.name,
+            state=str(self.state),
+            options=scene.OPTIONS,
+        )
+
+    def check_readable(self) -> None:
+        """No row is lost or revived, right after the crash."""
+        with self.table() as table:
+            assert reader.rows(table) == self.model
+
+    def check_plain_run(self, *, doubtful: bool | None = False) -> Outcome:
+        """A plain run succeeds, and nothing is left to do or to remove. `doubtful`: what the dead run left stays,
+        because nobody can tell whether it was published once; None: either is possible."""
+        compactor = Compactor(self.settings, "small-files", options=scene.OPTIONS, engine="inline", state=self.state)
+        outcome = compactor.compact_table(self.name)
+        compactor.catalog.close()
+        assert outcome.kind in (Kind.COMPACTED, Kind.HEALTHY), outcome.sentence
+        with self.table() as table:
+            assert reader.rows(table) == self.model
+            files = reader.Reader().live(table, table.current_snapshot())
+            assert sorted(file["partition"] for file in files) == [(0,), (1,), (2,)], outcome.sentence
+            # Without equality deletes PyIceberg can read it, too.
+            assert storage.row_multiset(table.scan().to_arrow()) == as_read(self.model)
+            left = scene.unexplained(table)
+            assert bool(left) == (doubtful if doubtful is not None else "cannot be told" in outcome.sentence), left
+            assert ("cannot be told, so its files stay" in outcome.sentence) == bool(left), outcome.sentence
+        return outcome
+
+    def table(self) -> _Loaded:
+        return _Loaded(self.settings, self.name)
+
+
+class _Loaded:
+    """The table as the catalog has it now, by a connection of its own."""
+
+    def __init__(self, settings: CatalogSettings, name: str) -> None:
+        self._settings, self._name = settings, name
+
+    def __enter__(self) -> Table:
+        from iceberg_compaction.catalog import connect
+
+        self._catalog = connect.connect(self._settings)
+        return self._catalog.load_table(self._name)
+
+    def __exit__(self, *stop: object) -> None:
+        self._catalog.close()
+
+
+def as_read(model: Counter[Row]) -> Counter[str]:
+    names = scene.ROWS.names
+    return type(storage.row_multiset(scene.rows(0, 0, 0)))(
+        {repr(dict(zip(names, row, strict=True))): count for row, count in model.items()}
+    )

@@ -1,0 +1,111 @@
+"""The process is killed at every named point and at random times. Whatever the moment, no row is lost or revived, the
+table can be read, and one plain run later everything is compacted and no file is left unexplained; where nobody can
+tell whether a commit was published once, its files stay, and that is told."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.factories import lake as lakes
+from tests.factories import reader
+from tests.lab import child, drill, points, scene
+
+from iceberg_compaction import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.lab.drill import Bench
+    from tests.lab.points import Point
+
+SEED = 20_261
+RANDOM_TIMES = 6
+
+
+@pytest.fixture(scope="module")
+def lab_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("crash-lab")
+
+
+@pytest.fixture(scope="module")
+def nursery(lab_folder: Path) -> Iterator[child.Nursery]:
+    with child.nursery({"ICEBERG_COMPACTION_CACHE": str(lab_folder / "lake" / "cache")}) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def built(lab_folder: Path) -> lakes.Lake:
+    """The lake is built once. A copy of it is put in its place for every test, since paths in metadata are absolute."""
+    lake = lakes.file_lake(lab_folder / "lake")
+    table = scene.build(lake.catalog, "db.t")
+    assert reader.rows(table) == scene.model()
+    lake.catalog.close()
+    shutil.copytree(lab_folder / "lake", lab_folder / "copy")
+    return lake
+
+
+@pytest.fixture
+def bench(built: lakes.Lake, lab_folder: Path, nursery: child.Nursery, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    shutil.rmtree(lab_folder / "lake")
+    shutil.copytree(lab_folder / "copy", lab_folder / "lake")
+    monkeypatch.setenv("ICEBERG_COMPACTION_CACHE", str(lab_folder / "lake" / "cache"))
+    return drill.Bench(
+        settings=built.settings,
+        name="db.t",
+        state=lab_folder / "lake" / "runs.db",
+        nursery=nursery,
+        model=scene.model(),
+    )
+
+
+@pytest.mark.parametrize("point", points.POINTS, ids=lambda point: point.name)
+def test_killed_at_any_point_a_plain_run_finishes_the_job(bench: Bench, point: Point) -> None:
+    bench.kill(point)
+    bench.check_readable()
+    bench.check_plain_run(doubtful=point.doubtful)
+
+
+@pytest.mark.parametrize("point", points.MANIFESTS, ids=lambda point: point.name)
+def test_killed_while_it_rewrites_manifests(bench: Bench, point: Point) -> None:
+    bench.kill(point)
+    bench.check_readable()
+    bench.check_plain_run(doubtful=point.doubtful)
+
+
+@pytest.mark.parametrize("point", points.SETTLING, ids=lambda point: point.name)
+def test_killed_while_it_tidies_up_after_another(bench: Bench, point: Point) -> None:
+    bench.kill(points.BY_NAME["last task ends"])
+    bench.kill(point)
+    bench.check_readable()
+    bench.check_plain_run()
+
+
+def test_killed_again_and_again(bench: Bench) -> None:
+    names = [
+        "a file is closed",
+        "first snapshot has landed",
+        "a file has rows and no footer",
+        "manifest list is written",
+    ]
+    for name in names:
+        bench.kill(points.BY_NAME[name])
+        bench.check_readable()
+    assert "which did not finish, were removed" in bench.check_plain_run().sentence
+
+
+@pytest.mark.parametrize("turn", range(RANDOM_TIMES))
+def test_killed_at_random_times(bench: Bench, turn: int, lab_folder: Path) -> None:
+    """A part of the time that a whole run took; where that is depends on the machine, the verdict does not."""
+    bench.kill_after(max(0.02, random.Random(SEED + turn).random() * 0.6))
+    bench.check_readable()
+    bench.check_plain_run(doubtful=None)
+
+
+def test_a_run_that_nobody_kills_gets_to_its_end(bench: Bench) -> None:
+    end = bench.nursery.run(bench.job())
+    assert (end.killed, end.status) == (False, 0)
+    assert bench.check_plain_run().kind is Kind.HEALTHY

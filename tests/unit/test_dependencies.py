@@ -91,7 +91,7 @@ def test_everything_that_is_declared_is_imported() -> None:
 
 
 def test_everything_that_tests_and_benchmarks_import_is_declared() -> None:
-    known = declared("", "dev")
+    known = declared("", "spark", "dev")
     missing = {name: path for name, path in imported("tests", "bench").items() if name not in known}
     assert not missing, f"imported and not in pyproject.toml: {missing}"
 
@@ -101,6 +101,11 @@ def test_everything_that_is_declared_for_development_is_used() -> None:
     assert not unused, f"in the group dev and never imported: {unused}"
 
 
+def test_spark_is_an_extra() -> None:
+    assert {"pyspark", "pandas"} <= declared("spark")
+    assert not declared("spark") & declared("")
+
+
 def test_the_reasons_for_packages_that_nothing_imports_are_still_needed() -> None:
-    assert UNSEEN.keys() <= declared("", "dev")
+    assert UNSEEN.keys() <= declared("", "spark", "dev")
     assert not UNSEEN.keys() & imported("src", "tests", "bench").keys()

@@ -19,7 +19,8 @@ _PIN = re.compile(r"^([\w.-]+)==([^ ;\\]+).*?(?=^\S|\Z)", re.MULTILINE | re.DOTA
 
 def wanted() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    names = [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]
+    extra = project["project"]["optional-dependencies"]["spark"]
+    names = [*project["project"]["dependencies"], *extra, *project["dependency-groups"]["dev"]]
     return [Requirement(name) for name in names]
 
 

@@ -37,11 +37,20 @@ def engine_factory(
             from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 
             return nullcontext(InlineEngine())
+        check_engine(kind)
         from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
 
         return SparkEngine(session=session, conf=dict(conf or {}))
 
     return make
+
+
+def check_engine(kind: str) -> None:
+    """ConfigError: the packages that an engine needs are not installed."""
+    if kind == "spark":
+        from iceberg_compaction.execute.engines.spark import installed
+
+        installed.check_installed()
 
 
 def new_run(

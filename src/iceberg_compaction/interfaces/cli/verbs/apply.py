@@ -31,6 +31,7 @@ def apply(
 
     plan = plan_file.load_plan(file)
     engines = wiring.engine_factory(how.engine, conf=catalog_request.spark_conf(catalog))
+    wiring.check_engine(how.engine)
     store = wiring.run_store(str(how.state) if how.state else None)
     with table_loop.Session(engines, store, console) as session:
         outcome = session.apply(catalog_request.open_catalog(catalog), plan)

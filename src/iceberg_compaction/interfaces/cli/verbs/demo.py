@@ -37,6 +37,7 @@ def demo(
     from iceberg_compaction.interfaces.cli import tour
 
     engines = wiring.engine_factory(engine, conf=settings.parse_pairs(conf or (), option="--conf"))
+    wiring.check_engine(engine)
     with ExitStack() as stack:
         if keep is None:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="iceberg-compact-demo-")))

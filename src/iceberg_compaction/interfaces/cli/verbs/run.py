@@ -34,6 +34,7 @@ def run(
 
     chosen = catalog_request.make_policy(policy)
     engines = wiring.engine_factory(how.engine, conf=catalog_request.spark_conf(catalog))
+    wiring.check_engine(how.engine)
     store = wiring.run_store(str(how.state) if how.state else None)
     found = []
     with table_loop.Session(engines, store, console) as session:

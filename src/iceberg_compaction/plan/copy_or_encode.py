@@ -71,7 +71,8 @@ def break_even(rates: Rates, row_group: int) -> int:
     """The size of row groups at which copying and encoding cost the same; at most that of what encoding makes."""
     saved = 1 / rates.encoding.bytes_per_second - 1 / rates.copying.bytes_per_second  # seconds for each byte
     later = SCANS * SCAN_SECONDS  # seconds for each row group that encoding would spare
-    return int(np.ceil(later / (max(saved, 0.0) + later / row_group)))
+    even = int(np.ceil(later / (max(saved, 0.0) + later / row_group)))
+    return min(even, row_group)  # where nothing is saved they are equal, and rounding may add a byte
 
 
 def expect(view: TableView, policy: Policy, weighed: Copying, rows: Ints, first: Ints) -> dict[str, Any]:

@@ -4,10 +4,10 @@ outside, so that the work itself is reproducible."""
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iceberg_compaction import errors, version
+from iceberg_compaction import cancel, errors, version
 from iceberg_compaction.model import run_record
 from iceberg_compaction.model.copy_plan import Rates
 from iceberg_compaction.plan import rates
@@ -34,6 +34,7 @@ class Run:
     branch: str = "main"
     on_event: Callable[[Event], None] = _ignore
     store: RunStore | None = None
+    cancel: cancel.CancelToken = field(default_factory=cancel.CancelToken)
 
     def rates(self, table: str) -> Rates:
         """How fast copying and encoding were in earlier runs. A store that cannot be read must not stop planning."""

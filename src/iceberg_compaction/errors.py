@@ -3,6 +3,7 @@ border where they appear, with the cause chained. Each class says whether trying
 
     CompactionError
     ├── ConfigError              wrong option, setting or argument
+    ├── StoreError               the run store could not be read or written (retryable)
     ├── CatalogError             the catalog refused or could not be used
     │   ├── UnreachableError       no answer (retryable)
     │   ├── UnauthorizedError      credentials missing or refused
@@ -38,6 +39,12 @@ class CompactionError(Exception):
 
 class ConfigError(CompactionError):
     """A wrong option, setting or argument; nothing was started."""
+
+
+class StoreError(CompactionError):
+    """The run store could not be read or written. No table is affected."""
+
+    retryable = True
 
 
 class CatalogError(CompactionError):

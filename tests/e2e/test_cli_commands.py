@@ -12,12 +12,12 @@ from tests.factories import manifests
 from typer.testing import CliRunner
 
 from iceberg_compaction import Plan, load_plan
+from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli.app import app
 from iceberg_compaction.model.copy_plan import Way
 from iceberg_compaction.model.outcome import Outcome
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.model.run_record import RunRecord
-from iceberg_compaction.record.sqlite_store import RunStore
 
 if TYPE_CHECKING:
     from typer.testing import Result
@@ -267,7 +267,7 @@ def test_small_row_groups_are_encoded_unless_the_minimum_says_otherwise(shop: Sh
 def test_a_plan_is_made_with_what_earlier_runs_took(shop: Shop) -> None:
     outcome = Outcome.model_validate(document(shop.run("--table", "db.events", "-o", "json")))
     effort = Effort(encoded_bytes=10**9, encode_seconds=10, copied_bytes=10**9, copy_seconds=1)
-    RunStore(shop.state).save(
+    wiring.run_store(shop.state).save(
         RunRecord(
             run_id="r",
             table="db.events",
@@ -296,6 +296,15 @@ def test_history_remembers_runs(shop: Shop) -> None:
     )
     assert run_id[:8] in told.stdout
     assert "db.orders" not in told.stdout
+
+
+def test_a_store_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    broken = tmp_path / "runs.db"
+    broken.write_text("no database" * 1000)
+    result = CliRunner().invoke(app, ["history", "--state", str(broken)])
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: The run store {broken} cannot be read: file is not a database; ")
+    assert result.stderr.count("\n") == 1
 
 
 def test_quiet_says_nothing_but_the_result(shop: Shop) -> None:

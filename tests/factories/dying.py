@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # What is replaced by a version that dies, in which of its calls, and whether the real thing is done before.
 POINTS: dict[str, tuple[str, str, int, bool]] = {
-    "noted": ("iceberg_compaction.record.sqlite_store.RunStore", "begin", 1, True),
+    "noted": ("iceberg_compaction.record.sql_store.SqlStore", "begin", 1, True),
     "half-rewritten": ("iceberg_compaction.execute.worker.execute_task", "rewrite", 2, False),
     "rewritten": ("iceberg_compaction.operations.rewrite_files.change.replace_files", "replace", 1, False),
     "manifests-written": ("iceberg_compaction.catalog.publish", "publish", 1, False),
@@ -25,7 +25,7 @@ POINTS: dict[str, tuple[str, str, int, bool]] = {
     "published": ("iceberg_compaction.catalog.publish", "publish", 1, True),
     "second-manifests-written": ("iceberg_compaction.catalog.publish", "publish", 2, False),
     "second-published": ("iceberg_compaction.catalog.publish", "publish", 2, True),
-    "done": ("iceberg_compaction.record.sqlite_store.RunStore", "finish", 1, False),
+    "done": ("iceberg_compaction.record.sql_store.SqlStore", "finish", 1, False),
 }
 
 

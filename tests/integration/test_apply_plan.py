@@ -9,8 +9,8 @@ from tests.factories import lake as lakes
 from tests.factories import manifests, storage
 
 from iceberg_compaction import Compactor, Kind, Plan, load_plan, save_plan
+from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import GroupEnd
-from iceberg_compaction.record.sqlite_store import RunStore
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -178,6 +178,6 @@ def test_what_was_dropped_is_in_the_history(shop: Shop, tmp_path: Path) -> None:
     plan = shop.plan()
     shop.table.delete("id < 5")
     outcome = Compactor(shop.lake.catalog, engine="inline", state=tmp_path / "runs.db").apply(plan)
-    (record,) = RunStore(tmp_path / "runs.db").history("db.t")
+    (record,) = wiring.run_store(tmp_path / "runs.db").history("db.t")
     assert record.outcome == outcome
     assert GroupEnd.DROPPED in ends(record.outcome)

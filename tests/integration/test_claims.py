@@ -20,7 +20,6 @@ from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model import run_record
 from iceberg_compaction.operations import claims
 from iceberg_compaction.record import processes
-from iceberg_compaction.record.sqlite_store import RunStore
 from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
@@ -43,7 +42,8 @@ class Scene:
     """A table with three small files for Bern, three for Oslo, and a store of runs."""
 
     def __init__(self, lake: Lake, folder: Path) -> None:
-        self.catalog, self.store = lake.catalog, RunStore(folder / "runs.db")
+        self.catalog, self.state = lake.catalog, folder / "runs.db"
+        self.store = wiring.run_store(self.state)
         table = make_table(lake.catalog, "db.t", SCHEMA, spec=BY_CITY)
         for first in range(0, 30, 10):
             ids = pa.array(range(first, first + 10), pa.int64())
@@ -127,6 +127,6 @@ def test_a_run_on_another_branch_keeps_nobody_away(scene: Scene) -> None:
 
 
 def test_a_store_that_cannot_be_read_keeps_nobody_away(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    scene.store.path.write_text("no database")
+    scene.state.write_text("no database")
     assert len(scene.plan().groups) == 2
     assert "Nothing is known of other runs" in caplog.text

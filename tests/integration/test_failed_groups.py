@@ -23,7 +23,6 @@ from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import GroupEnd
 from iceberg_compaction.operations.rewrite_files import give_up
-from iceberg_compaction.record.sqlite_store import RunStore
 from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from iceberg_compaction import Outcome
     from iceberg_compaction.execute.engine_door import Rewrite
     from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
+    from iceberg_compaction.record.store import RunStore
     from iceberg_compaction.workflow.operate import EngineFactory
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
@@ -208,7 +208,7 @@ def test_what_other_tasks_of_the_group_have_staged_is_removed(table: Table) -> N
 
 
 def test_a_group_that_failed_is_tried_last_and_leaves_budgets_to_others(table: Table, tmp_path: Path) -> None:
-    store = RunStore(tmp_path / "runs.db")
+    store = wiring.run_store(tmp_path / "runs.db")
     truncate(file_of(table, "Bern"))
     budget = {"max_files_to_rewrite": 2}
     assert ends(compact(table, store=store, **budget)) == {"Bern": "failed"}
@@ -221,7 +221,7 @@ def test_a_group_that_failed_is_tried_last_and_leaves_budgets_to_others(table: T
 
 
 def test_a_plan_of_a_file_is_performed_in_the_same_order(table: Table, tmp_path: Path) -> None:
-    store, policy = RunStore(tmp_path / "runs.db"), Policy(min_input_files=2)
+    store, policy = wiring.run_store(tmp_path / "runs.db"), Policy(min_input_files=2)
     plan = operate.plan_table(table.catalog, "db.t", policy, wiring.new_run())
     truncate(file_of(table, "Bern"))
     compact(table, store=store, max_files_to_rewrite=2)
@@ -307,7 +307,7 @@ def test_however_many_files_are_damaged_the_sound_ones_land(local_lake: Lake) ->
 
 def test_a_proof_that_does_not_hold_ends_the_run_at_once(table: Table, tmp_path: Path) -> None:
     """It is a defect of ours, and nobody knows what else it does; but the next run does not begin with it."""
-    store = RunStore(tmp_path / "runs.db")
+    store = wiring.run_store(tmp_path / "runs.db")
 
     def lie(task: RewriteTask) -> None:
         if "Oslo" in task.partition:
@@ -357,7 +357,7 @@ def test_many_damaged_files_are_passed_by_in_few_runs(local_lake: Lake, tmp_path
     paths = sorted(table.inspect.data_files()["file_path"].to_pylist())
     for path in paths[:25]:
         Path(path.removeprefix("file://")).unlink()
-    store = RunStore(tmp_path / "runs.db")
+    store = wiring.run_store(tmp_path / "runs.db")
     assert [compact(table, store=store).kind for _ in range(2)] == [Kind.FAILED, Kind.COMPACTED]
     left = current(table).inspect.data_files()["file_path"].to_pylist()
     assert set(paths[:25]) == set(left) & set(paths)

@@ -26,7 +26,7 @@ from iceberg_compaction.metadata import fetch
 from iceberg_compaction.model import run_record
 from iceberg_compaction.operations import journal
 from iceberg_compaction.record import processes
-from iceberg_compaction.record.sqlite_store import RunStore
+from iceberg_compaction.record.sql_store import SqlStore
 from iceberg_compaction.storage import listing
 from iceberg_compaction.workflow import leftovers, operate, operate_manifests
 
@@ -44,7 +44,8 @@ class Scene:
 
     def __init__(self, lake: lakes.Lake, folder: Path) -> None:
         self.lake = lake
-        self.store = RunStore(folder / "runs.db")
+        self.state = folder / "runs.db"
+        self.store = wiring.run_store(self.state)
         table = lakes.append_small_files(lakes.make_table(lake.catalog, "db.t", properties=PROPERTIES), 4)
         self.rows = storage.row_multiset(table.scan().to_arrow())
         self.dead = uuid.uuid4().hex
@@ -63,7 +64,7 @@ class Scene:
 
     def kill(self, point: str) -> None:
         options = OPTIONS if point.startswith("second") else IN_ONE
-        dying.run_until_killed(self.lake, self.store.path, point, options, self.dead)
+        dying.run_until_killed(self.lake, self.state, point, options, self.dead)
 
     def run(self, options: dict[str, Any] = OPTIONS, *, later_ms: int = 0, **more: Any) -> Outcome:
         run = wiring.new_run(store=self.store)
@@ -244,7 +245,7 @@ def test_what_a_run_asleep_may_still_send_stays_however_often_others_look(
         snapshot_id=1,
         parent_snapshot_id=head.current_snapshot_id,
         sequence_number=head.next_sequence_number(),
-        at_ms=run.seen_ms,
+        at_ms=run.heartbeat_ms,
     )
     elsewhere = run.start.model_copy(update={"process": run_record.Process(host="elsewhere", pid=1, started="1")})
     scene.store.finish(scene.dead)
@@ -268,9 +269,9 @@ def test_a_run_that_cannot_make_sure_that_it_owns_its_files_does_not_commit(
 
     def part(event: Any) -> None:
         if event.stage.value == "committing":
-            scene.store.path.unlink(missing_ok=True)
+            scene.state.unlink(missing_ok=True)
             if how == "unreachable":
-                scene.store.path.mkdir(exist_ok=True)
+                scene.state.mkdir(exist_ok=True)
 
     outcome = scene.run(on_event=part)
     assert outcome.kind is Kind.FAILED
@@ -281,14 +282,14 @@ def test_a_run_that_cannot_make_sure_that_it_owns_its_files_does_not_commit(
 
 def test_a_store_that_is_away_for_a_moment_is_waited_for(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "CONFIRM_WAITS_S", (0.0, 0.0))
-    real, fails = RunStore.publishing, iter([True, False, True, True, False])
+    real, fails = SqlStore.publishing, iter([True, False, True, True, False])
 
-    def sometimes(store: RunStore, *given: Any) -> bool:
+    def sometimes(store: SqlStore, *given: Any) -> bool:
         if next(fails, False):
-            raise errors.ConfigError("away")
+            raise errors.StoreError("away")
         return real(store, *given)
 
-    monkeypatch.setattr(RunStore, "publishing", sometimes)
+    monkeypatch.setattr(SqlStore, "publishing", sometimes)
     outcome = scene.run()
     assert (outcome.kind, outcome.groups_landed) == (Kind.COMPACTED, 2)
 
@@ -298,14 +299,14 @@ def test_a_store_that_goes_away_before_the_compare_and_set_leaves_no_doubt(
 ) -> None:
     """Its fault is one that may pass, as storage has them too; but nobody was asked to commit."""
     monkeypatch.setattr(journal, "CONFIRM_WAITS_S", ())
-    real = RunStore.publishing
+    real = SqlStore.publishing
 
-    def away(store: RunStore, run_id: str, attempt: run_record.Attempt) -> bool:
+    def away(store: SqlStore, run_id: str, attempt: run_record.Attempt) -> bool:
         if attempt.metadata is not None:
-            raise errors.ConfigError("The run store is away.") from OSError(errno.ESTALE, "Stale file handle")
+            raise errors.StoreError("The run store is away.") from OSError(errno.ESTALE, "Stale file handle")
         return real(store, run_id, attempt)
 
-    monkeypatch.setattr(RunStore, "publishing", away)
+    monkeypatch.setattr(SqlStore, "publishing", away)
     outcome = scene.run()
     assert "nothing was committed, start again. The run store is away." in outcome.sentence
     scene.check()
@@ -317,7 +318,7 @@ def test_nothing_that_goes_wrong_once_a_snapshot_has_landed_costs_its_files(
     def odd(*given: Any) -> None:
         raise errors.MetadataError("Something odd.")
 
-    monkeypatch.setattr(RunStore, "landed", odd)
+    monkeypatch.setattr(SqlStore, "committed", odd)
     assert scene.run().groups_landed == 2
     scene.check()
 
@@ -342,8 +343,9 @@ def test_nothing_that_goes_wrong_while_a_commit_is_in_doubt_costs_its_files(
 
 
 def test_a_store_that_cannot_be_written_is_a_warning(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
-    scene.store = RunStore(Path(scene.place("in-the-way")) / "runs.db")
-    scene.foreign.add(str(scene.store.path.parent))
+    in_the_way = scene.place("in-the-way")
+    scene.store = wiring.run_store(Path(in_the_way) / "runs.db")
+    scene.foreign.add(in_the_way)
     assert scene.run().kind is Kind.COMPACTED
     assert "no other will remove what it leaves behind" in caplog.text
 
@@ -545,7 +547,7 @@ def test_an_error_after_the_commit_has_landed_deletes_nothing(
 
 @pytest.mark.server
 def test_leftovers_in_an_object_store(s3_lake: lakes.Lake, tmp_path: Path) -> None:
-    name, store, dead = s3_lake.name("t"), RunStore(tmp_path / "runs.db"), uuid.uuid4().hex
+    name, store, dead = s3_lake.name("t"), wiring.run_store(tmp_path / "runs.db"), uuid.uuid4().hex
     table = lakes.append_small_files(lakes.make_table(s3_lake.catalog, name), 2)
     before = storage.files_under(table)
     for path in ("data", "data/0110/1001/11"):

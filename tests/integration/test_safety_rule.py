@@ -14,7 +14,6 @@ from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import GroupEnd
 from iceberg_compaction.operations.rewrite_files import perform_files
-from iceberg_compaction.record.sqlite_store import RunStore
 from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
@@ -208,7 +207,7 @@ def test_what_landed_before_a_failure_stays_and_is_told(batches: Any) -> None:
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), errors.CancelledError("Stopped."), RuntimeError("bug")])
 def test_a_stopped_run_is_remembered_with_what_landed(batches: Any, stop: BaseException, tmp_path: Path) -> None:
     lake, plan = batches
-    store = RunStore(tmp_path / "runs.db")
+    store = wiring.run_store(tmp_path / "runs.db")
     before = rows(lake)
     with pytest.raises(type(stop)) as caught:
         operate.apply_plan(lake.catalog, plan, Broken(stop), wiring.new_run(store=store))
@@ -320,7 +319,7 @@ def test_a_listener_that_raises_stops_the_run_and_nothing_is_left(batches: Any) 
 
 def test_a_run_is_remembered_whatever_its_end(prepared: Any, tmp_path: Path) -> None:
     lake, plan = prepared
-    store = RunStore(tmp_path / "state" / "runs.db")
+    store = wiring.run_store(tmp_path / "state" / "runs.db")
     failed = operate.apply_plan(lake.catalog, plan, Broken(errors.ExecuteError("no")), wiring.new_run(store=store))
     done = operate.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run(store=store))
     assert {record.run_id: record.outcome for record in store.history("db.t")} == {
@@ -333,7 +332,7 @@ def test_a_run_is_remembered_whatever_its_end(prepared: Any, tmp_path: Path) -> 
 def test_a_store_that_cannot_be_written_does_not_fail_the_run(prepared: Any, tmp_path: Path) -> None:
     lake, plan = prepared
     (tmp_path / "file").write_text("in the way")
-    run = wiring.new_run(store=RunStore(tmp_path / "file" / "runs.db"))
+    run = wiring.new_run(store=wiring.run_store(tmp_path / "file" / "runs.db"))
     assert operate.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), run).kind is Kind.COMPACTED
 
 

@@ -45,7 +45,7 @@ def _point(name: str, target: str, when: str, nth: int = 1, meddle: str = "") ->
     )
 
 
-_STORE, _FILE = "record.sqlite.RunStore.", "execute.worker.output_file.EncodedFile."
+_STORE, _FILE = "record.sql_store.SqlStore.", "execute.worker.output_file.EncodedFile."
 _METADATA = "pyiceberg.catalog.MetastoreCatalog._write_metadata"
 
 PLANNING = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.operations import runs
-from iceberg_compaction.record.sqlite_store import RunStore
+from iceberg_compaction.record.sql_store import SqlStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from iceberg_compaction.model.outcome import Event
+    from iceberg_compaction.record.store import RunStore
     from iceberg_compaction.workflow.operate import EngineFactory
 
 ENGINES = ("spark", "inline")
@@ -63,9 +64,9 @@ def new_run(
     )
 
 
-def run_store(path: str | None = None, environ: Mapping[str, str] = os.environ) -> RunStore:
+def run_store(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore:
     """The history of runs: a file given by name, else in the user's state folder."""
     if path is None:
         state = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", ".")) / ".local" / "state")
         path = environ.get("ICEBERG_COMPACTION_STATE") or str(Path(state) / "iceberg-compaction" / "runs.db")
-    return RunStore(Path(path))
+    return SqlStore(Path(path))

@@ -73,7 +73,7 @@ class UnfinishedRun(Value):
     """A run of which files may be left."""
 
     start: RunStart
-    seen_ms: int  # its last sign of life
+    heartbeat_ms: int  # the last one
     ended: bool  # it has ended, and knew that something might be left; otherwise it runs or has crashed
     attempt: Attempt | None  # the last one
     taken_over: bool = False  # it counts as ended because another run took it for dead; it may be asleep

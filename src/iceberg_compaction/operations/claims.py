@@ -36,7 +36,7 @@ def leave_to_others(view: TableView, run: Run) -> TableView:
         return view
     try:
         unfinished = run.store.unfinished(view.pin.table_uuid)
-    except errors.ConfigError as error:
+    except errors.StoreError as error:
         _log.warning("Nothing is known of other runs: %s", error)
         return view
     places = {place for other in unfinished if _is_at_work(other, run) for place in other.start.claims}

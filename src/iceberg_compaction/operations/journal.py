@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.engine_door import Engine, OnEnd, TaskEnd
     from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
     from iceberg_compaction.operations.runs import Run
-    from iceberg_compaction.record.sqlite_store import RunStore
+    from iceberg_compaction.record.store import RunStore
 
 HEARTBEAT_S = 30.0
 CONFIRM_WAITS_S = (0.1, 0.4, 1.5)  # a store on a volume may be away for a moment; a busy one is waited for in any case
@@ -68,7 +68,7 @@ class Entry:
         for wait in (*CONFIRM_WAITS_S, None):
             try:
                 return self.store.publishing(self.run.run_id, attempt)
-            except errors.ConfigError as error:
+            except errors.StoreError as error:
                 if wait is None:
                     raise errors.CommitError(
                         f"Run {self.run.run_id} cannot make sure that no other run took it for dead and removed its "
@@ -82,7 +82,7 @@ class Entry:
         self._landed = tuple(dict.fromkeys((*self._landed, snapshot.snapshot_id)))
         if self._attempt is not None:
             told = self._attempt.model_copy(update={"landed": self._landed})
-            self._try(lambda: self.store.landed(self.run.run_id, told))
+            self._try(lambda: self.store.committed(self.run.run_id, told))
 
     def left(self, path: str) -> None:
         """Remember that there is a file for the next run to remove."""
@@ -109,7 +109,7 @@ class Entry:
     def _try(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except errors.ConfigError as error:
+        except errors.StoreError as error:
             _log.warning("The journal of this run is not complete: %s", error)
 
 
@@ -161,7 +161,7 @@ def _begin(table: Table, run: Run, branch: str, claims: tuple[tuple[int, str], .
     )
     try:
         clean = run.store.begin(start)
-    except errors.ConfigError as error:
+    except errors.StoreError as error:
         _log.warning("If this run is killed, no other will remove what it leaves behind: %s", error)
         return None
     before = None if clean else run.store.attempt(run.run_id)

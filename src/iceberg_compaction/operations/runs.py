@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from iceberg_compaction.model.outcome import Event, Outcome
-    from iceberg_compaction.record.sqlite_store import RunStore
+    from iceberg_compaction.record.store import RunStore
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Run:
             return Rates()
         try:
             return rates.learn(*self.store.efforts(table))
-        except errors.ConfigError as error:
+        except errors.StoreError as error:
             _log.warning("Nothing is known of earlier runs: %s", error)
             return Rates()
 
@@ -60,5 +60,5 @@ class Run:
         )
         try:
             self.store.save(entry)
-        except errors.ConfigError as error:
+        except errors.StoreError as error:
             _log.warning("This run is not in the history: %s", error)

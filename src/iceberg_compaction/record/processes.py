@@ -44,7 +44,7 @@ def is_over(run: UnfinishedRun, now_ms: int, silent_ms: int) -> bool:
     if run.ended:
         return True
     alive = is_alive(run.start.process)
-    return now_ms - run.seen_ms >= silent_ms if alive is None else not alive
+    return now_ms - run.heartbeat_ms >= silent_ms if alive is None else not alive
 
 
 def _host() -> str:

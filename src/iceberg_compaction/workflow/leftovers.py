@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.run_record import UnfinishedRun
     from iceberg_compaction.operations.runs import Run
-    from iceberg_compaction.record.sqlite_store import RunStore
+    from iceberg_compaction.record.store import RunStore
     from iceberg_compaction.storage.listing import Listed
 
 _MINUTE_MS = 60_000
@@ -125,7 +125,7 @@ def settle(table: Table, over: Sequence[UnfinishedRun], store: RunStore, clock: 
         elsewhere={
             run.start.run_id: str(run.start.entry) if run.start.catalog else "an entry of a catalog that is not known"
             for run in over
-            if run not in own and now_ms - run.seen_ms < TOLD_MS
+            if run not in own and now_ms - run.heartbeat_ms < TOLD_MS
         }
     )
     fate = {run.start.run_id: fates.judge(run.attempt, table.metadata) for run in own}
@@ -145,11 +145,11 @@ def settle(table: Table, over: Sequence[UnfinishedRun], store: RunStore, clock: 
         removed, left = _remove(table, [run.start.run_id for run in dead], found)
         told = replace(told, removed=removed)
         for run in dead:
-            if now_ms - run.seen_ms >= STRAGGLING_MS and not any(
+            if now_ms - run.heartbeat_ms >= STRAGGLING_MS and not any(
                 run_names.is_of(run.start.run_id, path) for path in left
             ):
-                store.settle(run.start.run_id, now_ms)
-    unsure = [run for run in own if fate[run.start.run_id] is Fate.UNKNOWN and now_ms - run.seen_ms < TOLD_MS]
+                store.mark_recovered(run.start.run_id, now_ms)
+    unsure = [run for run in own if fate[run.start.run_id] is Fate.UNKNOWN and now_ms - run.heartbeat_ms < TOLD_MS]
     told = replace(
         told,
         waiting=tuple(run.start.run_id for run in own if fate[run.start.run_id] is Fate.PENDING),

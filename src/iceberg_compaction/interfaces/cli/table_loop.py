@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Event
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.rewrite_plan import Plan
-    from iceberg_compaction.record.sqlite_store import RunStore
+    from iceberg_compaction.record.store import RunStore
     from iceberg_compaction.workflow.operate import EngineFactory
 
 

@@ -65,10 +65,10 @@ def _ranks(table: str, run: Run) -> dict[str, int]:
 
 def _records(table: str, run: Run) -> list[RunRecord]:
     """The last runs on the table, the newest first."""
-    if run.store is None or not run.store.path.exists():
+    if run.store is None:
         return []
     try:
         return run.store.history(table, limit=_RUNS)
-    except errors.ConfigError as error:
+    except errors.StoreError as error:
         _log.warning("Nothing is known of earlier runs: %s", error)
         return []

@@ -63,7 +63,7 @@ _TAKEN_OVER = 2  # of `ended`: not the run itself has said so, and it cannot tak
 _JOURNAL = "select run_id, start, seen_ms, ended, attempt from journal"
 
 
-class RunStore:
+class SqlStore:
     """Opens its file for every call, so that no handle outlives a fork or a crash. Every change is one transaction."""
 
     def __init__(self, path: Path) -> None:
@@ -89,9 +89,7 @@ class RunStore:
         return list(itertools.islice(self._readable(rows, lambda row: RunRecord.model_validate_json(row[1])), limit))
 
     def efforts(self, table: str, limit: int = 20) -> tuple[list[Effort], list[Effort]]:
-        """What the newest runs took to copy and to encode: on this table, and on others. Makes no store of none."""
-        if not self.path.exists():
-            return [], []
+        """What the newest runs took to copy and to encode: on this table, and on others."""
         own, others = (self._read(_EFFORTS.format(sign=sign), (table, limit)) for sign in ("=", "<>"))
         return list(self._readable(own, _effort)), list(self._readable(others, _effort))
 
@@ -100,7 +98,7 @@ class RunStore:
         row = (start.run_id, start.table_uuid, start.model_dump_json(), start.started_ms)
         if self._write("insert or ignore into journal (run_id, table_uuid, start, seen_ms) values (?, ?, ?, ?)", row):
             # Whatever becomes of others, this run is in the journal, and has to know that.
-            with contextlib.suppress(errors.ConfigError):
+            with contextlib.suppress(errors.StoreError):
                 self._forget(start.started_ms - _REMEMBER_SETTLED_MS)
             return True
         again = "update journal set ended = 0, seen_ms = ? where run_id = ? and settled_ms is null and ended < ?"
@@ -117,7 +115,7 @@ class RunStore:
         change = "update journal set attempt = ?, seen_ms = ? where run_id = ? and not ended"
         return bool(self._write(change, (attempt.model_dump_json(), attempt.at_ms, run_id)))
 
-    def landed(self, run_id: str, attempt: Attempt) -> None:
+    def committed(self, run_id: str, attempt: Attempt) -> None:
         """The attempt has landed, as it says itself by now."""
         self._write("update journal set attempt = ? where run_id = ?", (attempt.model_dump_json(), run_id))
 
@@ -133,7 +131,7 @@ class RunStore:
         """The run is taken for dead: it may publish nothing from now on but what it has written down by now, and that
         is in the answer. None: it has just given a sign of life."""
         change = "update journal set ended = ? where run_id = ? and seen_ms = ? and settled_ms is null"
-        if not self._write(change, (_TAKEN_OVER, run.start.run_id, run.seen_ms)):
+        if not self._write(change, (_TAKEN_OVER, run.start.run_id, run.heartbeat_ms)):
             return None
         return next(iter(self._runs("where run_id = ?", run.start.run_id)), None)
 
@@ -141,7 +139,7 @@ class RunStore:
         """The run has ended and left nothing behind."""
         self._write("delete from journal where run_id = ?", (run_id,))
 
-    def settle(self, run_id: str, now_ms: int) -> None:
+    def mark_recovered(self, run_id: str, now_ms: int) -> None:
         """What the run left behind is removed, and it will never publish anything."""
         self._write("update journal set settled_ms = ? where run_id = ?", (now_ms, run_id))
 
@@ -189,24 +187,30 @@ class RunStore:
             with closing(self._connect()) as connection, connection:
                 return connection.execute(statement, values).rowcount
         except (OSError, sqlite3.Error) as error:
-            raise errors.ConfigError(f"The run store {self.path} cannot be written: {error}.") from error
+            raise errors.StoreError(
+                f"The run store {self.path} cannot be written: {error}; check this file or choose another one."
+            ) from error
 
     def _read(self, query: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         return list(self._each(query, values))
 
     def _each(self, query: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         try:
+            if not self.path.exists():
+                return  # reading creates nothing
             with closing(self._connect()) as connection:
                 yield from connection.execute(query, values)
         except (OSError, sqlite3.Error) as error:
-            raise errors.ConfigError(f"The run store {self.path} cannot be opened: {error}.") from error
+            raise errors.StoreError(
+                f"The run store {self.path} cannot be read: {error}; check this file or choose another one."
+            ) from error
 
 
 def _unfinished(row: Sequence[Any]) -> UnfinishedRun:
-    _, start, seen_ms, ended, attempt = row
+    _, start, heartbeat_ms, ended, attempt = row
     return UnfinishedRun(
         start=RunStart.model_validate_json(start),
-        seen_ms=seen_ms,
+        heartbeat_ms=heartbeat_ms,
         ended=bool(ended),
         taken_over=ended == _TAKEN_OVER,
         attempt=None if attempt is None else Attempt.model_validate_json(attempt),

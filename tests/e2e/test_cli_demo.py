@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from typer.testing import CliRunner
 
 from iceberg_compaction import Compactor
 from iceberg_compaction.catalog import connect
+from iceberg_compaction.interfaces.cli import tour
 from iceberg_compaction.interfaces.cli.app import app
+from iceberg_compaction.interfaces.cli.options import ConsoleOptions
 from iceberg_compaction.settings import CatalogSettings
 
 if TYPE_CHECKING:
@@ -43,3 +46,11 @@ def test_the_demo_from_build_to_second_run(tmp_path: Path) -> None:
     again = CliRunner().invoke(app, ["demo", "--keep", str(lake), "--engine", "inline"])
     assert again.exit_code == 2
     assert "not empty" in again.stderr
+
+
+@pytest.mark.parametrize(("engine", "flag"), [("spark", ""), ("inline", " --engine inline")])
+def test_the_next_steps_use_the_engine_of_the_demo(
+    engine: str, flag: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tour.what_next(tmp_path, engine, ConsoleOptions())
+    assert f"iceberg-compact run --table 'shop.*'{flag} --catalog-uri" in "".join(capfd.readouterr())

@@ -61,12 +61,13 @@ def guide(folder: Path, engines: EngineFactory, console: ConsoleOptions) -> list
     return [*first, *second]
 
 
-def what_next(folder: Path, console: ConsoleOptions) -> None:
-    """Commands to go on with, for a lake that was kept."""
+def what_next(folder: Path, engine: str, console: ConsoleOptions) -> None:
+    """Commands to go on with, for a lake that was kept; on the engine of the demo, as Spark need not be installed."""
     say = _teller(console)
     catalog = f"--catalog-uri sqlite:///{folder / 'catalog.db'}"
+    run = "run --table 'shop.*'" + ("" if engine == "spark" else f" --engine {engine}")
     say.rule("The lake is yours to explore")
-    for verb in ("doctor", "plan --table shop.events --strategy full --target-file-size 8MB", "run --table 'shop.*'"):
+    for verb in ("doctor", "plan --table shop.events --strategy full --target-file-size 8MB", run):
         say.print(f"iceberg-compact {verb} {catalog}", soft_wrap=True)
     say.print(f"iceberg-compact history --state {folder / 'runs.db'}", soft_wrap=True)
 

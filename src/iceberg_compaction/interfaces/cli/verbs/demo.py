@@ -45,7 +45,7 @@ def demo(
             folder = _new_folder(keep)
         outcomes = tour.guide(folder, engines, console)
     if keep is not None:
-        tour.what_next(folder, console)
+        tour.what_next(folder, engine, console)
     if not all(outcome.ok for outcome in outcomes):
         raise typer.Exit(exits.FAILED)
 

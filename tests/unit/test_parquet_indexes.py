@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import parquet_files, spliced
@@ -37,24 +37,26 @@ def _move(data: bytes, shift: int, chunk: tuple[int, int], rows: int) -> tuple[i
     return moved
 
 
-_PAGES = st.lists(st.tuples(st.integers(0, 2**20), st.integers(1, 2**31 - 1), st.integers(1, 2**33)), min_size=1)
+_PAGES = st.lists(st.tuples(st.integers(1, 2**31 - 1), st.integers(1, 2**33)), min_size=1)
 
 
 @settings(deadline=datetime.timedelta(seconds=10), derandomize=True, max_examples=200)
 @given(_PAGES, st.integers(4, 2**40), st.integers(-(2**39), 2**40), st.booleans())
-def test_pages_move(made: list[tuple[int, int, int]], start: int, shift: int, sized: bool) -> None:
+def test_pages_move(made: list[tuple[int, int]], start: int, shift: int, sized: bool) -> None:
     shift = max(shift, 4 - start)
     pages, at, row = [], start, 0
-    for gap, size, count in made:
-        pages.append((at + gap, size, row))
-        at, row = at + gap + size, row + count
+    for size, count in made:
+        pages.append((at, size, row))
+        at, row = at + size, row + count
     more = {"field_2": (thrift.LIST, (thrift.I64, list(range(len(pages)))))} if sized else {}
     wanted = (len(pages), _offsets([(at + shift, size, row) for at, size, row in pages], **more))
     data, span = _offsets(pages, **more), (start, at - start)
     assert _move(data, shift, span, row) == wanted
-    # The same pages would not be those of any smaller chunk, nor of one with fewer rows.
+    # The same pages would not be those of any other chunk, nor of one with fewer rows.
     assert _move(data, shift, (start, at - start - 1), row) is None
-    assert _move(data, shift, (pages[0][0] + 1, at), row) is None
+    assert _move(data, shift, (start, at - start + 1), row) is None
+    assert _move(data, shift, (start + 1, at - start - 1), row) is None
+    assert _move(data, shift, (start - 1, at - start + 1), row) is None
     assert _move(data, shift, span, pages[-1][2]) is None
     # Many indexes at once are moved as each alone, and those that are cut off do not matter to others.
     some = [data, data[:-1], data, b"", data[: len(data) // 2], data + b"\0", data]
@@ -75,7 +77,7 @@ def test_pages_move(made: list[tuple[int, int, int]], start: int, shift: int, si
 def test_large_indexes_are_moved_some_at_a_time(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offset_index, "_AT_ONCE", at_once)
     some = [[(10 * page, 10, page) for page in range(count)] for count in (1, 3, 2, 9, 1)]
-    stored = [offset_index.OffsetIndex(_offsets(pages), (0, 100), 10) for pages in some]
+    stored = [offset_index.OffsetIndex(_offsets(pages), (0, 10 * len(pages)), 10) for pages in some]
     shifts = [5, 600, 70_000, 0, 8]
     assert offset_index.move(stored, shifts) == [
         (len(pages), _offsets([(at + shift, size, row) for at, size, row in pages]))
@@ -104,16 +106,32 @@ def test_large_indexes_are_moved_some_at_a_time(at_once: int, monkeypatch: pytes
         b"\x19\x15\x08\x00",
         _offsets([(4, 10, 1)]),  # rows before the first page
         _offsets([(4, 10, 0), (14, 10, 0)]),  # no rows in a page
-        _offsets([(4, 10, 0), (13, 10, 5)]),  # one page in another
-        _offsets([(14, 10, 0), (4, 10, 5)]),
-        _offsets([(4, 0, 0)]),
+        _offsets([(4, 6, 0), (9, 5, 5)]),  # one page in another
+        _offsets([(4, 4, 0), (9, 5, 5)]),  # a gap between pages
+        _offsets([(4, 9, 0)]),  # a gap behind the last page
+        _offsets([(5, 9, 0)]),  # a gap before the first page
+        _offsets([(4, 11, 0)]),
+        _offsets([(9, 5, 0), (4, 5, 5)]),
+        _offsets([(4, 10, 0), (14, 0, 5)]),
+        _offsets([(4, 5, 0), (9, 5, 5)], field_2=(thrift.LIST, (thrift.I64, [7]))),  # a size for one of two pages
     ],
 )
 def test_offset_indexes_that_make_no_sense(data: bytes) -> None:
     right, moved = b"\x19\x1c\x16\x08\x15\x14\x16\x00\x00\x00", (1, _offsets([(104, 10, 0)]))
-    indexes = [offset_index.OffsetIndex(each, (4, 100), 10) for each in (right, data, right)]
+    indexes = [offset_index.OffsetIndex(each, (4, 10), 10) for each in (right, data, right)]
     assert offset_index.move(indexes, [100] * 3) == [moved, None, moved]
-    assert _move(data, 100, (4, 100), 10) is None
+    assert _move(data, 100, (4, 10), 10) is None
+
+
+def test_no_wrong_byte_of_an_offset_index_moves_a_page() -> None:
+    pages = [(4000, 300, 0), (4300, 70_000, 200), (74_300, 164, 250)]
+    right = _offsets(pages, field_2=(thrift.LIST, (thrift.I64, [5000, 6000, 7])))
+    damaged = [right[:at] + bytes([byte]) + right[at + 1 :] for at in range(len(right)) for byte in range(256)]
+    indexes = [offset_index.OffsetIndex(data, (4000, 70_464), 300) for data in damaged]
+    for moved in offset_index.move(indexes, [10] * len(indexes)):
+        if moved is not None:
+            locations = thrift.parse(moved.data)[0][1][1][1]
+            assert [(each[1][1], each[2][1]) for each in locations] == [(at + 10, size) for at, size, _ in pages]
 
 
 @settings(deadline=datetime.timedelta(seconds=10), derandomize=True, max_examples=500)
@@ -132,13 +150,15 @@ def test_bytes_of_any_kind_are_no_offset_index(some: list[bytes], shift: int) ->
             assert moved == (len(pages), thrift.compose(struct))
 
 
-def _bounds(nulls: list[bool], low: list[bytes], high: list[bytes]) -> bytes:
+def _bounds(nulls: list[bool], low: list[bytes], high: list[bytes], null_counts: list[int] | None = None) -> bytes:
+    counts = {} if null_counts is None else {5: (thrift.LIST, (thrift.I64, null_counts))}
     return thrift.compose(
         {
             1: (thrift.LIST, (thrift.TRUE, nulls)),
             2: (thrift.LIST, (thrift.BINARY, low)),
             3: (thrift.LIST, (thrift.BINARY, high)),
             4: (thrift.I32, 0),
+            **counts,
         }
     )
 
@@ -154,6 +174,8 @@ def test_column_indexes_must_have_a_bound_for_every_page() -> None:
     assert not column_index.fits(right, 2, FIXED)
     assert not column_index.fits(b"", 2, NUMBER)
     assert not column_index.fits(b"\0", 0, NUMBER)
+    assert column_index.fits(_bounds([False] * 2, [eight] * 2, [eight] * 2, null_counts=[0, 1]), 2, NUMBER)
+    assert not column_index.fits(_bounds([False] * 2, [eight] * 2, [eight] * 2, null_counts=[0]), 2, NUMBER)
     empty = _bounds([False, True], [none, none], [none, none])
     assert not column_index.fits(empty, 2, NUMBER)
     assert column_index.fits(empty, 2, TEXT)  # of texts without a letter
@@ -221,17 +243,21 @@ def test_indexes_of_another_column_are_left_out(tmp_path: Path) -> None:
     assert _spliced(source)[1].offset_indexes == spliced.LEAVES - 2
 
 
+_DAMAGE = st.lists(st.tuples(st.integers(0, 2**14), st.integers(0, 255)), min_size=1, max_size=30)
+
+
 @settings(deadline=None, derandomize=True, max_examples=60)
-@given(st.data())
-def test_whatever_happens_to_indexes_none_leads_astray(whole: Path, data: st.DataObject) -> None:
+@given(damage=_DAMAGE)
+@example(damage=[(2082, 0)])  # the size of a last page
+@example(damage=[(2451, 128)])  # the offset of a first page
+def test_whatever_happens_to_indexes_none_leads_astray(whole: Path, damage: list[tuple[int, int]]) -> None:
     damaged = bytearray(whole.read_bytes())
     found = parquet_footer.read(PyArrowFileIO(), str(whole))
     end = max(chunk.start + chunk.length for group in found.groups for chunk in group.chunks)
     first = min(chunk.raw[6][1] for group in found.groups for chunk in group.chunks)
     assert end < first
-    for _ in range(data.draw(st.integers(1, 30))):
-        place = data.draw(st.integers(first, found.body - 1))
-        damaged[place] = data.draw(st.integers(0, 255))
+    for place, byte in damage:
+        damaged[first + place % (found.body - first)] = byte
     source = whole.with_name(f"damaged{next(_FILES)}.parquet")
     source.write_bytes(damaged)
     _, seen = _spliced(source)

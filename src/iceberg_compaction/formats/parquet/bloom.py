@@ -29,7 +29,7 @@ class BloomFilter:
         kinds = [format_fields.child(header, number) for number in (2, 3, 4)]
         if any(kind is None or _KNOWN not in kind for kind in kinds):
             raise ValueError("the Bloom filter is of an unknown kind")
-        if size <= 0 or size % (4 * _WORDS) or length + size > len(data):
+        if size <= 0 or size % (4 * _WORDS) or length + size != len(data):
             raise ValueError(f"the Bloom filter has {len(data) - length} bytes where it says {size}")
         self._blocks = np.frombuffer(data, "<u4", size // 4, length).reshape(-1, _WORDS)
 

@@ -22,7 +22,7 @@ def fits(data: bytes, pages: int, kind: page_layout.Layout) -> bool:
         nulls = data[begin : begin + flags]
         lows, at = _lengths(data, begin + flags)
         highs, at = _lengths(data, at)
-        if not flags == len(lows) == len(highs) == pages or end(data, at) != len(data):
+        if not flags == len(lows) == len(highs) == pages or end(data, at, pages) != len(data):
             return False
     except (ValueError, IndexError):
         return False
@@ -61,12 +61,14 @@ def _lengths(data: bytes, at: int) -> tuple[list[int], int]:
     return found, at
 
 
-def end(data: bytes, at: int) -> int:
-    """Where the rest of an index ends, of which nothing is taken apart: numbers and lists of them."""
+def end(data: bytes, at: int, pages: int) -> int:
+    """Where the rest of an index ends: numbers, and lists with equally many numbers for every page."""
     while head := data[at]:
         kind, count, at = head & 15, 1, at + 1
         if kind == thrift.LIST:
             count, at = _values(data, at, thrift.I32, thrift.I64)
+            if count % pages:
+                raise ValueError("that is no page index")
         if not head >> 4 or kind not in (thrift.I32, thrift.I64, thrift.LIST):
             raise ValueError("that is no page index")
         for _ in range(count):

@@ -29,10 +29,10 @@ _AT_ONCE = 2**20  # bytes of indexes, which take some thirty times as much as ar
 
 
 class OffsetIndex(NamedTuple):
-    """The offset index of a column as stored, and what its pages must lie within: the column's bytes and rows."""
+    """The offset index of a column as stored, the bytes that its data pages fill without a gap, and its rows."""
 
     data: bytes
-    chunk: byte_ranges.Span
+    data_pages: byte_ranges.Span
     rows: int
 
 
@@ -98,7 +98,7 @@ class _Pages:
         for number, index in enumerate(self._indexes):
             first, last = self._first[number], self._first[number] + self._counts[number] - 1
             rest = int(self._stops[last, -1] - self._ends[number]) + len(index.data)
-            if not right[number] or not _ends_at(index.data, rest):
+            if not right[number] or not _ends_at(index.data, rest, int(self._counts[number])):
                 found.append(None)
                 continue
             begin = ends[first - 1] if first else 0
@@ -115,12 +115,13 @@ class _Pages:
         right &= (raw & 1 == 0).all(1)  # in Thrift's zigzag, odd numbers are negative
         offsets, sizes, rows = (raw >> 1).T
         before = np.concatenate([[0], (offsets + sizes)[:-1]])
-        before[self._first] = [index.chunk[0] for index in self._indexes]
+        before[self._first] = [index.data_pages[0] for index in self._indexes]
         row_before = np.concatenate([[0], rows[:-1]])
         row_before[self._first] = -1
-        right &= (offsets >= before) & (sizes > 0) & (rows > row_before)
+        # Readers without an index take every page right behind the one before it, so an index with a gap is wrong.
+        right &= (offsets == before) & (sizes > 0) & (rows > row_before)
         last = self._first + self._counts - 1
-        within = (offsets + sizes)[last] <= [sum(index.chunk) for index in self._indexes]
+        within = (offsets + sizes)[last] == [sum(index.data_pages) for index in self._indexes]
         within &= (rows[last] < [index.rows for index in self._indexes]) & (rows[self._first] == 0)
         return offsets, within & np.logical_and.reduceat(right, self._first)
 
@@ -150,8 +151,8 @@ class _Pages:
         return out, ends
 
 
-def _ends_at(data: bytes, rest: int) -> bool:
+def _ends_at(data: bytes, rest: int, pages: int) -> bool:
     try:
-        return column_index.end(data, rest) == len(data)
+        return column_index.end(data, rest, pages) == len(data)
     except (ValueError, IndexError):
         return False

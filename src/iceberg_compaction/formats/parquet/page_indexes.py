@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from iceberg_compaction.formats.parquet import (
+    bloom,
     byte_ranges,
     column_index,
     format_fields,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 _AT_ONCE = 16 * 2**20  # bytes that are read together
 _GAP = 64 * 2**10  # bytes between two spans that are rather read than asked for twice
 _MOST = 16 * 2**20  # bytes of page indexes from one file, and of one Bloom filter; larger ones are left out
-_HEADER = 64  # the header of a Bloom filter is smaller
 
 
 class Reader(Protocol):
@@ -107,10 +107,10 @@ def _write_blooms(output: byte_ranges.Output, carried: list[Carried]) -> None:
 
 def _is_bloom(data: bytes) -> bool:
     try:
-        header, at = thrift.parse(data[:_HEADER])
-        return at + format_fields.integer(header, format_fields.Bloom.BYTES) == len(data)
+        bloom.BloomFilter(data)
     except ValueError:
         return False
+    return True
 
 
 class _Wanted(NamedTuple):
@@ -159,8 +159,7 @@ class _PageIndexes(NamedTuple):
 def _moved(wanted: _Wanted, data: dict[byte_ranges.Span, bytes]) -> list[_PageIndexes]:
     """Page indexes as the new file has them, as far as they make sense."""
     stored = [
-        offset_index.OffsetIndex(data[offsets], (each.chunk.start, each.chunk.length), each.rows)
-        for each, offsets, _ in wanted.columns
+        offset_index.OffsetIndex(data[offsets], each.chunk.data_pages, each.rows) for each, offsets, _ in wanted.columns
     ]
     found = []
     shifts = [each.shift for each, _, _ in wanted.columns]

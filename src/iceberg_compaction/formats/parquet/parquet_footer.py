@@ -45,6 +45,12 @@ class Chunk:
     def statistics(self) -> thrift.Struct:
         return format_fields.child(self.meta, format_fields.Meta.STATISTICS) or {}
 
+    @property
+    def data_pages(self) -> tuple[int, int]:
+        """The start and length of the pages behind the dictionary."""
+        first = format_fields.integer(self.meta, format_fields.Meta.DATA_PAGE)
+        return first, self.start + self.length - first
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Group:

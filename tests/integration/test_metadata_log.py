@@ -98,5 +98,5 @@ def test_a_file_that_cannot_be_removed_is_a_warning(local_lake: lakes.Lake, capl
     path.unlink()
     path.mkdir()
     set_mark(local_lake, "1")
-    assert f"The metadata file {oldest} could not be removed" in caplog.text
+    assert f"{oldest} could not be removed" in caplog.text
     assert publish.reload(load_tables.load_table(local_lake.catalog, "db.t")).properties["mark"] == "1"

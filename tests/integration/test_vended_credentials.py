@@ -14,12 +14,11 @@ from tests.lab import scene
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import connect, load_tables
-from iceberg_compaction.commit import remove
 from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import Kind, Stage
 from iceberg_compaction.model.policies import Policy
-from iceberg_compaction.storage import file_io, listing
+from iceberg_compaction.storage import file_io, listing, remove
 from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def test_what_the_driver_does_late_is_done_with_fresh_credentials(vendor: vendin
         vendor.expire()
         assert len(ours.io.new_input(path)) == 1
         vendor.expire()
-        assert remove.sweep(ours.io, [path]) == ()
+        assert remove.remove_files(ours.io, [path], remove.Proof.NOT_COMMITTED) == ()
         assert file_io.io_properties(ours)["s3.access-key-id"] != before
     assert not table.io.new_input(path).exists()
 

@@ -1,5 +1,5 @@
 """Another writer that comes in between: in the child that compacts, right before its first commit is published. So the
-run loses a race, or finds a group in conflict, and has something to sweep."""
+run loses a race, or finds a group in conflict, and has something to remove."""
 
 from __future__ import annotations
 

@@ -96,17 +96,17 @@ ENDING = [
     _point("before the run is remembered", _STORE + "save", "before"),
     _point("the run is remembered", _STORE + "save", "after"),
 ]
-# Another writer came first: attempts are repeated, groups are in conflict, and there is something to sweep.
+# Another writer came first: attempts are repeated, groups are in conflict, and there is something to remove.
 CONTENDED = [
     _point("the race is lost", "catalog.publish.reload", "before", 2, "append"),
     _point("second attempt is staged", "metadata.manifests.write_list", "after", 2, "append"),
     _point("second attempt has landed", "catalog.publish.publish", "after", 2, "append"),
-    _point("before the first attempt is swept", "commit.sweep.sweep", "before", 1, "append"),
-    _point("the first attempt is swept", "commit.sweep.sweep", "after", 1, "append"),
-    _point("before manifests of a conflict are swept", "commit.sweep.sweep", "before", 1, "delete"),
-    _point("some manifests of a conflict are swept", "commit.sweep._remove", "after", 3, "delete"),
-    _point("before data files of a conflict are swept", "commit.sweep.sweep", "before", 2, "delete"),
-    _point("data files of a conflict are swept", "commit.sweep.sweep", "after", 2, "delete"),
+    _point("before the first attempt is removed", "storage.remove.remove_files", "before", 1, "append"),
+    _point("the first attempt is removed", "storage.remove.remove_files", "after", 1, "append"),
+    _point("before manifests of a conflict are removed", "storage.remove.remove_files", "before", 1, "delete"),
+    _point("some manifests of a conflict are removed", "storage.remove._remove", "after", 3, "delete"),
+    _point("before data files of a conflict are removed", "storage.remove.remove_files", "before", 2, "delete"),
+    _point("data files of a conflict are removed", "storage.remove.remove_files", "after", 2, "delete"),
     _point("what conflicted is planned anew", "plan.build.build", "after", 2, "delete"),
 ]
 POINTS = [*PLANNING, *REWRITING, *COMMITTING, *ENDING, *CONTENDED]
@@ -130,8 +130,8 @@ SETTLING = [
     _point("leftovers are found", "catalog.listing.list_files", "after"),
     _point("the dead run is taken over", _STORE + "take_over", "after"),
     _point("what the table knows is read", "metadata.reachable.names", "after"),
-    _point("one leftover is removed", "commit.sweep._remove", "after"),
-    _point("leftovers are removed", "commit.sweep.sweep", "after"),
+    _point("one leftover is removed", "storage.remove._remove", "after"),
+    _point("leftovers are removed", "storage.remove.remove_files", "after"),
 ]
 BY_NAME = {point.name: point for point in [*POINTS, *SETTLING]}
 # A catalog on a server writes table metadata itself; before the first file is written all is as with any other.

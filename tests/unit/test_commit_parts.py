@@ -1,16 +1,15 @@
-"""The small parts of a commit: totals, waits, sweeping and the economy of manifests that need not be opened."""
+"""The small parts of a commit: totals, waits and the economy of manifests that need not be opened."""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.conversions import to_bytes
-from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestFile, PartitionFieldSummary, construct_partition_summaries
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -21,13 +20,10 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
 
 from iceberg_compaction import errors
-from iceberg_compaction.commit import commit_retry, merge_manifests, remove, snapshot_summary
+from iceberg_compaction.commit import commit_retry, merge_manifests, snapshot_summary
 from iceberg_compaction.metadata import partition_tuples
 from iceberg_compaction.metadata.manifest.written_manifests import Counts
 from iceberg_compaction.operations.rewrite_files.change import prune_manifests
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIGURES = snapshot_summary.Figures(
     added=Counts(files=1, records=5, bytes=9),
@@ -85,17 +81,6 @@ def test_defaults_are_icebergs_and_wrong_properties_do_not_stop_a_commit() -> No
         retries=3, min_ms=1000, max_ms=60_000, total_ms=1_800_000
     )
     assert commit_retry.commit_retry({"commit.retry.num-retries": "many"}).retries == 4
-
-
-def test_sweep_removes_what_it_can_and_says_what_it_could_not(tmp_path: Path) -> None:
-    here, directory = tmp_path / "a", tmp_path / "d"
-    here.touch()
-    (directory / "inside").mkdir(parents=True)
-    paths = [str(here), str(tmp_path / "gone already"), str(directory)]
-    assert remove.sweep(PyArrowFileIO(), paths) == (str(directory),)
-    assert not here.exists()
-    assert directory.exists()
-    assert remove.sweep(PyArrowFileIO(), []) == ()
 
 
 SCHEMA = Schema(NestedField(1, "n", LongType()), NestedField(2, "s", StringType()))

@@ -6,8 +6,9 @@ catalog has."""
 from __future__ import annotations
 
 import logging
-from concurrent import futures
 from typing import TYPE_CHECKING
+
+from iceberg_compaction.storage import remove
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 ENABLED = "write.metadata.delete-after-commit.enabled"
 GC = "gc.enabled"  # Iceberg's own word for a table that shares files with another one
-_THREADS = 8
 _ASKED_AT_ONCE = 500  # SQLite takes no more than a thousand terms
 _log = logging.getLogger(__name__)
 
@@ -25,8 +25,7 @@ def remove_expired(table: Table, base: Table | None, published: StagedTable) -> 
     try:
         expired = _expired(base, published)
         if doomed := sorted(expired - _in_use(table.catalog, expired)):
-            with futures.ThreadPoolExecutor(min(_THREADS, len(doomed))) as pool:  # many, once fewer are to be kept
-                list(pool.map(lambda path: _remove(table, path), doomed))
+            remove.remove_files(table.io, doomed, remove.Proof.LEFT_LOG)
     except Exception as error:  # noqa: BLE001 - the commit has landed, whatever this is
         _log.warning("Metadata files that left the log were not removed: %s", type(error).__name__)
 
@@ -69,12 +68,3 @@ def _in_use(catalog: Catalog, paths: set[str]) -> set[str]:
             like = or_(*(column.endswith(name, autoescape=True) for name in some))
             found |= {text.rpartition("/")[2] for text in session.scalars(select(column).where(like)) if text}
     return {path for name, path in names.items() if name in found}
-
-
-def _remove(table: Table, path: str) -> None:
-    try:
-        table.io.delete(path)
-    except FileNotFoundError:
-        return
-    except Exception as error:  # noqa: BLE001 - one that cannot be removed is no reason to keep the others
-        _log.warning("The metadata file %s could not be removed: %s", path, type(error).__name__)

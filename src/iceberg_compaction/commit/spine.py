@@ -23,13 +23,13 @@ from pyiceberg.table.update import (
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish, run_watch
-from iceberg_compaction.commit import commit_retry, remove
+from iceberg_compaction.commit import commit_retry
 from iceberg_compaction.model import table_names
 from iceberg_compaction.operations.rewrite_files.change import validate_replace
-from iceberg_compaction.storage import redact, translate
+from iceberg_compaction.storage import redact, remove, translate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
@@ -104,7 +104,7 @@ def land(table: Table, operation: Operation[S], around: Surroundings | None = No
             landed = attempts.run()
     except BaseException as error:
         if not attempts.in_doubt:
-            remove.sweep(attempts.table.io, operation.written)
+            _remove(attempts.table, operation.written, remove.Proof.NOT_COMMITTED)
         elif isinstance(error, errors.CompactionError) and not isinstance(error, errors.StateUnknownError):
             # Any other word of ours would mean that nothing was published.
             raise errors.StateUnknownError(
@@ -114,10 +114,16 @@ def land(table: Table, operation: Operation[S], around: Surroundings | None = No
         raise
     try:
         run_watch.tell_landed(landed.staged.snapshot)
-        remove.sweep(attempts.table.io, [path for path in operation.written if path not in landed.staged.files])
+        unused = [path for path in operation.written if path not in landed.staged.files]
+        _remove(attempts.table, unused, remove.Proof.NOT_COMMITTED)
     except Exception as error:  # noqa: BLE001 - it has landed, whatever this is
         _log.warning("Snapshot %d landed, but not all was tidied up: %s", operation.snapshot_id, type(error).__name__)
     return landed
+
+
+def _remove(table: Table, paths: Iterable[str], proof: remove.Proof) -> None:
+    for path in remove.remove_files(table.io, paths, proof):
+        run_watch.tell_left(path)
 
 
 @contextmanager

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import catalog_identity, load_tables, publish, run_names
-from iceberg_compaction.commit import remove
 from iceberg_compaction.metadata import reachable
 from iceberg_compaction.model import outcome, table_names
 from iceberg_compaction.model.run_record import CatalogEntry
 from iceberg_compaction.record import processes
-from iceberg_compaction.storage import listing
+from iceberg_compaction.storage import listing, remove
 from iceberg_compaction.workflow import fates
 from iceberg_compaction.workflow.fates import Fate
 
@@ -202,7 +201,7 @@ def _remove(table: Table, run_ids: Sequence[str], found: Sequence[Listed]) -> tu
     known = reachable.names(table, run_ids)
     doomed = [path for path in candidates if path.rpartition("/")[2] not in known]
     doomed = [path for path in doomed if not fates.is_metadata(path) or fates.is_torn(table.io, path)]
-    left = remove.sweep(table.io, doomed)
+    left = remove.remove_files(table.io, doomed, remove.Proof.RUN_OVER)
     return dict(Counter(candidates[path] for path in doomed if path not in left)), left
 
 

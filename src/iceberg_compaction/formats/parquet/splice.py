@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_compaction.formats.parquet import assemble, byte_ranges, encode_row_groups, page_indexes, parquet_footer
+from iceberg_compaction.storage import remove
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,8 +68,7 @@ class SplicedFile:
             self._output.write(parquet_footer.MAGIC)
         except BaseException:
             self.abandon()
-            with contextlib.suppress(Exception):
-                io.delete(path)  # nobody else knows of it yet
+            remove.remove_files(io, [path], remove.Proof.NEVER_SENT)
             raise
 
     @property

@@ -1,5 +1,5 @@
 """A plan becomes commits: groups are rewritten, proved and published in batches as they are done; and what did not get
-published is swept. This is the product's safety rule: staged files are deleted only when their commit surely did not
+published is removed. This is the product's safety rule: staged files are deleted only when their commit surely did not
 land, and nothing else ever is."""
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import publish
-from iceberg_compaction.commit import remove
+from iceberg_compaction.catalog import publish, run_watch
 from iceberg_compaction.execute import task_failure
 from iceberg_compaction.execute.prepare import cut_tasks, shared_context
 from iceberg_compaction.metadata.deletes import deletes_for_plan
@@ -20,6 +19,7 @@ from iceberg_compaction.model.policies import batch_size
 from iceberg_compaction.operations import run_ledger
 from iceberg_compaction.operations.rewrite_files import failed_files, gather_pieces, give_up, prove_groups, task_rounds
 from iceberg_compaction.operations.rewrite_files.change import prune_manifests, replace_files, validate_replace
+from iceberg_compaction.storage import remove
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -270,7 +270,9 @@ class _Batches:
 
     def _remove(self, staged: Iterable[StagedFile]) -> None:
         paths = [file.file_path for file in staged]
-        left = remove.sweep(self._table.io, paths) if paths else ()
+        left = remove.remove_files(self._table.io, paths, remove.Proof.NOT_COMMITTED)
+        for path in left:
+            run_watch.tell_left(path)
         if left:
             _log.warning("%d staged files could not be removed, the first is %s", len(left), left[0])
 

@@ -12,14 +12,15 @@ from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.snapshots import Snapshot
 
 from iceberg_compaction import errors
-from iceberg_compaction.commit import remove, snapshot_summary, spine
+from iceberg_compaction.catalog import run_watch
+from iceberg_compaction.commit import snapshot_summary, spine
 from iceberg_compaction.metadata import cluster_column, fetch
 from iceberg_compaction.metadata.manifest import entry_fields, written_manifests
 from iceberg_compaction.model import manifest_plan
 from iceberg_compaction.operations.rewrite_files.change import validate_replace
 from iceberg_compaction.operations.rewrite_manifests import cluster_entries, gather_entries
 from iceberg_compaction.operations.rewrite_manifests.manifest_digest import Digest
-from iceberg_compaction.storage import exact_paths
+from iceberg_compaction.storage import exact_paths, remove
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -80,7 +81,8 @@ def rewrite_manifests(
             operation.prepare(table)
         on_commit()
     except BaseException:
-        remove.sweep(table.io, operation.written)  # nothing of it was published
+        for path in remove.remove_files(table.io, operation.written, remove.Proof.NEVER_SENT):
+            run_watch.tell_left(path)
         raise
     landed = spine.land(table, operation, around)
     return RewriteResult(

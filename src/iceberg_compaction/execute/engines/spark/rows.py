@@ -76,7 +76,7 @@ def perform(batches: Iterable[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBa
                 finished.append(outcome)
             yield _to_batch(outcome)
     except BaseException:
-        _discard(finished, job.context)
+        _remove(finished, job.context)
         raise
     for _ in texts:
         pass  # rows left over are still taken from Spark, else it would not reuse this process
@@ -140,11 +140,12 @@ def _to_batch(outcome: engine_door.TaskEnd) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row], schema=_RESULTS)
 
 
-def _discard(finished: Sequence[TaskResult], context: RewriteContext) -> None:
-    from iceberg_compaction.storage import file_io
+def _remove(finished: Sequence[TaskResult], context: RewriteContext) -> None:
+    from iceberg_compaction.storage import file_io, remove
 
     for path in [staged.file_path for result in finished for staged in result.staged]:
         try:
-            file_io.open_io(context.io_properties, path).delete(path)
+            io = file_io.open_io(context.io_properties, path)
         except (OSError, ValueError, errors.CompactionError):
-            continue  # what cannot be removed now is an orphan, which Iceberg readers never see
+            continue  # a file that cannot be removed now is an orphan, which Iceberg readers never see
+        remove.remove_files(io, [path], remove.Proof.NEVER_SENT)

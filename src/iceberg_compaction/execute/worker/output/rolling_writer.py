@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from iceberg_compaction.execute.worker.output import forecast, output_file, row_buffer, row_profile
 from iceberg_compaction.model import sizing
-from iceberg_compaction.storage import passing_faults
+from iceberg_compaction.storage import passing_faults, remove
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
@@ -146,15 +145,7 @@ class RollingWriter:
         if self._file is not None:
             self._file.abandon()
             self._file = None
-        left = []
-        for path in self.paths:
-            try:
-                passing_faults.patiently(partial(self._io.delete, path))
-            except FileNotFoundError:
-                continue
-            except Exception:  # noqa: BLE001 - the error that led here matters more, and is on its way up
-                left.append(path)
-        return tuple(left)
+        return remove.remove_files(self._io, self.paths, remove.Proof.NEVER_SENT)
 
     # Where to cut
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from iceberg_compaction.errors import CompactionError
     from iceberg_compaction.interfaces.library import Compactor
+    from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.manifest_plan import ManifestPlan
-    from iceberg_compaction.model.outcome import Event, Kind, Outcome, Stage
+    from iceberg_compaction.model.outcome import Kind, Outcome
     from iceberg_compaction.model.policies import CopyMode, Policy, ProofLevel, Strategy
     from iceberg_compaction.model.proof import Proof
     from iceberg_compaction.model.rewrite_plan import FileGroup, LeftOut, Plan
@@ -29,7 +30,7 @@ _HOMES = {
     "CompactionError": "errors",
     "Compactor": "interfaces.library",
     "CopyMode": "model.policies",
-    "Event": "model.outcome",
+    "Event": "model.events",
     "FileGroup": "model.rewrite_plan",
     "Kind": "model.outcome",
     "LeftOut": "model.rewrite_plan",
@@ -39,7 +40,6 @@ _HOMES = {
     "Policy": "model.policies",
     "Proof": "model.proof",
     "ProofLevel": "model.policies",
-    "Stage": "model.outcome",
     "Strategy": "model.policies",
     "TableHealth": "model.table_health",
     "__version__": "version",
@@ -62,7 +62,6 @@ __all__ = [
     "Policy",
     "Proof",
     "ProofLevel",
-    "Stage",
     "Strategy",
     "TableHealth",
     "__version__",

@@ -166,7 +166,7 @@ def test_apply_does_only_what_was_planned(shop: Shop) -> None:
     plan, acted = shop.plan(), []
 
     def others(event: Any) -> None:
-        if event.stage.value == "committing" and not acted:
+        if event.kind == "committing" and not acted:
             acted.append(event)
             shop.table.delete("id < 5")
 

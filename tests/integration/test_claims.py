@@ -15,7 +15,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import runs, storage
 from tests.factories.lake import make_table
 
-from iceberg_compaction import Kind, Policy, Stage
+from iceberg_compaction import Kind, Policy
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model import run_record
 from iceberg_compaction.operations import claims
@@ -78,7 +78,7 @@ def test_two_runs_at_once_do_not_fight(scene: Scene) -> None:
     rows, seconds = storage.row_multiset(scene.table.scan().to_arrow()), []
 
     def second(event: Event) -> None:
-        if event.stage is Stage.COMMITTING and not seconds:
+        if event.kind == "committing" and not seconds:
             seconds.append(scene.compact())
 
     first = scene.compact(Policy(min_input_files=2, where="city = 'Bern'"), on_event=second)

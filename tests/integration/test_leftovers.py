@@ -161,7 +161,7 @@ def test_a_run_that_is_interrupted_is_over(scene: Scene) -> None:
     """Though its process lives on, the next run looks whether it left something."""
 
     def interrupt(event: Any) -> None:
-        if event.stage.value == "committing":
+        if event.kind == "committing":
             scene.place(f"data/00009-0-abcdef12-{event.run_id}-00000.parquet")  # of a task that was killed
             raise KeyboardInterrupt
 
@@ -222,7 +222,7 @@ def test_a_run_that_was_only_asleep_cannot_commit(scene: Scene) -> None:
     """Between planning and committing an hour goes by, and somebody else takes the run for dead."""
 
     def sleep(event: Any) -> None:
-        if event.stage.value == "committing":
+        if event.kind == "committing":
             for run in unfinished(scene):
                 assert scene.store.take_over(run)
 
@@ -268,7 +268,7 @@ def test_a_run_that_cannot_make_sure_that_it_owns_its_files_does_not_commit(
     before = scene.table.metadata.current_snapshot_id
 
     def part(event: Any) -> None:
-        if event.stage.value == "committing":
+        if event.kind == "committing":
             scene.state.unlink(missing_ok=True)
             if how == "unreachable":
                 scene.state.mkdir(exist_ok=True)

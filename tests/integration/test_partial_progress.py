@@ -17,7 +17,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import manifests, storage
 from tests.factories.lake import make_table
 
-from iceberg_compaction import Compactor, Event, Kind, Policy, Stage
+from iceberg_compaction import Compactor, Event, Kind, Policy
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import GroupEnd
 from iceberg_compaction.workflow import operate
@@ -70,7 +70,7 @@ class Others:
         self._commits = 0
 
     def __call__(self, event: Event) -> None:
-        if event.stage is Stage.COMMITTING:
+        if event.kind == "committing":
             self._commits += 1
             self._acts.pop(self._commits, lambda: None)()
 
@@ -253,7 +253,7 @@ def test_a_conflict_of_all_ends_the_work_at_once(table: Table) -> None:
     outcome = compact(table, listen, replan_conflicts=False)
     assert ends(outcome) == [("Bern", "landed"), ("Oslo", "conflict"), ("Rome", "conflict")]
     assert "no longer descends from the planned snapshot" in outcome.sentence
-    assert max(event.files_done for event in events) == 6
+    assert max(event.files_done for event in events if event.kind == "rewriting") == 6
     assert sum(rows(table).values()) == 24
 
 
@@ -298,14 +298,14 @@ def test_a_table_that_must_not_be_planned_anew_is_told(table: Table) -> None:
     assert "What conflicted could not be planned anew: Table db.t is not rewritten" in outcome.sentence
 
 
-def test_progress_tells_of_groups_as_they_land(table: Table) -> None:
+def test_events_follow_a_run_from_the_plan_to_the_outcome(table: Table) -> None:
     events: list[Event] = []
-    compact(table, events.append)
-    told = [(event.stage.value, event.groups_landed) for event in events if event.groups_total == 3]
-    assert told == [
-        ("rewriting", 0),
-        *(("rewriting", 0), ("committing", 0), ("rewriting", 1)),
-        *(("rewriting", 1), ("committing", 1), ("rewriting", 2)),
-        *(("rewriting", 2), ("committing", 2), ("rewriting", 3)),
-        ("done", 3),
-    ]
+    outcome = compact(table, events.append)
+    batch = ["rewriting", "committing", "committed", "rewriting"]
+    assert [event.kind for event in events] == ["planning", "planned", "rewriting", *batch * 3, "finished"]
+    committed = [event.groups_committed for event in events if event.kind == "rewriting"]
+    assert committed == [0, 0, 1, 1, 2, 2, 3]
+    snapshots = [event.snapshot_id for event in events if event.kind == "committed"]
+    assert tuple(snapshots) == outcome.snapshot_ids
+    assert events[-1].kind == "finished"
+    assert events[-1].outcome == outcome

@@ -18,7 +18,6 @@ from tests.factories.lake import make_table
 from iceberg_compaction import Compactor, Kind, errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.model.outcome import Stage
 from iceberg_compaction.operations.rewrite_manifests import cluster_entries
 from iceberg_compaction.workflow import operate_manifests
 
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from tests.factories.lake import Lake
 
-    from iceberg_compaction.model.outcome import Event, Outcome
+    from iceberg_compaction.model.events import Event
+    from iceberg_compaction.model.outcome import Outcome
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
 BY_CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
@@ -65,7 +65,7 @@ def rewrite(
     """Rewrite; `committing=...` is done when all is written, before the first attempt."""
 
     def on_event(event: Event) -> None:
-        if event.stage is Stage.COMMITTING and "committing" in events:
+        if event.kind == "committing" and "committing" in events:
             events["committing"]()
 
     run = wiring.new_run(branch=branch, on_event=on_event)

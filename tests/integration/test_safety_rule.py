@@ -307,8 +307,11 @@ def test_a_listener_that_raises_stops_the_run_and_nothing_is_left(batches: Any) 
     lake, plan = batches
     before = rows(lake)
 
+    kinds = []
+
     def listen(event: Any) -> None:
-        if event.stage.value == "committing" and event.groups_landed == 1:
+        kinds.append(event.kind)
+        if event.kind == "committing" and kinds.count("committed") == 1:
             raise RuntimeError("not me")
 
     with pytest.raises(RuntimeError, match="not me"):

@@ -16,7 +16,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.catalog import connect, load_tables
 from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.model.outcome import Kind, Stage
+from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.storage import file_io, listing, remove
 from iceberg_compaction.workflow import operate
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.factories.servers import S3Server
 
     from iceberg_compaction.execute.engine_door import Engine
-    from iceberg_compaction.model.outcome import Event
+    from iceberg_compaction.model.events import Event
 
 pytestmark = pytest.mark.server
 DAYS = 4
@@ -61,7 +61,7 @@ def check_run(vendor: vending.Vending, table: Table, engine: Engine, tmp_path: P
     expected = reader.rows(table)
 
     def on_event(event: Event) -> None:
-        if event.stage is Stage.COMMITTING:
+        if event.kind == "committing":
             vendor.expire()
 
     run = wiring.new_run(on_event=on_event, store=wiring.run_store(str(tmp_path / "runs.db")))

@@ -6,7 +6,7 @@ import io
 import logging
 import signal
 import sys
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated
 
 import pytest
@@ -15,21 +15,25 @@ from typer.testing import CliRunner
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces.cli import exits, interrupt, logs, options, progress, spread
-from iceberg_compaction.model.outcome import Event, Kind, Outcome, Stage
+from iceberg_compaction.model import events
+from iceberg_compaction.model.outcome import Kind, Outcome
 from iceberg_compaction.model.policies import Policy, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def event(stage: Stage, done: int = 0) -> Event:
-    return Event(
-        table="db.t", run_id="r", stage=stage, files_done=done, files_total=4, bytes_done=done * 100, bytes_total=400
-    )
+RUN = {"table": "db.t", "run_id": "r"}
+PLANNING = events.Planning(**RUN)
+COMMITTING = events.Committing(**RUN, groups=1)
 
 
-def outcome(kind: Kind) -> Outcome:
-    return Outcome(kind=kind, table="db.t", sentence="Done.", run_id="r")
+def rewriting(done: int = 0) -> events.Rewriting:
+    return events.Rewriting(**RUN, files_done=done, files_total=4, bytes_done=done * 100, bytes_total=400)
+
+
+def finished(kind: Kind) -> events.Finished:
+    return events.Finished(**RUN, outcome=Outcome(kind=kind, sentence="Done.", **RUN))
 
 
 def test_every_policy_option_has_a_flag() -> None:
@@ -126,7 +130,7 @@ def test_a_signal_cancels_the_engine_and_a_second_one_does_not_wait() -> None:
     interrupts, engine = interrupt.Interrupts(), FakeEngine()
     before = signal.getsignal(signal.SIGINT)
     with interrupts.listening(), interrupts.watch(lambda: engine)():  # type: ignore[arg-type, return-value]
-        interrupts.on_event(event(Stage.REWRITING))
+        interrupts.on_event(rewriting())
         signal.raise_signal(signal.SIGINT)
         assert engine.cancelled
         with pytest.raises(KeyboardInterrupt):
@@ -137,7 +141,7 @@ def test_a_signal_cancels_the_engine_and_a_second_one_does_not_wait() -> None:
 def test_a_commit_is_not_interrupted_but_the_next_table_is_not_begun() -> None:
     interrupts = interrupt.Interrupts()
     with interrupts.listening():
-        interrupts.on_event(event(Stage.COMMITTING))
+        interrupts.on_event(COMMITTING)
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(errors.CancelledError):
@@ -147,10 +151,10 @@ def test_a_commit_is_not_interrupted_but_the_next_table_is_not_begun() -> None:
 def test_after_the_commit_of_a_batch_the_rest_is_cancelled() -> None:
     interrupts, engine = interrupt.Interrupts(), FakeEngine()
     with interrupts.listening(), interrupts.watch(lambda: engine)():  # type: ignore[arg-type, return-value]
-        interrupts.on_event(event(Stage.COMMITTING))
+        interrupts.on_event(COMMITTING)
         signal.raise_signal(signal.SIGINT)
         assert not engine.cancelled
-        interrupts.on_event(event(Stage.REWRITING))
+        interrupts.on_event(rewriting())
         assert engine.cancelled
 
 
@@ -162,26 +166,28 @@ def test_a_signal_without_an_engine_stops_at_once() -> None:
 
 def test_progress_outside_a_terminal_is_lines(capsys: pytest.CaptureFixture[str]) -> None:
     with progress.progress(options.ConsoleOptions()) as shown:
-        for step in (event(Stage.PLANNING), event(Stage.REWRITING), event(Stage.REWRITING, 2)):
+        for step in (PLANNING, rewriting(), rewriting(2)):
             shown.on_event(step)
-        shown.on_event(event(Stage.REWRITING, 4))
-        shown.on_event(event(Stage.COMMITTING, 4))
-        shown.on_outcome(outcome(Kind.COMPACTED))
+        shown.on_event(rewriting(4))
+        shown.on_event(COMMITTING)
+        shown.on_event(events.Committed(**RUN, snapshot_id=7, groups=1))
+        shown.on_event(rewriting(4))  # says nothing new
+        shown.on_event(finished(Kind.COMPACTED))
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "db.t: planning"
     assert lines[1].startswith("db.t: rewriting, 0 of 4 files")
     assert lines[2].startswith("db.t: rewriting, 4 of 4 files, 400 B")
-    assert lines[3:] == ["db.t: committing", "db.t: compacted"]
+    assert lines[3:] == ["db.t: committing", "db.t: committed 1 group in snapshot 7", "db.t: compacted"]
 
 
 def test_a_commit_in_between_does_not_speed_rewriting_up(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clock = iter([100.0, 140.0, 141.0, 142.0])
+    clock = iter([100.0, 140.0, 142.0])
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
     with progress.progress(options.ConsoleOptions()) as shown:
-        for stage, done in ((Stage.REWRITING, 0), (Stage.REWRITING, 4), (Stage.COMMITTING, 4), (Stage.REWRITING, 4)):
-            shown.on_event(event(stage, done))
+        for step in (rewriting(), rewriting(4), COMMITTING, rewriting(4)):
+            shown.on_event(step)
     assert capsys.readouterr().err.splitlines()[-1].endswith("400 B, 10 B/s")
 
 
@@ -195,11 +201,11 @@ def test_progress_on_a_terminal_is_bars(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setenv("TERM", "xterm")
     with progress.progress(options.ConsoleOptions()) as shown:
-        shown.on_event(event(Stage.PLANNING))
-        shown.on_event(event(Stage.REWRITING, 2))
-        shown.on_event(event(Stage.REWRITING, 4))
-        shown.on_outcome(outcome(Kind.COMPACTED))
-        shown.on_event(replace(event(Stage.PLANNING), table="db.[/odd]"))
+        shown.on_event(PLANNING)
+        shown.on_event(rewriting(2))
+        shown.on_event(rewriting(4))
+        shown.on_event(finished(Kind.COMPACTED))
+        shown.on_event(events.Planning(table="db.[/odd]", run_id="r"))
     drawn = terminal.getvalue()
     assert "4/4 files" in drawn
     assert "db.[/odd]" in drawn
@@ -210,8 +216,8 @@ def test_progress_on_a_terminal_is_bars(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("flags", [{"quiet": True}, {"progress": False}])
 def test_progress_can_be_turned_off(flags: dict[str, bool], capsys: pytest.CaptureFixture[str]) -> None:
     with progress.progress(options.ConsoleOptions(**flags)) as shown:
-        shown.on_event(event(Stage.PLANNING))
-        shown.on_outcome(outcome(Kind.HEALTHY))
+        shown.on_event(PLANNING)
+        shown.on_event(finished(Kind.HEALTHY))
     assert capsys.readouterr().err == ""
 
 

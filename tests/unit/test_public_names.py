@@ -21,7 +21,6 @@ def test_public_names_are_exactly_these() -> None:
         "Policy",
         "Proof",
         "ProofLevel",
-        "Stage",
         "Strategy",
         "TableHealth",
         "__version__",

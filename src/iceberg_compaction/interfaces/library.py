@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from iceberg_compaction.execute.engine_door import Engine
+    from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.manifest_plan import ManifestPlan
-    from iceberg_compaction.model.outcome import Event, Outcome
+    from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.operations.runs import Run

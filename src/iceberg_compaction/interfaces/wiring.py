@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from iceberg_compaction.model.outcome import Event
+    from iceberg_compaction.model.events import Event
     from iceberg_compaction.record.store import RunStore
     from iceberg_compaction.workflow.operate import EngineFactory
 

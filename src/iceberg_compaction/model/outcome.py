@@ -1,9 +1,7 @@
-"""What happened to one table: a kind from a closed vocabulary, one sentence for a person, and the figures; and the
-events on the way there, which an outside may draw or stream."""
+"""What happened to one table: a kind from a closed vocabulary, one sentence for a person, and the figures."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from iceberg_compaction.model.policies import Strategy
@@ -90,28 +88,3 @@ class Outcome(Value):
         telling = [one for one in self.group_outcomes if one.outcome is not GroupEnd.LANDED]
         telling.sort(key=lambda one: one.outcome is not GroupEnd.FAILED)
         return self.model_copy(update={"group_outcomes": tuple(telling[:most])})
-
-
-class Stage(str, Enum):
-    """Where a run is."""
-
-    PLANNING = "planning"
-    REWRITING = "rewriting"
-    COMMITTING = "committing"
-    DONE = "done"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """One step forward. Totals are those of the plan, so a bar can be drawn from any single event."""
-
-    table: str
-    run_id: str
-    stage: Stage
-    message: str = ""
-    files_done: int = 0
-    files_total: int = 0
-    bytes_done: int = 0
-    bytes_total: int = 0
-    groups_landed: int = 0
-    groups_total: int = 0

@@ -15,7 +15,8 @@ from iceberg_compaction.plan import rates
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from iceberg_compaction.model.outcome import Event, Outcome
+    from iceberg_compaction.model.events import Event
+    from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.record.store import RunStore
 
 _log = logging.getLogger(__name__)

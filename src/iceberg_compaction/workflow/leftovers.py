@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import catalog_identity, load_tables, publish, run_names
 from iceberg_compaction.metadata import reachable
-from iceberg_compaction.model import outcome, table_names
+from iceberg_compaction.model import events, outcome, table_names
 from iceberg_compaction.model.run_record import CatalogEntry
 from iceberg_compaction.record import processes
 from iceberg_compaction.storage import listing, remove
@@ -105,8 +105,7 @@ def _settle_plan(catalog: Catalog, plan: Plan | ManifestPlan, run: Run) -> Settl
         ]
         if not over:
             return NOTHING
-        message = "looking for files of runs that did not finish"
-        run.on_event(outcome.Event(table=plan.table, run_id=run.run_id, stage=outcome.Stage.PLANNING, message=message))
+        run.on_event(events.Recovering(table=plan.table, run_id=run.run_id, runs=len(over)))
         return settle(load_tables.load_table(catalog, plan.table), over, run.store, run.clock)
     except errors.CompactionError as error:  # the work itself need not suffer from what others left undone
         _log.warning("Files of a run that did not finish could not be removed: %s", error)

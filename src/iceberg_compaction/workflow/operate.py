@@ -14,7 +14,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.catalog import load_tables
 from iceberg_compaction.inspect import assess, delete_cost, health_request
 from iceberg_compaction.metadata import look, snapshot_log, target_partitions
-from iceberg_compaction.model import file_group, outcome
+from iceberg_compaction.model import events, file_group, outcome
 from iceberg_compaction.model.policies import Policy, Strategy
 from iceberg_compaction.model.rewrite_plan import LeftOutReason
 from iceberg_compaction.model.table_view import DATA
@@ -92,12 +92,23 @@ def _applied_deletes(view: TableView) -> delete_cost.Applied | None:
 
 def plan_table(catalog: Catalog, name: str, policy: Policy, run: Run) -> Plan:
     """What a run would do, and why; pinned to the branch's head. Reads metadata, writes nothing."""
-    run.on_event(outcome.Event(table=name, run_id=run.run_id, stage=outcome.Stage.PLANNING, message="planning"))
+    run.on_event(events.Planning(table=name, run_id=run.run_id))
     table = load_tables.load_table(catalog, name)
     view = look.look(table, name=name, branch=run.branch, where=policy.where)
     view = target_partitions.add(table, failed_files.mark(claims.leave_to_others(view, run), run))
     plan_id, rates = f"plan-{run.run_id}", run.rates(name)
-    return build.build(view, policy, plan_id=plan_id, now_ms=run.clock(), rates=rates)
+    plan = build.build(view, policy, plan_id=plan_id, now_ms=run.clock(), rates=rates)
+    run.on_event(
+        events.Planned(
+            table=name,
+            run_id=run.run_id,
+            sentence=plan.sentence,
+            files=plan.input_files,
+            bytes=plan.input_bytes,
+            groups=len(plan.groups),
+        )
+    )
+    return plan
 
 
 def apply_plan(catalog: Catalog, plan: Plan, engines: EngineFactory, run: Run) -> outcome.Outcome:
@@ -127,7 +138,7 @@ def compact_table(catalog: Catalog, name: str, policy: Policy, engines: EngineFa
 
 
 def _rebase(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger) -> Plan:
-    run.on_event(outcome.Event(table=plan.table, run_id=run.run_id, stage=outcome.Stage.PLANNING, message="looking"))
+    run.on_event(events.Planning(table=plan.table, run_id=run.run_id))
     table = load_tables.load_table(catalog, plan.table)
     perform_files.check_same_table(table, plan)
     branch = plan.pin.branch if plan.pin else run.branch
@@ -213,6 +224,7 @@ def remembered(table: str, run: Run, work: Callable[[Ledger], outcome.Outcome]) 
     def remember(result: outcome.Outcome) -> outcome.Outcome:
         result = result.model_copy(update={"seconds": time.monotonic() - started})
         run.remember(result, started_ms)
+        run.on_event(events.Finished(table=table, run_id=run.run_id, outcome=result))
         return result
 
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors, version
 from iceberg_compaction.catalog import load_tables, run_names
 from iceberg_compaction.metadata import fetch, look
-from iceberg_compaction.model import byte_size, manifest_plan, outcome
+from iceberg_compaction.model import byte_size, events, manifest_plan, outcome
 from iceberg_compaction.operations import journal
 from iceberg_compaction.operations.rewrite_manifests import choose_manifests, manifest_change, manifest_facts
 from iceberg_compaction.workflow import leftovers, operate
@@ -67,7 +67,7 @@ def rewrite_manifests(catalog: Catalog, name: str, run: Run, goal: ManifestGoal 
 
 
 def _look(catalog: Catalog, name: str, run: Run, goal: ManifestGoal) -> _Look:
-    run.on_event(outcome.Event(table=name, run_id=run.run_id, stage=outcome.Stage.PLANNING, message="planning"))
+    run.on_event(events.Planning(table=name, run_id=run.run_id))
     table = load_tables.load_table(catalog, name)
     snapshot = look.head_of(table, name, run.branch)
     rows = fetch.list_manifests(table.io, snapshot) if snapshot else []
@@ -83,7 +83,14 @@ def _look(catalog: Catalog, name: str, run: Run, goal: ManifestGoal) -> _Look:
         unwritable_specs=manifest_facts.unwritable_specs(table),
     )
     facts = manifest_facts.read(table, snapshot, sources, branch=run.branch) if snapshot else []
-    return _Look(plan=choose_manifests.build(facts, asked), table=table, sources=sources)
+    plan = choose_manifests.build(facts, asked)
+    files, size = sum(group.entries for group in plan.groups), sum(group.bytes for group in plan.groups)
+    run.on_event(
+        events.Planned(
+            table=name, run_id=run.run_id, sentence=plan.sentence, files=files, bytes=size, groups=len(plan.groups)
+        )
+    )
+    return _Look(plan=plan, table=table, sources=sources)
 
 
 def _target(table: Table) -> int:
@@ -122,10 +129,8 @@ def _perform(look: _Look, run: Run) -> outcome.Outcome:
     )
     job = journal.command("manifests", plan.table, run.branch)
     with journal.kept(look.table, run, branch=run.branch, job=job):
-        result = manifest_change.rewrite_manifests(
-            look.table, request, on_commit=lambda: progress.tell(outcome.Stage.COMMITTING, "committing")
-        )
-    progress.tell(outcome.Stage.DONE, "done")
+        result = manifest_change.rewrite_manifests(look.table, request, on_commit=progress.on_commit)
+    run.on_event(events.Committed(table=plan.table, run_id=run.run_id, snapshot_id=result.snapshot_id))
     return _rewritten(plan, result, run)
 
 
@@ -157,19 +162,20 @@ class _Progress:
         self._plan, self._run, self._done = plan, run, 0
         self._files = sum(group.entries for group in plan.groups)
         self._bytes = sum(group.bytes for group in plan.groups)
-        self.tell(outcome.Stage.REWRITING, plan.sentence)
+        self._emit()
 
     def on_entries(self, count: int) -> None:
         self._done += count
-        self.tell(outcome.Stage.REWRITING, "manifests")
+        self._emit()
 
-    def tell(self, stage: outcome.Stage, message: str) -> None:
+    def on_commit(self) -> None:
+        self._run.on_event(events.Committing(table=self._plan.table, run_id=self._run.run_id))
+
+    def _emit(self) -> None:
         self._run.on_event(
-            outcome.Event(
+            events.Rewriting(
                 table=self._plan.table,
                 run_id=self._run.run_id,
-                stage=stage,
-                message=message,
                 files_done=self._done,
                 files_total=self._files,
                 bytes_done=self._bytes * self._done // max(1, self._files),

@@ -10,14 +10,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
-from iceberg_compaction.model.outcome import Stage
+from iceberg_compaction.model import events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
     from iceberg_compaction.execute.engine_door import Engine
-    from iceberg_compaction.model.outcome import Event
     from iceberg_compaction.workflow.operate import EngineFactory
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -43,11 +42,11 @@ class Interrupts:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: events.Event) -> None:
         """Note the stage. A Spark session installs its own handler when it starts, so ours is put back."""
-        self._committing = event.stage is Stage.COMMITTING
+        self._committing = isinstance(event, events.Committing)
         self._listen()
-        if self._asked and self._engine is not None and event.stage is Stage.REWRITING:
+        if self._asked and self._engine is not None and isinstance(event, events.Rewriting):
             self._engine.cancel()  # the commit that the signal had to wait for has ended
 
     def watch(self, engines: EngineFactory) -> EngineFactory:

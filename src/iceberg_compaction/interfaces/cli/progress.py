@@ -7,8 +7,10 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from typing_extensions import assert_never
+
+from iceberg_compaction.model import events
 from iceberg_compaction.model.byte_size import format_size
-from iceberg_compaction.model.outcome import Stage
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
-    from iceberg_compaction.model.outcome import Event, Outcome
+    from iceberg_compaction.model.events import Event
+    from iceberg_compaction.model.outcome import Outcome
 
 _LINE_EVERY_SECONDS = 5.0
 
@@ -25,7 +28,6 @@ class Progress(Protocol):
     """Something that shows events while a block of work runs."""
 
     def on_event(self, event: Event) -> None: ...
-    def on_outcome(self, outcome: Outcome) -> None: ...
     def __enter__(self) -> Progress: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -45,9 +47,6 @@ class Silent:
     def on_event(self, event: Event) -> None:
         """Nobody looks."""
 
-    def on_outcome(self, outcome: Outcome) -> None:
-        """Nobody looks."""
-
     def __enter__(self) -> Silent:
         return self
 
@@ -58,36 +57,48 @@ class Silent:
 
 
 class Lines(Silent):
-    """One line when a stage begins, and while rewriting every few seconds: for logs of a scheduler."""
+    """One line for each step, and while rewriting one every few seconds: for logs of a scheduler."""
 
     def __init__(self) -> None:
-        self._stage: tuple[str, Stage] | None = None
         self._started = self._said = 0.0
+        self._rewriting: str | None = None  # the table, if its last line may stand for a while
+        self._all_done = False  # that line says that all files are done
 
     def on_event(self, event: Event) -> None:
-        now = time.monotonic()
-        if event.stage is Stage.DONE:
-            return  # the outcome says it
-        if (event.table, event.stage) != self._stage:
-            if event.stage is Stage.REWRITING and not event.bytes_done:  # not when a commit was in between
-                self._started = now
-            self._stage = (event.table, event.stage)
-        elif now - self._said < _LINE_EVERY_SECONDS and event.files_done < event.files_total:
+        match event:
+            case events.Planned() | events.GroupFailed():
+                return  # the plan's figures come with the first progress; failures are warnings in the log
+            case events.Rewriting():
+                self._rewrite(event)
+                return
+            case events.Planning() | events.Recovering() | events.Committing():
+                self._rewriting = None
+                self._say(event, event.kind)
+            case events.Committed():
+                self._rewriting = event.table
+                groups = f"{event.groups} {'group' if event.groups == 1 else 'groups'} in " if event.groups else ""
+                self._say(event, f"committed {groups}snapshot {event.snapshot_id}")
+            case events.Finished():
+                self._say(event, event.outcome.kind.value)
+            case _:
+                assert_never(event)
+
+    def _rewrite(self, event: events.Rewriting) -> None:
+        now, all_done = time.monotonic(), event.files_done >= event.files_total
+        if self._rewriting != event.table and not event.bytes_done:  # not when a commit was in between
+            self._started = now
+        recent = now - self._said < _LINE_EVERY_SECONDS
+        if self._rewriting == event.table and (self._all_done if all_done else recent):
             return
-        self._said = now
-        sys.stderr.write(f"{event.table}: {event.stage.value}{self._figures(event, now)}\n")
-        sys.stderr.flush()
-
-    def on_outcome(self, outcome: Outcome) -> None:
-        sys.stderr.write(f"{outcome.table}: {outcome.kind.value}\n")
-
-    def _figures(self, event: Event, now: float) -> str:
-        if event.stage is not Stage.REWRITING:
-            return ""
+        self._rewriting, self._all_done, self._said = event.table, all_done, now
         speed = event.bytes_done / max(now - self._started, 1e-3)
-        told = f", {event.files_done} of {event.files_total} files, {format_size(event.bytes_done)}"
-        told += f", {event.groups_landed} of {event.groups_total} groups committed" if event.groups_landed else ""
-        return told + (f", {format_size(speed)}/s" if event.bytes_done else "")
+        told = f"rewriting, {event.files_done} of {event.files_total} files, {format_size(event.bytes_done)}"
+        told += f", {event.groups_committed} of {event.groups_total} groups committed" if event.groups_committed else ""
+        self._say(event, told + (f", {format_size(speed)}/s" if event.bytes_done else ""))
+
+    def _say(self, event: Event, told: str) -> None:
+        sys.stderr.write(f"{event.table}: {told}\n")
+        sys.stderr.flush()
 
 
 class Bars:
@@ -121,33 +132,43 @@ class Bars:
         self._bars.stop()
 
     def on_event(self, event: Event) -> None:
+        match event:
+            case events.Planned() | events.Committed() | events.GroupFailed():
+                return  # the bar's stage and figures say it
+            case events.Planning() | events.Recovering() | events.Committing():
+                self._bars.update(self._task(event.table), stage=event.kind)
+            case events.Rewriting():
+                self._rewrite(self._task(event.table), event)
+            case events.Finished():
+                if event.table in self._tasks:
+                    self._finish(self._tasks[event.table], event.outcome)
+            case _:
+                assert_never(event)
+
+    def _task(self, table: str) -> TaskID:
         from rich.markup import escape
 
-        if event.table not in self._tasks:
-            self._tasks[event.table] = self._bars.add_task(
-                escape(event.table), total=None, stage="", files="", bytes="", speed=""
-            )
-        task = self._tasks[event.table]
-        if event.bytes_total == 0:
-            self._bars.update(task, stage=event.stage.value)
-            return
+        if table not in self._tasks:
+            self._tasks[table] = self._bars.add_task(escape(table), total=None, stage="", files="", bytes="", speed="")
+        return self._tasks[table]
+
+    def _rewrite(self, task: TaskID, event: events.Rewriting) -> None:
+        groups = f", {event.groups_committed}/{event.groups_total} groups committed" if event.groups_total else ""
         self._bars.update(
             task,
-            total=event.bytes_total,
+            total=event.bytes_total or None,
             completed=event.bytes_done,
-            stage=event.stage.value,
-            files=f"{event.files_done}/{event.files_total} files, {event.groups_landed}/{event.groups_total} groups in",
+            stage=event.kind,
+            files=f"{event.files_done}/{event.files_total} files{groups}",
             bytes=f"{format_size(event.bytes_done)} of {format_size(event.bytes_total)}",
             speed=self._speed(task),
         )
 
-    def on_outcome(self, outcome: Outcome) -> None:
-        task = self._tasks.get(outcome.table)
-        if task is not None:
-            total = max(outcome.bytes_removed, 1)
-            done = total if outcome.ok else outcome.bytes_removed
-            self._bars.update(task, stage=outcome.kind.value, total=total, completed=done)
-            self._bars.stop_task(task)
+    def _finish(self, task: TaskID, outcome: Outcome) -> None:
+        total = max(outcome.bytes_removed, 1)
+        done = total if outcome.ok else outcome.bytes_removed
+        self._bars.update(task, stage=outcome.kind.value, total=total, completed=done)
+        self._bars.stop_task(task)
 
     def _speed(self, task: TaskID) -> str:
         speed = next(known.finished_speed or known.speed for known in self._bars.tasks if known.id == task)

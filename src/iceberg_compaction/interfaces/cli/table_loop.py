@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import interrupt, progress
+from iceberg_compaction.model import events
 from iceberg_compaction.model.outcome import Kind, Outcome
 from iceberg_compaction.workflow import operate
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.interfaces.cli.catalog_request import Targets
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
-    from iceberg_compaction.model.outcome import Event
+    from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.record.store import RunStore
@@ -48,7 +49,8 @@ class Session:
         with progress.progress(self._console) as shown:
             for name in targets.names:
                 self._interrupts.check()
-                run = wiring.new_run(branch=branch, on_event=self._listener(shown), store=self._store)
+                on_event = self._listener(shown)
+                run = wiring.new_run(branch=branch, on_event=on_event, store=self._store)
                 try:
                     outcome = operate.compact_table(catalog, name, policy, self._one_engine, run)
                 except (errors.ConfigError, errors.CancelledError):
@@ -57,16 +59,14 @@ class Session:
                     if targets.single:
                         raise
                     outcome = Outcome(kind=Kind.FAILED, table=name, sentence=str(error), run_id=run.run_id)
-                shown.on_outcome(outcome)
+                    on_event(events.Finished(table=name, run_id=run.run_id, outcome=outcome))
                 yield outcome
 
     def apply(self, catalog: Any, plan: Plan) -> Outcome:
         """A plan made before."""
         with progress.progress(self._console) as shown:
             run = wiring.new_run(on_event=self._listener(shown), store=self._store)
-            outcome = operate.apply_plan(catalog, plan, self._one_engine, run)
-            shown.on_outcome(outcome)
-            return outcome
+            return operate.apply_plan(catalog, plan, self._one_engine, run)
 
     def _listener(self, shown: progress.Progress) -> Callable[[Event], None]:
         def on_event(event: Event) -> None:

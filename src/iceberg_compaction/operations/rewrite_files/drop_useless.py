@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.model import outcome
+from iceberg_compaction.model import events
 from iceberg_compaction.model.proof import Proof, Side
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.operations import run_ledger
@@ -25,9 +25,7 @@ def drop_useless_deletes(table: Table, plan: Plan, run: Run, ledger: Ledger) -> 
     """Commit what the plan says; nothing is entered in the ledger if others have done so meanwhile."""
     perform_files.check_same_table(table, plan)
     assert plan.pin is not None  # it is the same table's
-    run.on_event(
-        outcome.Event(table=plan.table, run_id=run.run_id, stage=outcome.Stage.COMMITTING, message=plan.sentence)
-    )
+    run.on_event(events.Committing(table=plan.table, run_id=run.run_id))
     request = replace_files.ReplaceRequest(
         pin=plan.pin, groups=(), snapshot_properties=prove_groups.snapshot_properties(plan, run, batch=1), tidies=True
     )
@@ -48,4 +46,4 @@ def drop_useless_deletes(table: Table, plan: Plan, run: Run, ledger: Ledger) -> 
             removed_delete_files=result.removed_delete_files,
         )
     )
-    run.on_event(outcome.Event(table=plan.table, run_id=run.run_id, stage=outcome.Stage.DONE, message="done"))
+    run.on_event(events.Committed(table=plan.table, run_id=run.run_id, snapshot_id=result.snapshot_id))

@@ -14,7 +14,7 @@ from iceberg_compaction.execute import task_failure
 from iceberg_compaction.execute.prepare import cut_tasks, shared_context
 from iceberg_compaction.metadata.deletes import deletes_for_plan
 from iceberg_compaction.metadata.manifest import nan_counts
-from iceberg_compaction.model import file_group, outcome
+from iceberg_compaction.model import events, file_group
 from iceberg_compaction.model.policies import batch_size
 from iceberg_compaction.operations import run_ledger
 from iceberg_compaction.operations.rewrite_files import failed_files, gather_pieces, give_up, prove_groups, task_rounds
@@ -46,7 +46,7 @@ def apply(table: Table, plan: Plan, engine: Engine, run: Run, ledger: Ledger) ->
     context = shared_context.build_context(table, plan, run.run_id, cut_tasks.all_deletes(tasks))
     progress = _Progress(plan, tasks, run)
     batches = _Batches(table, plan, progress, ledger)
-    progress.tell(outcome.Stage.REWRITING, plan.sentence, ledger)
+    progress.emit(ledger)
     try:
         context = batches.perform(engine, tasks, context)
         if gathering := batches.second_round():
@@ -59,7 +59,6 @@ def apply(table: Table, plan: Plan, engine: Engine, run: Run, ledger: Ledger) ->
     except BaseException:
         batches.sweep()
         raise
-    progress.tell(outcome.Stage.DONE, "done", ledger)
 
 
 def check_same_table(table: Table, plan: Plan) -> None:
@@ -144,6 +143,8 @@ class _Batches:
         if isinstance(end, task_failure.Failure):
             known = end.group_id in self._failed
             self._fail(end)
+            if not known:
+                self._progress.emit_failure(end)
             if not known and (stop := self._patience.after(end)) is not None:
                 self._given_up = None if isinstance(stop, errors.ProofError) else stop
                 raise stop
@@ -199,7 +200,8 @@ class _Batches:
     def _commit(self) -> None:
         """Publish the groups that are ready. Once a commit begins they are out of reach of `sweep`, so that whatever
         happens they are deleted only if they surely did not land."""
-        self._progress.tell(outcome.Stage.COMMITTING, f"committing {len(self._ready)} groups", self._ledger)
+        run, table = self._progress.run, self._plan.table
+        run.on_event(events.Committing(table=table, run_id=run.run_id, groups=len(self._ready)))
         batch, self._ready = self._ready, []
         self._commits += 1
         try:
@@ -219,7 +221,11 @@ class _Batches:
             raise
         else:
             self._land(batch, result)
-        self._progress.tell(outcome.Stage.REWRITING, "rewriting", self._ledger)
+            committed = len(set(result.landed))
+            run.on_event(
+                events.Committed(table=table, run_id=run.run_id, snapshot_id=result.snapshot_id, groups=committed)
+            )
+        self._progress.emit(self._ledger)
 
     def _request(self, batch: Sequence[prove_groups.ProvedGroup]) -> replace_files.ReplaceRequest:
         assert self._plan.pin is not None  # an empty table has an empty plan, and that is never applied
@@ -302,20 +308,25 @@ class _Progress:
         if (task := self._tasks.get(end.task_id)) is not None:
             self._files += len(task.file_paths)
             self._bytes += task.bytes
-        self.tell(outcome.Stage.REWRITING, f"group {end.group_id}", ledger)
+        self.emit(ledger)
 
-    def tell(self, stage: outcome.Stage, message: str, ledger: Ledger) -> None:
+    def emit_failure(self, failed: task_failure.Failure) -> None:
         self.run.on_event(
-            outcome.Event(
+            events.GroupFailed(
+                table=self._plan.table, run_id=self.run.run_id, group_id=failed.group_id, sentence=failed.sentence
+            )
+        )
+
+    def emit(self, ledger: Ledger) -> None:
+        self.run.on_event(
+            events.Rewriting(
                 table=self._plan.table,
                 run_id=self.run.run_id,
-                stage=stage,
-                message=message,
                 files_done=self._files,
                 files_total=self._plan.input_files,
                 bytes_done=self._bytes,
                 bytes_total=self._plan.input_bytes,
-                groups_landed=ledger.count_landed,
+                groups_committed=ledger.count_landed,
                 groups_total=len(self._plan.groups),
             )
         )

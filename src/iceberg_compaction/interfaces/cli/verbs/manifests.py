@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from iceberg_compaction.interfaces.cli.catalog_request import Targets
+    from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.manifest_plan import ManifestPlan
-    from iceberg_compaction.model.outcome import Event, Outcome
+    from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.workflow.operate_manifests import ManifestGoal
 
 
@@ -104,6 +105,7 @@ def _rewrite(
     from iceberg_compaction import errors
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import interrupt, progress
+    from iceberg_compaction.model import events
     from iceberg_compaction.model.outcome import Kind, Outcome
     from iceberg_compaction.workflow import operate_manifests
 
@@ -122,7 +124,7 @@ def _rewrite(
                 if targets.single:
                     raise
                 outcome = Outcome(kind=Kind.FAILED, table=name, sentence=str(error), run_id=run.run_id)
-            shown.on_outcome(outcome)
+                on_event(events.Finished(table=name, run_id=run.run_id, outcome=outcome))
             yield outcome
 
 

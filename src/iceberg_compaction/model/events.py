@@ -1,0 +1,97 @@
+"""The steps of a run on one table, for displays, streams and metrics: a closed union of values, told apart by `kind`,
+that go to JSON and back. Events inform; no part of the work depends on one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, TypeAdapter
+
+from iceberg_compaction.model.outcome import Outcome
+from iceberg_compaction.model.value import Count, Value
+
+
+class _Step(Value):
+    """The fields that all events have."""
+
+    table: str
+    run_id: str
+
+
+class Planning(_Step):
+    """The run reads the table's metadata to make a plan, or to see what is left of one."""
+
+    kind: Literal["planning"] = "planning"
+
+
+class Planned(_Step):
+    """The plan is made; all figures are 0 if there is nothing to do."""
+
+    kind: Literal["planned"] = "planned"
+    sentence: str
+    files: Count = 0
+    bytes: Count = 0
+    groups: Count = 0
+
+
+class Recovering(_Step):
+    """The run looks for files of earlier runs that did not finish."""
+
+    kind: Literal["recovering"] = "recovering"
+    runs: Count
+
+
+class Rewriting(_Step):
+    """Progress of the rewrite. Totals are those of the plan, so that a bar can be drawn from any single event. Files
+    are those that manifests list if manifests are rewritten."""
+
+    kind: Literal["rewriting"] = "rewriting"
+    files_done: Count
+    files_total: Count
+    bytes_done: Count
+    bytes_total: Count
+    groups_committed: Count = 0
+    groups_total: Count = 0
+
+
+class Committing(_Step):
+    """A commit begins; of `groups` groups, 0 if it only changes metadata."""
+
+    kind: Literal["committing"] = "committing"
+    groups: Count = 0
+
+
+class Committed(_Step):
+    """A snapshot is in the table; with `groups` groups, 0 if it only changed metadata."""
+
+    kind: Literal["committed"] = "committed"
+    snapshot_id: int
+    groups: Count = 0
+
+
+class GroupFailed(_Step):
+    """A group cannot be rewritten and stays as it is; the run goes on with the others."""
+
+    kind: Literal["group-failed"] = "group-failed"
+    group_id: int
+    sentence: str
+
+
+class Finished(_Step):
+    """The run has ended with this outcome."""
+
+    kind: Literal["finished"] = "finished"
+    outcome: Outcome
+
+
+Event: TypeAlias = Annotated[
+    Planning | Planned | Recovering | Rewriting | Committing | Committed | GroupFailed | Finished,
+    Field(discriminator="kind"),
+]
+
+_ADAPTER: TypeAdapter[Event] = TypeAdapter(Event)
+
+
+def from_json(text: str | bytes) -> Event:
+    """The event that `model_dump_json` wrote."""
+    return _ADAPTER.validate_json(text)

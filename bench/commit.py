@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bench import tables
+from iceberg_compaction.interfaces import wiring
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,7 +118,7 @@ def ours(root: Path) -> Figures:
 
     def prepare(table: Table) -> Callable[[], Any]:
         request = request_of(table)
-        return lambda: replace_files.replace(table, request)
+        return lambda: replace_files.replace(table, request, wiring.new_run())
 
     return {"seconds": best(root, prepare), "retry": best(root, lost_race)}
 
@@ -127,12 +128,13 @@ def lost_race(table: Table) -> Callable[[], Any]:
     from iceberg_compaction.commit import spine
     from iceberg_compaction.operations.rewrite_files.change import replace_files
 
-    operation = replace_files.Replacement(table, request_of(table))
-    commit = spine._Attempts(table=table, operation=operation, around=spine.Surroundings())
+    run = wiring.new_run()
+    change = replace_files.Replacement(table, request_of(table), run.run_id)
+    commit = spine._Attempts(table=table, change=change, run=run)
 
     def attempt() -> Any:
         commit._reload()
-        return operation.stage(commit.table, time.time_ns() // 10**6).snapshot
+        return change.stage(commit.table, run.clock())
 
     attempt()
     tables.append_files(table, 10_000_000, 100)
@@ -144,7 +146,7 @@ def memory(root: Path) -> Figures:
     from iceberg_compaction.operations.rewrite_files.change import replace_files
 
     table = tables.connect(root).load_table(tables.NAME)
-    replace_files.replace(table, request_of(table))
+    replace_files.replace(table, request_of(table), wiring.new_run())
     return {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction.catalog import catalog_identity
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model import run_record
+from iceberg_compaction.operations.runs import Run
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -28,3 +30,9 @@ def make_start(table: Table, run_id: str, where: run_record.Process, **more: Any
         catalog=catalog_identity.identity(table),
         **more,
     )
+
+
+def make_run(**given: Any) -> Run:
+    """A run of our own that nobody remembers. It does not really wait, unless it is told how to."""
+    surroundings = {"run_id": uuid.uuid4().hex, "clock": wiring.new_run().clock, "pause": lambda seconds: None}
+    return Run(**{**surroundings, **given})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetPropertiesUpdate
@@ -27,6 +27,15 @@ def table(lake: lakes.Lake) -> Iterator[Table]:
         yield load_tables.load_table(catalog, lake.name("events"))
 
 
+class Nobody:
+    """A run that remembers nothing."""
+
+    run_id = "nobody"
+
+    def publishing(self, metadata: str | None) -> None: ...
+    def left_behind(self, paths: Any) -> None: ...
+
+
 def mark(table: Table, value: str) -> None:
     """A small commit that holds on to the current snapshot."""
     snapshot = table.current_snapshot()
@@ -34,7 +43,7 @@ def mark(table: Table, value: str) -> None:
         AssertTableUUID(uuid=table.metadata.table_uuid),
         AssertRefSnapshotId(ref="main", **{"snapshot-id": snapshot.snapshot_id if snapshot else None}),
     )
-    publish.publish(table, requirements, (SetPropertiesUpdate(updates={"mark": value}),))
+    publish.publish(table, requirements, (SetPropertiesUpdate(updates={"mark": value}),), Nobody())
 
 
 def test_a_commit_lands(table: Table) -> None:
@@ -68,7 +77,7 @@ def test_a_locked_database_is_a_conflict(local_lake: lakes.Lake) -> None:
         other = sqlite3.connect(path)
         other.execute("begin immediate")
         try:
-            with pytest.raises(errors.ConflictError, match="busy"):
+            with pytest.raises(errors.ConflictError, match="held the catalog database's lock"):
                 mark(table, "2")
         finally:
             other.rollback()
@@ -86,7 +95,9 @@ def test_metadata_that_cannot_be_written_is_a_refusal(local_lake: lakes.Lake, tm
     with connect.connect(local_lake.settings) as catalog:
         table = load_tables.load_table(catalog, "db.events")
         with pytest.raises(errors.CommitError, match="could not be written") as caught:
-            publish.publish(table, (), (SetPropertiesUpdate(updates={"write.metadata.path": aside.as_uri()}),))
+            publish.publish(
+                table, (), (SetPropertiesUpdate(updates={"write.metadata.path": aside.as_uri()}),), Nobody()
+            )
         assert not isinstance(caught.value, errors.StateUnknownError)
         assert publish.reload(table).metadata_location == table.metadata_location
 

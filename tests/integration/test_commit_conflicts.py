@@ -13,12 +13,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
-from tests.factories import manifests, rewrites
+from tests.factories import manifests, rewrites, runs
 from tests.factories.lake import make_table
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
-from iceberg_compaction.commit import spine
+from iceberg_compaction.commit import new_snapshot
 from iceberg_compaction.operations.rewrite_files.change import replace_files
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def assert_refused(table: Table, request: replace_files.ReplaceRequest, match: s
     """Refused as a conflict at the first attempt, and not a file more or less than before."""
     before = files_on_disk(table)
     with pytest.raises(errors.ConflictError, match=match):
-        replace_files.replace(table, request, sleep=_never)
+        replace_files.replace(table, request, runs.make_run(pause=_never))
     assert files_on_disk(table) == before
 
 
@@ -103,7 +103,7 @@ def test_a_race_is_survived_on_every_kind_of_lake(lake: Lake, monkeypatch: pytes
         table.append(rows(number * 6))
     request = rewrites.rewrite_request(table)
     publishing(monkeypatch, lambda: other(table).append(rows(100)))
-    result = replace_files.replace(table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(table, request, runs.make_run())
     assert result.attempts == 2
     assert ids(table) == [*range(12), *range(100, 106)]
     listed = other(table).current_snapshot().manifests(table.io)  # type: ignore[union-attr]
@@ -113,7 +113,7 @@ def test_a_race_is_survived_on_every_kind_of_lake(lake: Lake, monkeypatch: pytes
 def test_an_append_between_plan_and_commit_is_kept(table: Table) -> None:
     request = rewrites.rewrite_request(table)
     other(table).append(rows(100))
-    result = replace_files.replace(table, request)
+    result = replace_files.replace(table, request, runs.make_run())
     assert result.attempts == 1
     assert ids(table) == [*range(24), *range(100, 106)]
     added = [
@@ -132,7 +132,7 @@ def test_r14_appends_during_the_commit_are_survived_by_trying_again(
     first = iter((100, 200))
     publishing(monkeypatch, lambda: other(table).append(rows(next(first))), times=2)
     waits: list[float] = []
-    result = replace_files.replace(table, request, sleep=waits.append, random=lambda: 0.0)
+    result = replace_files.replace(table, request, runs.make_run(pause=waits.append, chance=lambda: 0.0))
     assert (result.attempts, waits) == (3, [0.1, 0.2])
     assert ids(table) == [*range(24), *range(100, 106), *range(200, 206)]
     snapshot = other(table).current_snapshot()
@@ -151,7 +151,7 @@ def test_whoever_always_wins_makes_the_commit_fail_cleanly(table: Table, monkeyp
     publishing(monkeypatch, lambda: other(table).append(rows(next(first))), times=99)
     waits: list[float] = []
     with pytest.raises(errors.ConflictError):
-        replace_files.replace(table, request, sleep=waits.append)
+        replace_files.replace(table, request, runs.make_run(pause=waits.append))
     assert len(waits) == 2
     assert ids(table) == [*range(24), *range(100, 106), *range(200, 206), *range(300, 306)]
     assert avro_files(table) == avro_files_in_use(table)
@@ -163,7 +163,7 @@ def test_r2_a_concurrent_equality_delete_survives_and_still_applies(table: Table
     request = rewrites.rewrite_request(table)
     manifests.add_equality_delete(other(table), pa.table({"id": pa.array([0, 2], pa.int64())}), like=file.file_path)
     other(table).append(rows(100))
-    replace_files.replace(table, request)
+    replace_files.replace(table, request, runs.make_run())
     snapshot = other(table).current_snapshot()
     assert snapshot is not None
     entries = [entry for row in snapshot.manifests(table.io) for entry in row.fetch_manifest_entry(table.io)]
@@ -182,7 +182,7 @@ def test_schema_and_properties_may_change_meanwhile(table: Table) -> None:
         update.add_column("note", StringType())
     with other(table).update_spec() as spec:
         spec.add_identity("id")
-    replace_files.replace(table, request)
+    replace_files.replace(table, request, runs.make_run())
     assert ids(table) == list(range(24))
     snapshot = other(table).current_snapshot()
     assert snapshot is not None
@@ -194,7 +194,7 @@ def test_schema_and_properties_may_change_meanwhile(table: Table) -> None:
 
 def test_r5_the_later_of_two_compactions_loses(table: Table) -> None:
     mine, theirs = rewrites.rewrite_request(table), rewrites.rewrite_request(table)
-    replace_files.replace(other(table), theirs)
+    replace_files.replace(other(table), theirs, runs.make_run())
     assert_refused(table, mine, "and others")
     assert ids(table) == list(range(24))
 
@@ -224,7 +224,7 @@ def test_a_recreated_table_is_a_conflict_and_a_dropped_one_missing(table: Table)
     catalog, name = table.catalog, table.name()
     catalog.drop_table(name)
     with pytest.raises(errors.NoSuchTableError):
-        replace_files.replace(table, request)
+        replace_files.replace(table, request, runs.make_run())
     catalog.create_table(name, SCHEMA, location=table.location()).append(rows(0))
     assert_refused(table, request, "created anew")
 
@@ -255,7 +255,7 @@ def test_a_commit_that_landed_unheard_is_found(
 ) -> None:
     request = rewrites.rewrite_request(table)
     raising(monkeypatch, error, lands=True)
-    result = replace_files.replace(table, request, sleep=_never)
+    result = replace_files.replace(table, request, runs.make_run(pause=_never))
     assert other(table).current_snapshot().snapshot_id == result.snapshot_id  # type: ignore[union-attr]
     assert ids(table) == list(range(24))
 
@@ -263,7 +263,7 @@ def test_a_commit_that_landed_unheard_is_found(
 def test_a_landed_commit_is_found_below_later_ones(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     request = rewrites.rewrite_request(table)
     raising(monkeypatch, errors.StateUnknownError("504"), lands=True, after=lambda: other(table).append(rows(100)))
-    result = replace_files.replace(table, request, sleep=_never)
+    result = replace_files.replace(table, request, runs.make_run(pause=_never))
     assert result.snapshot_id in {s.snapshot_id for s in other(table).snapshots()}
     assert ids(table) == [*range(24), *range(100, 106)]
 
@@ -286,7 +286,7 @@ def test_a_landed_commit_that_has_expired_is_found_by_its_child(table: Table, mo
         monkeypatch.setattr(publish, "reload", without_ours)
 
     raising(monkeypatch, errors.StateUnknownError("504"), lands=True, after=others)
-    result = replace_files.replace(table, request, sleep=_never)
+    result = replace_files.replace(table, request, runs.make_run(pause=_never))
     assert result.snapshot_id in {s.parent_snapshot_id for s in other(table).snapshots()}
     assert ids(table) == [*range(24), *range(100, 106)]
 
@@ -306,7 +306,7 @@ def test_nothing_is_deleted_when_the_history_that_would_tell_has_expired(
 
     raising(monkeypatch, errors.StateUnknownError("504"), lands=True, after=others)
     with pytest.raises(errors.StateUnknownError, match="nothing was deleted"):
-        replace_files.replace(table, request, sleep=lambda seconds: None)
+        replace_files.replace(table, request, runs.make_run())
     assert ids(table) == [*range(24), *range(100, 106), *range(200, 206)]
 
 
@@ -323,7 +323,7 @@ def test_an_answer_that_is_out_of_date_proves_nothing(table: Table, monkeypatch:
 
     raising(monkeypatch, errors.StateUnknownError("504"), lands=True, after=lag)
     with pytest.raises(errors.StateUnknownError, match="nothing was deleted"):
-        replace_files.replace(table, request, sleep=lambda seconds: None)
+        replace_files.replace(table, request, runs.make_run())
     monkeypatch.setattr(publish, "reload", real)
     assert ids(table) == [*range(24), *range(100, 106)]
 
@@ -343,7 +343,7 @@ def test_a_conflict_that_nobody_can_look_into_is_unknown(table: Table, monkeypat
         after=lambda: monkeypatch.setattr(publish, "reload", unreachable),
     )
     with pytest.raises(errors.StateUnknownError, match="The catalog does not answer"):
-        replace_files.replace(table, request, sleep=lambda seconds: None)
+        replace_files.replace(table, request, runs.make_run())
     monkeypatch.setattr(publish, "reload", real)
     assert ids(table) == list(range(24))
 
@@ -362,7 +362,7 @@ def test_r14_nothing_is_deleted_while_the_state_is_unknown(table: Table, monkeyp
     monkeypatch.setattr(publish, "publish", slow)
     waits: list[float] = []
     with pytest.raises(errors.StateUnknownError, match="has not appeared"):
-        replace_files.replace(table, request, sleep=waits.append, random=lambda: 0.0)
+        replace_files.replace(table, request, runs.make_run(pause=waits.append, chance=lambda: 0.0))
     assert waits == [1, 2, 4]
     assert before < files_on_disk(table)
     real(*kept[0])  # the slow server
@@ -384,7 +384,7 @@ def test_r58_a_commit_that_never_arrived_is_sent_again_as_it_is(
         real(to, *what)
 
     monkeypatch.setattr(publish, "publish", lossy)
-    result = replace_files.replace(table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(table, request, runs.make_run())
     assert sent == [sent[0]] * (lost + 1)
     assert result.attempts == 1
     assert [snapshot.snapshot_id for snapshot in other(table).snapshots()][-1] == result.snapshot_id
@@ -408,7 +408,7 @@ def test_r58_a_commit_that_lands_late_and_is_sent_again_lands_once(
         real(*arguments)
 
     monkeypatch.setattr(publish, "publish", slow)
-    result = replace_files.replace(table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(table, request, runs.make_run())
     assert len(sent) == 2
     landed = [snapshot.snapshot_id for snapshot in other(table).snapshots()]
     assert landed.count(result.snapshot_id) == 1
@@ -419,7 +419,7 @@ def test_r58_a_commit_that_lands_late_and_is_sent_again_lands_once(
 def test_a_commit_that_can_no_longer_land_is_tried_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     request = rewrites.rewrite_request(table)
     raising(monkeypatch, errors.StateUnknownError("504"), lands=False, after=lambda: other(table).append(rows(100)))
-    result = replace_files.replace(table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(table, request, runs.make_run())
     assert result.attempts == 2
     assert ids(table) == [*range(24), *range(100, 106)]
 
@@ -428,7 +428,7 @@ def test_a_stopped_commit_that_did_not_land_is_not_tried_again(table: Table, mon
     request = rewrites.rewrite_request(table)
     raising(monkeypatch, KeyboardInterrupt(), lands=False, after=lambda: other(table).append(rows(100)))
     with pytest.raises(KeyboardInterrupt):
-        replace_files.replace(table, request, sleep=_never)
+        replace_files.replace(table, request, runs.make_run(pause=_never))
     assert ids(table) == [*range(24), *range(100, 106)]
     assert avro_files(table) == avro_files_in_use(table)
 
@@ -436,7 +436,7 @@ def test_a_stopped_commit_that_did_not_land_is_not_tried_again(table: Table, mon
 def test_a_conflict_with_our_own_commit_is_success(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     request = rewrites.rewrite_request(table)
     raising(monkeypatch, errors.ConflictError("409"), lands=True)
-    result = replace_files.replace(table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(table, request, runs.make_run())
     assert result.attempts == 1
     assert len(other(table).snapshots()) == 5
     assert ids(table) == list(range(24))
@@ -447,7 +447,7 @@ def test_a_refused_commit_is_not_retried_and_leaves_nothing(table: Table, monkey
     before = files_on_disk(table)
     raising(monkeypatch, errors.CommitError("403"), lands=False)
     with pytest.raises(errors.CommitError, match="403"):
-        replace_files.replace(table, request, sleep=_never)
+        replace_files.replace(table, request, runs.make_run(pause=_never))
     assert files_on_disk(table) == before
 
 
@@ -458,7 +458,7 @@ def test_interrupted_before_publishing_leaves_nothing(table: Table, monkeypatch:
     def interrupt(**arguments: Any) -> AssertRefSnapshotId:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(spine, "AssertRefSnapshotId", interrupt)
+    monkeypatch.setattr(new_snapshot, "AssertRefSnapshotId", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        replace_files.replace(table, request)
+        replace_files.replace(table, request, runs.make_run())
     assert files_on_disk(table) == before

@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import SnapshotSummaryCollector
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
-from tests.factories import manifests, racing, rewrites
+from tests.factories import manifests, racing, rewrites, runs
 from tests.factories.delete_tables import ROWS, DeleteTable, delete_table
 from tests.factories.lake import make_table
 
@@ -36,7 +36,7 @@ def t(local_lake: Lake) -> DeleteTable:
 
 def commit(t: DeleteTable, request: replace_files.ReplaceRequest) -> replace_files.CommitResult:
     before = len(t.deletes())
-    result = replace_files.replace(t.table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(t.table, request, runs.make_run())
     assert before - len(t.deletes()) == result.removed_delete_files
     return result
 
@@ -44,7 +44,7 @@ def commit(t: DeleteTable, request: replace_files.ReplaceRequest) -> replace_fil
 def refused(t: DeleteTable, request: replace_files.ReplaceRequest, match: str) -> None:
     before = avro_files(t)
     with pytest.raises(errors.ConflictError, match=match):
-        replace_files.replace(t.table, request)
+        replace_files.replace(t.table, request, runs.make_run())
     assert avro_files(t) == before
 
 
@@ -75,7 +75,7 @@ def test_rows_and_the_deletes_of_other_files_stay(local_lake: Lake) -> None:
     table = manifests.add_position_delete(table, {other.file_path: [0]})
     before = table.scan().to_arrow().sort_by("id")
     live = before["id"].to_pylist()
-    result = replace_files.replace(table, rewrites.rewrite_request(table, chosen, keep=live))
+    result = replace_files.replace(table, rewrites.rewrite_request(table, chosen, keep=live), runs.make_run())
     table.refresh()
     assert table.scan().to_arrow().sort_by("id") == before
     assert (result.removed_delete_files, len(live)) == (1, 25)
@@ -196,7 +196,7 @@ def test_r8_rows_may_only_be_missing_where_deletes_took_them(t: DeleteTable) -> 
     request = t.request(file, deleted=3)
     for deleted in (0, 2, 4, -3):
         with pytest.raises(errors.CommitError, match="7 records would replace 10"):
-            replace_files.replace(t.table, rewrites.changed(request, deleted_records=deleted))
+            replace_files.replace(t.table, rewrites.changed(request, deleted_records=deleted), runs.make_run())
 
 
 # ---- how it is written down
@@ -279,7 +279,7 @@ def test_r13_partitions_are_told_where_the_table_asks_for_it(local_lake: Lake, l
     rome = [file.file_path for file in rewrites.live_data_files(table) if file.partition[0] == "Rome"]
     table = manifests.add_position_delete(table, {path: [0] for path in rome}, file_scoped=False)
     request = rewrites.rewrite_request(table, keep=table.scan().to_arrow()["id"].to_pylist(), apart=True)
-    result = replace_files.replace(table, request)
+    result = replace_files.replace(table, request, runs.make_run())
     table.refresh()
     head = table.current_snapshot()
     assert head is not None
@@ -340,7 +340,7 @@ def test_r6_a_position_delete_that_cannot_be_opened_ends_the_commit(t: DeleteTab
     assert "was not looked into" in found[0]
     Path(delete.removeprefix("file://")).unlink()
     with pytest.raises(errors.MetadataError, match="is missing"):
-        replace_files.replace(t.table, request)
+        replace_files.replace(t.table, request, runs.make_run())
 
 
 @pytest.mark.parametrize("where", ["input", "output"])
@@ -401,7 +401,7 @@ def test_r17_what_dangles_is_decided_anew_at_every_attempt(local_lake: Lake, mon
     request = t.request(rome, deleted=1)
     theirs = DeleteTable(t.table)
     racing.before_publishing(monkeypatch, lambda: commit(theirs, theirs.request(oslo, deleted=1)))
-    result = replace_files.replace(t.table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(t.table, request, runs.make_run())
     assert (result.attempts, result.removed_delete_files) == (2, 1)
     assert not t.deletes()
 
@@ -427,7 +427,7 @@ def test_an_append_of_deletes_in_the_race_changes_nothing_for_older_ones(
     request = t.request(rome, deleted=1)
     theirs, added = DeleteTable(t.table), []
     racing.before_publishing(monkeypatch, lambda: added.append(theirs.equality("Rome")))
-    result = replace_files.replace(t.table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(t.table, request, runs.make_run())
     assert (result.attempts, result.removed_delete_files) == (2, 1)
     assert t.deletes() == set(added)
 
@@ -441,6 +441,6 @@ def test_a_manifest_that_loses_more_at_the_next_attempt_is_written_again(
     request = t.request(mine, deleted=1)
     theirs = DeleteTable(t.table)
     racing.before_publishing(monkeypatch, lambda: commit(theirs, theirs.request(other, deleted=1)))
-    result = replace_files.replace(t.table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(t.table, request, runs.make_run())
     assert (result.attempts, result.removed_delete_files) == (2, 2)
     assert not t.deletes()

@@ -13,7 +13,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
-from tests.factories import manifests, rewrites
+from tests.factories import manifests, rewrites, runs
 from tests.factories.lake import make_table
 
 from iceberg_compaction import errors
@@ -115,7 +115,7 @@ def test_only_the_group_in_conflict_is_dropped(
     else:
         act(table)
     untouched = set(files_of(table, "Oslo"))
-    result = replace_files.replace(table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(table, request, runs.make_run())
     assert cities(request, result.landed) == {"Rome", "Bonn"}
     assert list(result.conflicts) == [oslo.id]
     assert sentence in result.conflicts[oslo.id]
@@ -138,7 +138,7 @@ def test_groups_are_dropped_one_after_the_other_until_none_is_left(
     request = rewrites.rewrite_request(table, apart=True)
     racing(monkeypatch, *(lambda city=city: position_delete(table, city) for city in CITIES))
     with pytest.raises(errors.ConflictError, match="3 groups are in conflict") as caught:
-        replace_files.replace(table, request, sleep=lambda seconds: None)
+        replace_files.replace(table, request, runs.make_run())
     assert set(caught.value.conflicts) == {0, 1, 2}
     assert all("were deleted" in sentence for sentence in caught.value.conflicts.values())
     assert avro_files(table) == avro_files_in_use(table)
@@ -149,7 +149,7 @@ def test_what_concerns_the_whole_commit_drops_no_group(table: Table) -> None:
     request = rewrites.rewrite_request(table, apart=True)
     other(table).manage_snapshots().rollback_to_snapshot(table.metadata.snapshots[0].snapshot_id).commit()
     with pytest.raises(errors.ConflictError, match="no longer descends") as caught:
-        replace_files.replace(table, request)
+        replace_files.replace(table, request, runs.make_run())
     assert caught.value.conflicts == {}
 
 
@@ -171,7 +171,7 @@ def test_only_manifests_with_files_of_a_dropped_group_are_written_again(
         return found
 
     monkeypatch.setattr(rewrite_entries, "_described", counting)
-    result = replace_files.replace(table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(table, request, runs.make_run())
     assert (result.attempts, len(result.landed)) == (2, 2)
     assert len(written) == 6  # those of Oslo in vain, none twice
     assert avro_files(table) == avro_files_in_use(table)
@@ -188,7 +188,7 @@ def test_deletes_stay_for_a_group_that_is_dropped(table: Table) -> None:
     table.refresh()
     request = rewrites.rewrite_request(table, apart=True, keep=frozenset(range(2, 18)))
     position_delete(table, "Oslo")
-    result = replace_files.replace(table, request)
+    result = replace_files.replace(table, request, runs.make_run())
     assert cities(request, result.landed) == {"Rome", "Bonn"}
     assert result.removed_delete_files == 1
     told = other(table).current_snapshot().summary  # type: ignore[union-attr]
@@ -202,7 +202,7 @@ def test_properties_tell_of_what_landed(table: Table) -> None:
         tell=lambda landed: {"groups": ",".join(map(str, landed))},
     )
     position_delete(table, "Oslo")
-    result = replace_files.replace(table, request)
+    result = replace_files.replace(table, request, runs.make_run())
     told = other(table).current_snapshot().summary  # type: ignore[union-attr]
     assert told is not None
     assert (told["who"], told["groups"]) == ("me", ",".join(map(str, result.landed)))
@@ -213,15 +213,15 @@ def test_a_group_may_not_come_twice_nor_share_a_file(table: Table) -> None:
     first, second, _ = request.groups
     for wrong in ((first, dataclasses.replace(second, id=first.id)), (first, dataclasses.replace(first, id=99)), ()):
         with pytest.raises(errors.CommitError):
-            replace_files.replace(table, dataclasses.replace(request, groups=wrong))
+            replace_files.replace(table, dataclasses.replace(request, groups=wrong), runs.make_run())
 
 
 def test_metadata_files_carry_the_run_in_their_names(table: Table) -> None:
-    """Several commits of one run do not overwrite each other's files; a strange id is not taken for a name."""
+    """Several commits of one run do not overwrite each other's files."""
     before = avro_files(table)
-    request = rewrites.rewrite_request(table, apart=True, properties={"compaction.run-id": "0af"})
+    request = rewrites.rewrite_request(table, apart=True)
     for group in request.groups:
-        replace_files.replace(table, dataclasses.replace(request, groups=(group,)))
+        replace_files.replace(table, dataclasses.replace(request, groups=(group,)), runs.make_run(run_id="0af"))
     made = {path.rpartition("/")[2] for path in avro_files(table) - before}
     assert len(made) == len(avro_files(table)) - len(before)
     assert all("0af" in name for name in made)
@@ -230,5 +230,3 @@ def test_metadata_files_carry_the_run_in_their_names(table: Table) -> None:
         assert name.startswith(f"snap-{snapshot.snapshot_id}-")
         assert name.endswith("-0af.avro")
     assert avro_files(table) == avro_files_in_use(table)
-    assert rewrites.rewrite_request(table, properties={"compaction.run-id": "../x"}).name() != "../x"
-    assert dataclasses.replace(request, run_id="7c").name() == "7c"

@@ -25,7 +25,7 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import RemovePartitionSpecsUpdate, RemoveSnapshotsUpdate, SetSnapshotRefUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
-from tests.factories import manifests, racing, rewrites
+from tests.factories import manifests, racing, rewrites, runs
 from tests.factories.lake import close, file_lake, make_table
 
 from iceberg_compaction import errors
@@ -140,7 +140,7 @@ def out_and_in_again(table: Table) -> None:
 
 def compact(table: Table, city: str) -> None:
     chosen = [file for file in rewrites.live_data_files(table) if file.partition[0] == city]
-    replace_files.replace(table, rewrites.rewrite_request(table, chosen))
+    replace_files.replace(table, rewrites.rewrite_request(table, chosen), runs.make_run())
 
 
 def rewrite_manifests(table: Table) -> None:
@@ -340,9 +340,9 @@ def test_matrix(templates: dict[int, Template], monkeypatch: pytest.MonkeyPatch,
         act()
     if line.refused:
         with pytest.raises(errors.ConflictError, match=line.refused):
-            replace_files.replace(table, request, sleep=lambda seconds: None)
+            replace_files.replace(table, request, runs.make_run())
     else:
-        result = replace_files.replace(table, request, sleep=lambda seconds: None)
+        result = replace_files.replace(table, request, runs.make_run())
         assert names(request, result.landed) == frozenset(CITIES) - line.lost
         assert names(request, tuple(result.conflicts)) == line.lost
         assert all(line.why in sentence for sentence in result.conflicts.values())

@@ -13,7 +13,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
-from tests.factories import manifests, racing, rewrites
+from tests.factories import manifests, racing, rewrites, runs
 from tests.factories.lake import make_table
 
 from iceberg_compaction.formats.avro import avro_decode, avro_encode, container
@@ -99,7 +99,7 @@ def test_r12_many_manifests_become_one_that_says_the_same(local_lake: Lake, vers
     before = numbers(table)
     chosen = of_city(table, "Oslo")
     request = rewrites.rewrite_request(table, chosen)
-    result = replace_files.replace(table, request)
+    result = replace_files.replace(table, request, runs.make_run())
     (row,) = listed(table)
     gone, new = {file.file_path for file in chosen}, request.added[0].file_path
     sequence = (6, 7) if version == "2" else (0, 0)
@@ -130,7 +130,7 @@ def test_r12_entries_deleted_before_are_dropped_and_ours_are_kept(local_lake: La
         chosen = of_city(table, city)
         start = rewrites.pin_of(table).sequence_number
         request = rewrites.rewrite_request(table, chosen)
-        result = replace_files.replace(table, request)
+        result = replace_files.replace(table, request, runs.make_run())
         found = numbers(table)
         deleted = {path for path, (status, *_) in found.items() if status == 2}
         assert deleted == {file.file_path for file in chosen}
@@ -142,13 +142,13 @@ def test_r12_entries_deleted_before_are_dropped_and_ours_are_kept(local_lake: La
 
 def test_r12_few_manifests_beside_the_new_one_are_left_alone(local_lake: Lake) -> None:
     table = filled(local_lake, 6)
-    replace_files.replace(table, rewrites.rewrite_request(table, of_city(table, "Oslo")))
+    replace_files.replace(table, rewrites.rewrite_request(table, of_city(table, "Oslo")), runs.make_run())
     assert len(listed(table)) == 7
     table = set_properties(
         table.catalog.load_table(table.name()),
         **{"commit.manifest.min__count__to__merge": "2", "commit.manifest__merge.enabled": "false"},
     )
-    replace_files.replace(table, rewrites.rewrite_request(table, of_city(table, "Rome")))
+    replace_files.replace(table, rewrites.rewrite_request(table, of_city(table, "Rome")), runs.make_run())
     assert len(listed(table)) == 6  # those of Oslo have no live files any more, and another one is new
 
 
@@ -161,7 +161,7 @@ def test_r12_full_bins_at_the_end_merge_whatever_their_count(local_lake: Lake) -
     assert [file.file_path for file in newest] == [
         entry.data_file.file_path for entry in rows[0].fetch_manifest_entry(table.io)
     ]
-    replace_files.replace(table, rewrites.rewrite_request(table, newest))
+    replace_files.replace(table, rewrites.rewrite_request(table, newest), runs.make_run())
     after = listed(table)
     assert [row.existing_files_count for row in after] == [0, 0, 2, 2]  # new; the newest without its file; merged
     told = [entry.sequence_number for row in after[2:] for entry in row.fetch_manifest_entry(table.io)]
@@ -174,7 +174,7 @@ def test_manifests_alone_in_their_bins_are_not_opened(local_lake: Lake) -> None:
     others = [row for row in listed(table) if (row.partitions or [])[0].lower_bound != b"Oslo"]
     for row in others:
         Path(row.manifest_path.removeprefix("file://")).write_bytes(b"must not be read")
-    replace_files.replace(table, request)
+    replace_files.replace(table, request, runs.make_run())
     assert {row.manifest_path for row in others} < {row.manifest_path for row in listed(table)}
 
 
@@ -190,7 +190,7 @@ def test_what_was_merged_is_used_again_after_a_lost_race(local_lake: Lake, monke
 
     monkeypatch.setattr(rewrite_entries, "merge_manifests", counting)
     racing.before_publishing(monkeypatch, lambda: table.catalog.load_table(table.name()).append(rows(6)))
-    result = replace_files.replace(table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(table, request, runs.make_run())
     assert result.attempts == 2
     assert merged == [7]
     assert [row.added_files_count for row in listed(table)] == [1, 1]  # ours, which stands for seven, and theirs
@@ -207,7 +207,7 @@ def test_a_merged_manifest_of_a_dropped_group_is_written_again(
     racing.before_publishing(
         monkeypatch, lambda: manifests.add_position_delete(table.catalog.load_table(table.name()), {lost: [0]})
     )
-    result = replace_files.replace(table, request, sleep=lambda seconds: None)
+    result = replace_files.replace(table, request, runs.make_run())
     assert (result.attempts, len(result.landed)) == (2, 2)
     data = [row for row in listed(table) if not row.content]
     assert [(row.added_files_count, row.existing_files_count, row.deleted_files_count) for row in data] == [(2, 2, 4)]
@@ -220,7 +220,7 @@ def test_r11_r12_delete_manifests_merge_apart_from_data(local_lake: Lake) -> Non
     for file in of_city(table, "Rome") + of_city(table, "Bonn"):
         table = manifests.add_position_delete(table, {file.file_path: [0]})
     before = ids(table)
-    replace_files.replace(table, rewrites.rewrite_request(table, of_city(table, "Oslo")))
+    replace_files.replace(table, rewrites.rewrite_request(table, of_city(table, "Oslo")), runs.make_run())
     (data, deletes) = listed(table)
     assert (int(data.content), int(deletes.content)) == (0, 1)
     assert (deletes.existing_files_count, deletes.min_sequence_number) == (4, 7)
@@ -240,7 +240,7 @@ def test_manifests_of_another_writer_and_of_version_1_go_together(local_lake: La
     table = set_properties(table, **{"commit.manifest.min__count__to__merge": "3"})
     before = numbers(table)
     chosen = of_city(table, "Oslo")[:1]
-    replace_files.replace(table, rewrites.rewrite_request(table, chosen))
+    replace_files.replace(table, rewrites.rewrite_request(table, chosen), runs.make_run())
     (row,) = listed(table)
     after = numbers(table)
     gone = chosen[0].file_path
@@ -257,7 +257,7 @@ def test_a_damaged_manifest_elsewhere_does_not_stop_the_commit(local_lake: Lake)
     request = rewrites.rewrite_request(table, of_city(table, "Oslo"))
     damaged = next(row for row in listed(table) if (row.partitions or [])[0].lower_bound == b"Rome")
     Path(damaged.manifest_path.removeprefix("file://")).write_bytes(b"not Avro")
-    replace_files.replace(table, request)
+    replace_files.replace(table, request, runs.make_run())
     assert damaged.manifest_path in {row.manifest_path for row in listed(table)}
 
 
@@ -272,7 +272,7 @@ def test_new_manifests_do_not_grow_beyond_the_target(local_lake: Lake) -> None:
         )
         for n in range(2000)
     )
-    replace_files.replace(table, rewrites.changed(request, added=(made, *many)))
+    replace_files.replace(table, rewrites.changed(request, added=(made, *many)), runs.make_run())
     counts = [row.added_files_count for row in listed(table) if row.added_files_count]
     assert sum(count or 0 for count in counts) == 2001
     assert len(counts) > 3

@@ -12,7 +12,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestampType
-from tests.factories import manifests, rewrites
+from tests.factories import manifests, rewrites, runs
 from tests.factories.lake import make_table
 
 from iceberg_compaction import errors
@@ -77,7 +77,7 @@ def test_r1_r10_rows_stay_and_numbers_are_right(local_lake: Lake, version: str, 
     table = filled(local_lake, **(options | ({"spec": spec} if spec else {})))
     before, files, start = content(table), rewrites.live_data_files(table), rewrites.pin_of(table)
     request = rewrites.rewrite_request(table, properties={"who": "me"})
-    result = replace_files.replace(table, request)
+    result = replace_files.replace(table, request, runs.make_run())
     table.refresh()
     snapshot = table.current_snapshot()
     assert snapshot is not None
@@ -99,7 +99,7 @@ def test_r13_summary_counts_what_changed_and_what_there_is(local_lake: Lake) -> 
     table = filled(local_lake, spec=BY_CITY)
     old = rewrites.live_data_files(table)
     request = rewrites.rewrite_request(table, [f for f in old if f.partition[0] != "Oslo"], properties={"who": "me"})
-    replace_files.replace(table, request)
+    replace_files.replace(table, request, runs.make_run())
     table.refresh()
     told = table.current_snapshot().summary  # type: ignore[union-attr]
     files = rewrites.live_data_files(table)
@@ -133,7 +133,7 @@ def test_r10_surviving_entries_keep_their_numbers_and_untouched_manifests_their_
     oldest = min(first, key=lambda row: row.sequence_number)
     path = oldest.fetch_manifest_entry(table.io)[0].data_file.file_path
     chosen = [f for f in rewrites.live_data_files(table) if f.file_path == path]
-    replace_files.replace(table, rewrites.rewrite_request(table, chosen))
+    replace_files.replace(table, rewrites.rewrite_request(table, chosen), runs.make_run())
     table.refresh()
     kept = {row.manifest_path for row in table.current_snapshot().manifests(table.io)}  # type: ignore[union-attr]
     assert {row.manifest_path for row in first} - {oldest.manifest_path} <= kept
@@ -145,7 +145,7 @@ def test_manifests_of_a_second_rewrite_are_existing_and_without_the_first_ones_d
     table = filled(local_lake, spec=BY_CITY)
     for city in ("Rome", "Oslo"):
         chosen = [f for f in rewrites.live_data_files(table) if f.partition[0] == city]
-        replace_files.replace(table, rewrites.rewrite_request(table, chosen))
+        replace_files.replace(table, rewrites.rewrite_request(table, chosen), runs.make_run())
         table.refresh()
     found = [(e["status"], e["sequence_number"]) for e in entries(table) if e["data_file"]["partition"]["city"] is None]
     assert sorted(found) == [(0, 1), (0, 2), (0, 3), (0, 4)]
@@ -160,10 +160,10 @@ def test_manifests_of_a_second_rewrite_are_existing_and_without_the_first_ones_d
 
 def test_r11_manifests_without_live_files_go_with_the_next_commit(local_lake: Lake) -> None:
     table = filled(local_lake)
-    replace_files.replace(table, rewrites.rewrite_request(table))
+    replace_files.replace(table, rewrites.rewrite_request(table), runs.make_run())
     table.refresh()
     assert len(table.current_snapshot().manifests(table.io)) == 5  # type: ignore[union-attr]
-    replace_files.replace(table, rewrites.rewrite_request(table))
+    replace_files.replace(table, rewrites.rewrite_request(table), runs.make_run())
     table.refresh()
     assert len(table.current_snapshot().manifests(table.io)) == 2  # type: ignore[union-attr]
     assert len(content(table)) == 24
@@ -178,7 +178,7 @@ def test_r11_an_evolved_spec_gets_a_manifest_of_its_own(local_lake: Lake) -> Non
     before = content(table)
     request = rewrites.rewrite_request(table)
     assert {spec_id for spec_id, _ in request.partitions} == {0, 1}
-    replace_files.replace(table, request)
+    replace_files.replace(table, request, runs.make_run())
     table.refresh()
     listed = table.current_snapshot().manifests(table.io)  # type: ignore[union-attr]
     added = [row for row in listed if row.added_files_count]
@@ -194,7 +194,7 @@ def test_a_table_upgraded_from_version_1_gets_version_2_manifests(local_lake: La
     table.append(rows(100))
     before = content(table)
     chosen = [f for f in rewrites.live_data_files(table) if f.partition[0] == "Rome"]
-    result = replace_files.replace(table, rewrites.rewrite_request(table, chosen))
+    result = replace_files.replace(table, rewrites.rewrite_request(table, chosen), runs.make_run())
     table.refresh()
     assert content(table) == before
     for row in table.current_snapshot().manifests(table.io):  # type: ignore[union-attr]
@@ -215,7 +215,7 @@ def test_r46_only_the_branch_moves_and_its_retention_stays(local_lake: Lake) -> 
     ).commit()
     table.append(rows(200))
     head, before = table.current_snapshot(), content(table, "audit")
-    result = replace_files.replace(table, rewrites.rewrite_request(table, branch="audit"))
+    result = replace_files.replace(table, rewrites.rewrite_request(table, branch="audit"), runs.make_run())
     table.refresh()
     ref = table.metadata.refs["audit"]
     assert (ref.snapshot_id, ref.max_ref_age_ms, ref.min_snapshots_to_keep) == (result.snapshot_id, 10**12, 7)
@@ -228,7 +228,7 @@ def test_metadata_path_and_codec_of_the_table_are_honoured(local_lake: Lake, tmp
     elsewhere = tmp_path / "elsewhere"
     options = {"write.metadata.path": elsewhere.as_uri(), "write.avro.compression-codec": "zstd"}
     table = filled(local_lake, properties=options)
-    replace_files.replace(table, rewrites.rewrite_request(table))
+    replace_files.replace(table, rewrites.rewrite_request(table), runs.make_run())
     table.refresh()
     snapshot = table.current_snapshot()
     assert snapshot is not None
@@ -249,7 +249,7 @@ def test_manifests_of_other_partitions_are_not_opened(local_lake: Lake) -> None:
     for row in table.current_snapshot().manifests(table.io):  # type: ignore[union-attr]
         if row.partitions and row.partitions[0].lower_bound != b"Bonn":
             Path(row.manifest_path.removeprefix("file://")).write_bytes(b"must not be read")
-    replace_files.replace(table, request)
+    replace_files.replace(table, request, runs.make_run())
     table.refresh()
     assert table.current_snapshot().summary["manifests-kept"] == "4"  # type: ignore[union-attr,index]
 
@@ -260,7 +260,7 @@ def test_format_versions_beyond_2_are_refused(local_lake: Lake) -> None:
     request = rewrites.rewrite_request(table)
     pin = request.pin.model_copy(update={"format_version": 3})
     with pytest.raises(errors.UnsupportedError, match="version 3"):
-        replace_files.replace(table, changed(request, pin=pin))
+        replace_files.replace(table, changed(request, pin=pin), runs.make_run())
 
 
 @pytest.mark.parametrize("case", ["nothing", "twice", "records", "partition"])
@@ -276,7 +276,7 @@ def test_r8_r9_requests_that_would_change_the_table_are_refused(local_lake: Lake
     }[case]
     before = metadata_files(table)
     with pytest.raises(errors.CommitError):
-        replace_files.replace(table, rewrites.changed(request, **wrong))
+        replace_files.replace(table, rewrites.changed(request, **wrong), runs.make_run())
     assert metadata_files(table) == before
 
 
@@ -287,7 +287,7 @@ def test_a_file_listed_twice_in_the_table_is_refused(local_lake: Lake) -> None:
     request = rewrites.rewrite_request(table, [file])
     before = metadata_files(table)
     with pytest.raises(errors.MetadataError, match="listed twice"):
-        replace_files.replace(table, request)
+        replace_files.replace(table, request, runs.make_run())
     assert metadata_files(table) == before
 
 
@@ -299,5 +299,5 @@ def test_a_damaged_manifest_is_named_and_nothing_is_left(local_lake: Lake) -> No
     path.write_bytes(path.read_bytes()[:-40])
     before = metadata_files(table)
     with pytest.raises(errors.MetadataError, match=path.name):
-        replace_files.replace(table, request)
+        replace_files.replace(table, request, runs.make_run())
     assert metadata_files(table) == before

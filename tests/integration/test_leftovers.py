@@ -326,7 +326,7 @@ def test_nothing_that_goes_wrong_once_a_snapshot_has_landed_costs_its_files(
 def test_nothing_that_goes_wrong_while_a_commit_is_in_doubt_costs_its_files(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit, settled = SqlCatalog.commit_table, spine._Attempts._is_settled
+    commit, settled = SqlCatalog.commit_table, spine._Attempts._is_in
 
     def silent(catalog: SqlCatalog, *given: Any) -> None:
         commit(catalog, *given)
@@ -337,7 +337,7 @@ def test_nothing_that_goes_wrong_while_a_commit_is_in_doubt_costs_its_files(
         raise errors.MetadataError("Something odd.")
 
     monkeypatch.setattr(SqlCatalog, "commit_table", silent)
-    monkeypatch.setattr(spine._Attempts, "_is_settled", odd)
+    monkeypatch.setattr(spine._Attempts, "_is_in", odd)
     assert "so nothing was deleted: Something odd." in scene.run(IN_ONE).sentence
     scene.check()
 

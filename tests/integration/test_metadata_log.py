@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from tests.factories import lake as lakes
+from tests.factories import runs
 
 from iceberg_compaction import Compactor, Kind
-from iceberg_compaction.catalog import load_tables, metadata_log, publish, table_properties
+from iceberg_compaction.catalog import load_tables, metadata_log, publish
+from iceberg_compaction.operations import set_properties
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -34,7 +36,7 @@ def logged(table: Table) -> set[str]:
 
 
 def set_mark(lake: lakes.Lake, value: str, seen: str | None = None) -> None:
-    table_properties.set_properties(lake.catalog, "db.t", {"mark": value}, seen={"mark": seen})
+    set_properties.set_properties(lake.catalog.load_table("db.t"), {"mark": value}, {"mark": seen}, runs.make_run())
 
 
 def test_every_commit_of_ours_removes_what_leaves_the_log(local_lake: lakes.Lake) -> None:

@@ -224,11 +224,11 @@ def test_an_unknown_batch_keeps_its_files_and_no_others(batches: Any, monkeypatc
     lake, plan = batches
     before, real, told = rows(lake), perform_files.replace_files.replace, []
 
-    def unsure(table: Any, request: Any) -> Any:
+    def unsure(table: Any, request: Any, run: Any) -> Any:
         told.append(request)
         if len(told) == 2:
             raise errors.StateUnknownError("Nobody knows.")
-        return real(table, request)
+        return real(table, request, run)
 
     monkeypatch.setattr(perform_files.replace_files, "replace", unsure)
     outcome = operate.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
@@ -249,8 +249,8 @@ def test_a_commit_that_breaks_off_for_no_reason_of_ours_deletes_nothing_of_it(
     lake, plan = batches
     before, real = rows(lake), perform_files.replace_files.replace
 
-    def lands_and_breaks(table: Any, request: Any) -> Any:
-        real(table, request)
+    def lands_and_breaks(table: Any, request: Any, run: Any) -> Any:
+        real(table, request, run)
         raise stop
 
     monkeypatch.setattr(perform_files.replace_files, "replace", lands_and_breaks)
@@ -265,7 +265,7 @@ def test_a_commit_that_breaks_off_for_no_reason_of_ours_deletes_nothing_of_it(
     [
         "iceberg_compaction.operations.rewrite_files.change.validate_replace.check_request",
         "iceberg_compaction.operations.rewrite_files.change.dangling_deletes.dangling",
-        "iceberg_compaction.catalog.run_watch.tell_publishing",
+        "iceberg_compaction.operations.runs.Run.publishing",
     ],
 )
 def test_a_defect_of_ours_before_anything_is_published_leaves_nothing_behind(
@@ -292,7 +292,7 @@ def test_what_the_engine_reports_after_a_failed_commit_is_swept_and_not_committe
     lake, plan = batches
     before, commits = files(lake), []
 
-    def refused(table: Any, request: Any) -> Any:
+    def refused(table: Any, request: Any, run: Any) -> Any:
         commits.append(request)
         raise errors.CommitError("The catalog refuses.")
 

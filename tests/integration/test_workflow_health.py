@@ -13,12 +13,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField
 from tests.factories import lake as lakes
-from tests.factories import manifests
+from tests.factories import manifests, runs
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import table_properties, threads
+from iceberg_compaction.catalog import threads
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.model.table_health import BrokenTable, PropertyFix, TableHealth
+from iceberg_compaction.operations import set_properties
 from iceberg_compaction.workflow import fleet, operate
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def test_properties_are_set_and_nothing_else(lake: lakes.Lake) -> None:
     name = lake.name("t")
     lakes.append_small_files(lakes.make_table(lake.catalog, name, properties={MODE: "none", "owner": "me"}), 1)
     before = lake.catalog.load_table(name)
-    table_properties.set_properties(lake.catalog, name, {MODE: "hash"}, seen={MODE: "none"})
+    set_properties.set_properties(before, {MODE: "hash"}, {MODE: "none"}, runs.make_run())
     after = lake.catalog.load_table(name)
     assert after.properties == {**before.properties, MODE: "hash"}
     assert after.metadata.current_snapshot_id == before.metadata.current_snapshot_id
@@ -148,9 +149,9 @@ def test_properties_are_set_and_nothing_else(lake: lakes.Lake) -> None:
 
 @pytest.mark.parametrize("seen", [None, "none"])
 def test_what_somebody_else_has_set_meanwhile_stays(local_lake: lakes.Lake, seen: str | None) -> None:
-    lakes.make_table(local_lake.catalog, "db.t", properties={MODE: "range"})
+    table = lakes.make_table(local_lake.catalog, "db.t", properties={MODE: "range"})
     with pytest.raises(errors.ConflictError, match=MODE):
-        table_properties.set_properties(local_lake.catalog, "db.t", {MODE: "hash"}, seen={MODE: seen})
+        set_properties.set_properties(table, {MODE: "hash"}, {MODE: seen}, runs.make_run())
     assert local_lake.catalog.load_table("db.t").properties[MODE] == "range"
 
 
@@ -158,7 +159,7 @@ def test_only_safe_properties_are_set(local_lake: lakes.Lake) -> None:
     lakes.make_table(local_lake.catalog, "db.t")
     unsafe = PropertyFix(name="history.expire.max-snapshot-age-ms", old=None, new="1", why="no")
     safe = PropertyFix(name=MODE, old=None, new="hash", why="yes")
-    fleet.set_properties(local_lake.catalog, healed(local_lake, unsafe, safe))
+    fleet.fix_properties(local_lake.catalog, healed(local_lake, unsafe, safe), runs.make_run())
     found = local_lake.catalog.load_table("db.t").properties
     assert found.get(MODE) == "hash"
     assert unsafe.name not in found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.factories import java_rows, racing, rewrites
+from tests.factories import java_rows, racing, rewrites, runs
 from tests.interop import matrix_java as java_acts
 from tests.interop.matrix_java import CITIES, COMPACT, INSERT, MERGE, NEW, REWRITE_POSITIONS, equality, sql, then
 
@@ -326,11 +326,11 @@ def test_matrix(
         # Whether the catalog took the commit before it refused it, only the table could say, and that is gone (R50).
         lost = during and line.name == "dropped and created anew"
         with pytest.raises(errors.StateUnknownError if lost else errors.ConflictError, match=line.refused):
-            replace_files.replace(table, made.request, sleep=lambda seconds: None)
+            replace_files.replace(table, made.request, runs.make_run())
         assert java_rows.multiset(writer.read()) == seen[0][0]
         assert writer.head() == seen[0][1]
     else:
-        result = replace_files.replace(table, made.request, sleep=lambda seconds: None)
+        result = replace_files.replace(table, made.request, runs.make_run())
         assert java_rows.multiset(writer.read()) == seen[0][0]
         check(made.request, result, line)
         check_files(writer, made.request, result)
@@ -344,7 +344,7 @@ def test_bug_10312_by_numbers(
     made = templates["whole"]
     table, writer = lake.register(made)
     interfere(monkeypatch, lambda: then(equality(1), sql(INSERT))(writer), during=during)
-    result = replace_files.replace(table, made.request, sleep=lambda seconds: None)
+    result = replace_files.replace(table, made.request, runs.make_run())
     query = "select data_file.content c, data_file.file_path p, sequence_number n from {t}.entries where status < 2"
     entries = lake.session.sql(query.replace("{t}", f"lake.{writer.name}")).collect()
     ours = {file.file_path for file in made.request.added}
@@ -364,7 +364,7 @@ def test_a_table_renamed_meanwhile_is_left_alone(
     renamed = java_acts.Writer(lake, f"{writer.name}_renamed", made)
     interfere(monkeypatch, lambda: writer.sql(f"alter table {{t}} rename to {renamed.name}"), during=during)
     with pytest.raises(errors.StateUnknownError if during else errors.NoSuchTableError):
-        replace_files.replace(table, made.request, sleep=lambda seconds: None)
+        replace_files.replace(table, made.request, runs.make_run())
     assert renamed.head() == made.planned
     assert sorted(renamed.read()["id"].to_pylist()) == list(range(24))
 

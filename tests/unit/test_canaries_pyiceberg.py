@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
@@ -29,7 +30,6 @@ from iceberg_compaction.catalog import (
     publish,
     rest,
     run_names,
-    run_watch,
     threads,
 )
 from iceberg_compaction.execute.worker.output import column_bounds
@@ -87,9 +87,10 @@ def test_a_sql_catalog_writes_the_metadata_that_was_staged(tmp_path: Path) -> No
     catalog = lakes.local_catalog(tmp_path)
     table = lakes.make_table(catalog, "db.t")
     run_id, order = "0123456789abcdef" * 2, []
-    named = run_names.naming(
-        catalog, run_id, lambda base, staged: order.append("staged"), lambda: order.append("written")
+    listener = SimpleNamespace(
+        on_staged=lambda base, staged: order.append("staged"), on_stored=lambda: order.append("written")
     )
+    named = run_names.naming(catalog, run_id, listener)
     named.commit_table(table, (), (update.SetPropertiesUpdate(updates={"a": "b"}),))
     location = catalog.load_table("db.t").metadata_location
     canaries.holds(
@@ -154,11 +155,6 @@ def test_a_sql_catalog_creates_no_tables_unless_asked(tmp_path: Path) -> None:
     canaries.holds(
         not path.exists() or not path.stat().st_size, "SqlCatalog knows the property init_catalog_tables", connect
     )
-
-
-def test_updates_with_a_snapshot_have_it_under_this_name() -> None:
-    for user in (run_names, run_watch):
-        canaries.holds("snapshot" in update.AddSnapshotUpdate.model_fields, "AddSnapshotUpdate has `snapshot`", user)
 
 
 def test_a_snapshot_that_another_branch_outran_is_refused_in_known_words(tmp_path: Path) -> None:

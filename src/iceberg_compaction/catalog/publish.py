@@ -5,14 +5,17 @@ whatever is not known to have failed counts as unknown."""
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import load_tables, metadata_log, run_names, run_watch
+from iceberg_compaction.catalog import load_tables, metadata_log, run_names
 from iceberg_compaction.model import table_names
-from iceberg_compaction.storage import redact, translate
+from iceberg_compaction.storage import redact, remove, translate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.table import StagedTable, Table
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
@@ -24,48 +27,104 @@ _OUTRUN = "older than last sequence number"
 _ROLLED_BACK = frozenset({"40001", "40P01"})
 
 
-def publish(table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]) -> None:
+class Witness(Protocol):
+    """The run behind a change, as far as publishing concerns it."""
+
+    @property
+    def run_id(self) -> str:
+        """Goes into the name of a table metadata file that is written here."""
+        ...
+
+    def publishing(self, metadata: str | None) -> None:
+        """The change is about to be published; with this table metadata file, once it is written here. Raises
+        CommitError if it must not be."""
+        ...
+
+    def left_behind(self, paths: Sequence[str]) -> None:
+        """These files were not removed, though they should be or may have to be."""
+        ...
+
+
+def publish(
+    table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...], witness: Witness
+) -> None:
     """Commit updates if the requirements hold. Raises ConflictError (surely not landed, try again on fresh metadata),
     CommitError (surely not landed, trying again will not help) or StateUnknownError (may have landed)."""
     secrets = redact.secrets_of(table.catalog.properties)
-    made: list[tuple[Table | None, StagedTable]] = []  # on what, and what
-    stored: list[str] = []
-
-    def confirm() -> None:
-        """Said again after the file is there: whoever takes the run for dead from now on finds it (R49)."""
-        stored.append(made[-1][1].metadata_location)
-        run_watch.tell_publishing(updates, stored[-1])
-
+    publication = _Publication(table=table, witness=witness)
     try:
-        catalog = run_names.naming(
-            table.catalog,
-            run_names.run_of(updates),
-            lambda base, staged: made.append((base, staged)),
-            confirm,
-        )
-        run_watch.tell_publishing(updates)
+        catalog = run_names.naming(table.catalog, witness.run_id, publication)
+        witness.publishing(None)
     except errors.CompactionError:
         raise
     except Exception as error:  # noqa: BLE001 - nothing was sent yet, whatever it is
         raise translate.defect(error, table_names.text(table.name()), secrets) from translate.safe_cause(error, secrets)
     try:
         catalog.commit_table(table, requirements, updates)
-    except errors.CommitError:  # our own word: the file is there, and nobody was asked to take it
-        for _, staged in made:
-            _remove_unused(table, staged.metadata_location)
+    except errors.CommitError:  # our own error: the file is there, and nobody was asked to take it
+        publication.remove()
         raise
     except Exception as error:  # noqa: BLE001 - an error of any kind leaves the state unknown
-        written = [staged.metadata_location for _, staged in made]
-        begun = catalog is table.catalog or bool(written)
-        translated = _verdict(error, table, translate.sentence_of(error, secrets), begun=begun, stored=bool(stored))
-        if isinstance(translated, errors.StateUnknownError):
-            for path in written:
-                run_watch.tell_left(path)
-        else:
-            _remove(table, written)
-        raise translated from translate.safe_cause(error, secrets)
-    for base, staged in made:
-        metadata_log.remove_expired(table, base, staged)
+        begun = catalog is table.catalog or bool(publication.written)
+        reason = translate.sentence_of(error, secrets)
+        verdict = _verdict(error, table, reason, begun=begun, stored=publication.stored)
+        publication.clean_up(verdict)
+        raise verdict from translate.safe_cause(error, secrets)
+    publication.remove_expired()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Publication:
+    """The table metadata files that the client writes for one change, where a catalog leaves that to it."""
+
+    table: Table
+    witness: Witness
+    stored: bool = False  # the last one is surely in storage, so that the catalog may have been asked to take it
+    _staged: list[tuple[Table | None, StagedTable]] = field(default_factory=list)  # each with what it is built on
+
+    @property
+    def written(self) -> list[str]:
+        return [staged.metadata_location for _, staged in self._staged]
+
+    def on_staged(self, base: Table | None, staged: StagedTable) -> None:
+        """A file is about to be written."""
+        self._staged.append((base, staged))
+
+    def on_stored(self) -> None:
+        """The file is there, and nobody was asked to take it. The run confirms again: whoever takes it for dead from
+        now on finds the file (R49)."""
+        self.stored = True
+        self.witness.publishing(self.written[-1])
+
+    def remove(self) -> None:
+        """Remove what nobody was asked to take."""
+        self.witness.left_behind(remove.remove_files(self.table.io, self.written, remove.Proof.NEVER_SENT))
+
+    def clean_up(self, verdict: errors.CommitError) -> None:
+        """Remove files that did not become the table's; PyIceberg leaves them behind. The word of the catalog is not
+        enough: a client library that sends a request twice is told of a conflict with itself."""
+        if not self.written:
+            return
+        if isinstance(verdict, errors.StateUnknownError):
+            self.witness.left_behind(self.written)
+            return
+        try:
+            current = reload(self.table)
+        except Exception as error:  # noqa: BLE001 - it must not hide why the commit failed
+            _log.warning("The metadata file %s may be left over: %s", self.written[0], type(error).__name__)
+            self.witness.left_behind(self.written)
+            return
+        if current.metadata_location == self.table.metadata_location:
+            self.witness.left_behind(self.written)  # nothing has landed yet, or the answer is out of date
+            return
+        used = {current.metadata_location, *(entry.metadata_file for entry in current.metadata.metadata_log)}
+        unused = [path for path in self.written if path not in used]
+        self.witness.left_behind(remove.remove_files(self.table.io, unused, remove.Proof.NOT_COMMITTED))
+
+    def remove_expired(self) -> None:
+        """Remove the files that left the metadata log with this change."""
+        for base, staged in self._staged:
+            metadata_log.remove_expired(self.table, base, staged)
 
 
 def reload(table: Table) -> Table:
@@ -76,34 +135,6 @@ def reload(table: Table) -> Table:
     if now.metadata.table_uuid != table.metadata.table_uuid:
         raise errors.ConflictError(f"The table {name} was dropped and created anew, or another was put in its place.")
     return now
-
-
-def _remove_unused(table: Table, path: str) -> None:
-    try:
-        table.io.delete(path)
-    except Exception as error:  # noqa: BLE001 - it must not hide why nothing was committed
-        _log.warning("The metadata file %s may be left over: %s", path, type(error).__name__)
-        run_watch.tell_left(path)
-
-
-def _remove(table: Table, written: list[str]) -> None:
-    """Remove table metadata that did not become the table's; PyIceberg leaves it behind. The word of the catalog is not
-    enough here: a client library that sends a request twice is told of a conflict with itself."""
-    if not written:
-        return
-    try:
-        current = reload(table)
-        used = {current.metadata_location, *(entry.metadata_file for entry in current.metadata.metadata_log)}
-        for path in written:
-            if current.metadata_location == table.metadata_location:
-                run_watch.tell_left(path)  # nothing has landed yet, or the answer is out of date
-            elif path not in used:
-                table.io.delete(path)
-    except FileNotFoundError:
-        return  # the commit was refused before it was written
-    except Exception as error:  # noqa: BLE001 - it must not hide why the commit failed
-        _log.warning("The metadata file %s may be left over: %s", written[0], type(error).__name__)
-        run_watch.tell_left(written[0])
 
 
 def _verdict(error: Exception, table: Table, said: str, *, begun: bool, stored: bool) -> errors.CommitError:
@@ -154,7 +185,9 @@ def _sql_verdict(error: Exception, table: Table, name: str, said: str) -> errors
     if isinstance(error, DBAPIError):
         # A busy SQLite refuses the lock before it writes; the session then rolls back.
         if "database is locked" in said or getattr(error.orig, "sqlstate", None) in _ROLLED_BACK:
-            return errors.ConflictError(f"The catalog's database was busy with another commit than that to {name}.")
+            return errors.ConflictError(
+                f"Another process held the catalog database's lock; the commit to {name} was not made."
+            )
         if getattr(error.orig, "pgcode", None) in _ROLLED_BACK:
             return errors.ConflictError(f"The catalog's database rolled back the commit to {name}: {said}.")
         if "readonly database" in said:

@@ -7,15 +7,11 @@ import copy
 import re
 import secrets
 import uuid
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import StagedTable, Table
-    from pyiceberg.table.snapshots import Snapshot
-    from pyiceberg.table.update import TableUpdate
 
 PROPERTY = "compaction.run-id"  # of a snapshot's summary
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
@@ -38,18 +34,6 @@ def is_of(run_id: str, path: str) -> bool:
     return any(mark in path.rpartition("/")[2] for mark in marks(run_id))
 
 
-def run_of(updates: tuple[TableUpdate, ...]) -> str | None:
-    """The run that makes these updates, as the snapshot among them says."""
-    snapshots = (getattr(update, "snapshot", None) for update in updates)
-    return next((run_id for one in snapshots if one is not None and (run_id := run_of_snapshot(one))), None)
-
-
-def run_of_snapshot(snapshot: Snapshot) -> str | None:
-    """The run that made a snapshot, if the files of it can be known by its id."""
-    run_id = snapshot.summary.additional_properties.get(PROPERTY) if snapshot.summary is not None else None
-    return run_id if run_id and is_distinct(run_id) else None
-
-
 def lets_clients_write(catalog: Catalog) -> bool:
     """Whether clients write table metadata files, and only then ask the catalog to take one."""
     from pyiceberg.catalog import MetastoreCatalog
@@ -57,16 +41,22 @@ def lets_clients_write(catalog: Catalog) -> bool:
     return isinstance(catalog, MetastoreCatalog)
 
 
-def naming(
-    catalog: Any,
-    run_id: str | None,
-    staged_on: Callable[[Table | None, StagedTable], None],
-    confirm: Callable[[], None],
-) -> Catalog:
-    """The catalog, except that table metadata files get the run's name, if there is one, each told before it is
-    written with the table that it is built on, that none is published of which storage holds only a part, and that
-    `confirm` has the last word between the file and the compare-and-set. Catalogs that write these files on their
-    server are as they were."""
+class Listener(Protocol):
+    """Hears of table metadata files that the client writes."""
+
+    def on_staged(self, base: Table | None, staged: StagedTable) -> None:
+        """A file with this metadata, built on that table, is about to be written."""
+        ...
+
+    def on_stored(self) -> None:
+        """The file is in storage; what this raises keeps the catalog from being asked to take it."""
+        ...
+
+
+def naming(catalog: Any, run_id: str, listener: Listener) -> Catalog:
+    """The catalog, except that table metadata files get the run's name, that none is published of which storage holds
+    only a part, and that the listener hears of each before it is written and before the compare-and-set. Catalogs that
+    write these files on their server are as they were."""
     from iceberg_compaction.storage import counted_writes, exact_paths
 
     if not lets_clients_write(catalog):
@@ -75,11 +65,11 @@ def naming(
 
     def stage_named(current_table: Table | None, *given: Any, **more: Any) -> StagedTable:
         staged: StagedTable = stage(current_table, *given, **more)
-        if run_id is not None:
+        if is_distinct(run_id):
             staged.metadata_location = _UUID.sub(f"-{_file_id(run_id)}", staged.metadata_location)
         exact_paths.check_new(staged.metadata_location, staged.metadata.location)
-        staged.io = counted_writes.CountingIO(exact_paths.exact(staged.io), confirm)
-        staged_on(current_table, staged)
+        staged.io = counted_writes.CountingIO(exact_paths.exact(staged.io), listener.on_stored)
+        listener.on_staged(current_table, staged)
         return staged
 
     named: Catalog = copy.copy(catalog)

@@ -1,35 +1,24 @@
-"""The attempts of one commit, up to the one that lands; the same for every operation. Each loads the table anew,
-has the operation validate and stage its snapshot, and publishes it. What does not become part of the table is removed,
-unless nobody knows whether it did."""
+"""One spine for every change of a table. Each attempt loads the table again, has the change validate and stage itself,
+and publishes it, up to the attempt that lands. Files that do not become part of the table are removed, unless nobody
+knows whether they did."""
 
 from __future__ import annotations
 
 import itertools
 import logging
-import random as randomness
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
-
-from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.update import (
-    AddSnapshotUpdate,
-    AssertDefaultSpecId,
-    AssertRefSnapshotId,
-    AssertTableUUID,
-    SetSnapshotRefUpdate,
-)
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import publish, run_watch
+from iceberg_compaction.catalog import publish
 from iceberg_compaction.commit import commit_retry
+from iceberg_compaction.commit.change import Change, Committer, S
 from iceberg_compaction.model import table_names
-from iceberg_compaction.operations.rewrite_files.change import validate_replace
 from iceberg_compaction.storage import redact, remove, translate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
@@ -39,103 +28,56 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Staged(Protocol):
-    """A snapshot that is written but not published."""
-
-    @property
-    def snapshot(self) -> Snapshot: ...
-    @property
-    def files(self) -> frozenset[str]:
-        """Of the files that the commit wrote, those that the snapshot needs."""
-        ...
-
-
-S = TypeVar("S", bound=Staged)
-S_co = TypeVar("S_co", bound=Staged, covariant=True)
-
-
-class Operation(Protocol[S_co]):
-    """What is to be committed. The snapshot id is the same in all attempts, so that it can be looked for."""
-
-    @property
-    def snapshot_id(self) -> int: ...
-    @property
-    def branch(self) -> str: ...
-    @property
-    def written(self) -> list[str]:
-        """Every path that was written for the commit, noted before it is written."""
-        ...
-
-    def stage(self, table: Table, now_ms: int) -> S_co:
-        """Validate against the table as it is now, and write what the snapshot needs. Raises ConflictError where no
-        further attempt could succeed."""
-        ...
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """Time and chance."""
-
-    sleep: Callable[[float], None] = time.sleep
-    random: Callable[[], float] = randomness.random
-    clock: Callable[[], int] = _now_ms
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Landed(Generic[S]):
-    """What was published, and how many attempts it took."""
+class Committed(Generic[S]):
+    """The attempt that became part of the table, and how many it took."""
 
     staged: S
     attempts: int
 
 
-def land(table: Table, operation: Operation[S], around: Surroundings | None = None) -> Landed[S]:
-    """Commit the operation. Raises ConflictError if others changed what it depends on or kept winning,
-    StateUnknownError if the catalog did not tell. Any other CompactionError, for defects of our own too, means that
+def commit(table: Table, change: Change[S], run: Committer) -> Committed[S]:
+    """Commit the change. Raises ConflictError if others changed what it depends on or kept winning,
+    StateUnknownError if the catalog did not say. Any other CompactionError, for defects of our own too, means that
     nothing was published. In all cases but StateUnknownError, no file of `written` is left that the table does not
-    use."""
-    attempts = _Attempts(table=table, operation=operation, around=around or Surroundings())
+    use. A cancel takes effect between two attempts, and waits while one is published."""
+    attempts = _Attempts(table=table, change=change, run=run)
     try:
-        with naming_defects(table, lambda: attempts.in_doubt):
-            landed = attempts.run()
+        with naming_defects(table, attempts):
+            committed = attempts.make()
     except BaseException as error:
         if not attempts.in_doubt:
-            _remove(attempts.table, operation.written, remove.Proof.NOT_COMMITTED)
+            run.left_behind(remove.remove_files(attempts.table.io, change.written, remove.Proof.NOT_COMMITTED))
         elif isinstance(error, errors.CompactionError) and not isinstance(error, errors.StateUnknownError):
-            # Any other word of ours would mean that nothing was published.
+            # Any other error of ours would mean that nothing was published.
             raise errors.StateUnknownError(
-                f"Snapshot {operation.snapshot_id} was sent to the catalog, and whether it landed could not be found "
-                f"out, so nothing was deleted: {error}"
+                f"The commit of {change.label} was sent to the catalog. Whether it landed could not be found out, so "
+                f"nothing was deleted: {error}"
             ) from error
         raise
+    _tidy_up(attempts.table, change, committed.staged, run)
+    return committed
+
+
+def _tidy_up(table: Table, change: Change[S], staged: S, run: Committer) -> None:
     try:
-        run_watch.tell_landed(landed.staged.snapshot)
-        unused = [path for path in operation.written if path not in landed.staged.files]
-        _remove(attempts.table, unused, remove.Proof.NOT_COMMITTED)
-    except Exception as error:  # noqa: BLE001 - it has landed, whatever this is
-        _log.warning("Snapshot %d landed, but not all was tidied up: %s", operation.snapshot_id, type(error).__name__)
-    return landed
-
-
-def _remove(table: Table, paths: Iterable[str], proof: remove.Proof) -> None:
-    for path in remove.remove_files(table.io, paths, proof):
-        run_watch.tell_left(path)
+        run.committed(staged.snapshot)
+        unused = [path for path in change.written if path not in staged.files]
+        run.left_behind(remove.remove_files(table.io, unused, remove.Proof.NOT_COMMITTED))
+    except Exception as error:  # noqa: BLE001 - the change has landed, whatever this is
+        _log.warning("The commit of %s landed, but not all was tidied up: %s", change.label, type(error).__name__)
 
 
 @contextmanager
-def naming_defects(table: Table, in_doubt: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """Turn whatever our own code raises before anything is published into an error that says so. What is in doubt
+def naming_defects(table: Table, attempts: _Attempts[S] | None = None) -> Iterator[None]:
+    """Turn any exception of our own code before anything is published into an error that says so. A state in doubt
     passes as it is."""
     try:
         yield
     except errors.CompactionError:
         raise
     except Exception as error:
-        if in_doubt():
+        if attempts is not None and attempts.in_doubt:
             raise
         secrets = redact.secrets_of(table.catalog.properties)
         raise translate.unpublished(error, table_names.text(table.name()), secrets) from translate.safe_cause(
@@ -143,64 +85,98 @@ def naming_defects(table: Table, in_doubt: Callable[[], bool] = lambda: False) -
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Witness:
+    """The run, as the catalog's door sees it while one change is published."""
+
+    run: Committer
+    snapshot: Snapshot | None
+
+    @property
+    def run_id(self) -> str:
+        return self.run.run_id
+
+    def publishing(self, metadata: str | None) -> None:
+        self.run.publishing(self.snapshot, metadata)
+
+    def left_behind(self, paths: Sequence[str]) -> None:
+        self.run.left_behind(paths)
+
+
+class _Publication(NamedTuple):
+    """The arguments of one compare-and-set, complete before it may be sent."""
+
+    requirements: tuple[TableRequirement, ...]
+    updates: tuple[TableUpdate, ...]
+    witness: _Witness
+
+    def send(self, table: Table) -> None:
+        publish.publish(table, *self)
+
+
 @dataclass(slots=True, kw_only=True)
 class _Attempts(Generic[S]):
     table: Table  # as last loaded
-    operation: Operation[S]
-    around: Surroundings
+    change: Change[S]
+    run: Committer
     in_doubt: bool = False  # something was published, and it is not known that it failed
-    _tried: dict[str, S] = field(default_factory=dict)  # by manifest list, in order
+    _tried: list[S] = field(default_factory=list)
 
-    def run(self) -> Landed[S]:
-        """Try until the snapshot lands, a conflict is final or the retries are used up."""
-        waits = commit_retry.commit_retry(self.table.metadata.properties).waits(self.around.random, self.around.clock)
+    def make(self) -> Committed[S]:
+        """Try until the change lands, a conflict is final or the retries are used up."""
+        waits = commit_retry.commit_retry(self.table.metadata.properties).waits(self.run.chance, self.run.clock)
         for attempt in itertools.count(1):
             if landed := self._reload():
-                return Landed(staged=landed, attempts=attempt - 1)
-            staged = self.operation.stage(self.table, self.around.clock())
-            self._tried[staged.snapshot.manifest_list] = staged
+                return Committed(staged=landed, attempts=attempt - 1)
+            self.run.cancel.check()
+            staged = self.change.stage(self.table, self.run.clock())
+            self._tried.append(staged)
             try:
-                self._publish(staged.snapshot)
+                with self.run.cancel.shield():
+                    self._publish(staged)
             except errors.ConflictError as conflict:
                 _log.info("Commit attempt %d did not land: %s", attempt, conflict)
                 wait = next(waits, None)
                 if wait is not None:
-                    self.around.sleep(wait)
+                    self.run.pause(wait)
                 elif landed := self._reload():
-                    return Landed(staged=landed, attempts=attempt)
+                    return Committed(staged=landed, attempts=attempt)
                 else:
                     raise
             else:
-                return Landed(staged=staged, attempts=attempt)
+                return Committed(staged=staged, attempts=attempt)
         raise AssertionError("unreachable")
 
     def _reload(self) -> S | None:
-        """Load the table anew, and with it the credentials that some catalogs give. A race may be lost against
-        ourselves, when a proxy has sent our commit twice: then what landed is returned."""
+        """Load the table again, and with it the credentials that some catalogs give. A race may be lost against
+        ourselves, when a proxy has sent our commit twice: then the attempt that landed is returned."""
         try:
             self.table = publish.reload(self.table)
         except errors.CompactionError as error:
             if not self.in_doubt:
                 raise
             raise errors.StateUnknownError(
-                f"The catalog refused snapshot {self.operation.snapshot_id}; whether it had taken it before, and was "
-                f"asked twice, could not be looked up, so nothing was deleted: {error}"
+                f"The catalog refused {self.change.label}; whether it had taken it before, and was asked twice, could "
+                f"not be looked up, so nothing was deleted: {error}"
             ) from error
-        if not _has_landed(self.table.metadata, self.operation.snapshot_id):
-            self.in_doubt = False
-            return None
-        self.in_doubt = True  # whatever goes wrong from now on, the files are the table's
-        snapshot = self.table.metadata.snapshot_by_id(self.operation.snapshot_id)
-        return next(reversed(self._tried.values())) if snapshot is None else self._tried[snapshot.manifest_list]
+        landed = self._landed(self.table.metadata)
+        self.in_doubt = landed is not None  # once it has landed, the files are the table's whatever goes wrong
+        return landed
 
-    def _publish(self, snapshot: Snapshot) -> None:
-        """The compare-and-set. Raises ConflictError when the snapshot surely did not land and may be tried again."""
-        requirements, updates = _changes(self.table.metadata, self.operation.branch, snapshot)
+    def _landed(self, metadata: TableMetadata) -> S | None:
+        """The attempt that is in the table; the last one where nothing tells them apart any more."""
+        if not self._tried or not self._tried[-1].landed(metadata):
+            return None
+        return next((staged for staged in self._tried if staged.is_exactly(metadata)), self._tried[-1])
+
+    def _publish(self, staged: S) -> None:
+        """The compare-and-set. Raises ConflictError when the change surely did not land and may be tried again."""
+        publication = _Publication(staged.requirements, staged.updates, _Witness(run=self.run, snapshot=staged.snapshot))
         self.in_doubt = True
         try:
-            publish.publish(self.table, requirements, updates)
+            publication.send(self.table)
         except errors.StateUnknownError as error:
-            self._settle(snapshot, error, again=lambda table: publish.publish(table, requirements, updates))
+            self._find_out(staged, error, again=publication)
         except errors.ConflictError:
             raise  # the next look at the table tells whether it landed all the same
         except errors.CommitError:
@@ -208,91 +184,53 @@ class _Attempts(Generic[S]):
             raise
         except KeyboardInterrupt as stopped:
             try:
-                self._settle(snapshot, stopped)
+                self._find_out(staged, stopped)
             except errors.ConflictError:
                 raise stopped from None  # nothing landed, and nobody wants it to
 
-    def _settle(self, snapshot: Snapshot, error: BaseException, again: Callable[[Table], None] | None = None) -> None:
-        """Find out whether the snapshot landed after all. That it is absent proves nothing, for a slow server may yet
-        add it (R14), and it may have landed and expired since. `again` sends the very same commit once more: since it
-        holds on to the parent, at most one of them lands, and whichever does is ours. That is done as long as nothing
-        at all has become of the table; and a refusal settles nothing, only the table does."""
-        waits = commit_retry.status_check(self.table.metadata.properties).waits(self.around.random, self.around.clock)
+    def _find_out(self, staged: S, error: BaseException, again: _Publication | None = None) -> None:
+        """Find out whether the change landed after all. That it is absent proves nothing, for a slow server may yet
+        add it (R14), and it may have landed and expired since. To send the very same commit once more is safe: since
+        it holds on to the parent, at most one of them lands, and whichever does is ours. That is done as long as
+        nothing at all has become of the table; and a refusal settles nothing, only the table does."""
+        waits = commit_retry.status_check(self.table.metadata.properties).waits(self.run.chance, self.run.clock)
         for look in itertools.count():
             table = self._look()
-            if table is not None and self._is_settled(table.metadata, snapshot, error):
+            if table is not None and self._is_in(table.metadata, staged, error):
                 return
             if (wait := next(waits, None)) is None:
                 break
             untouched = table is not None and table.metadata_location == self.table.metadata_location
-            if look and untouched and again is not None and _took(again, self.table):
+            if look and untouched and again is not None and self._is_taken(again):
                 return
-            self.around.sleep(wait)
+            self.run.pause(wait)
         raise errors.StateUnknownError(
-            f"The catalog did not say whether snapshot {snapshot.snapshot_id} landed, and it has not appeared; nothing "
-            "was deleted. Look for it in the table's history: if it stays absent, its files are orphans."
+            f"The catalog did not say whether {self.change.label} landed, and it has not appeared; nothing was "
+            "deleted. Look for it in the table's history: if it stays absent, its files are orphans."
         ) from error
 
     def _look(self) -> Table | None:
-        """The table as it is now; None: nobody knows."""
+        """The table as it is now; None: the catalog did not answer."""
         try:
             return publish.reload(self.table)
         except errors.CompactionError as failure:
             _log.warning("The state of the commit could not be looked up: %s", failure)
             return None
 
-    def _is_settled(self, metadata: TableMetadata, snapshot: Snapshot, error: BaseException) -> bool:
-        """Whether the snapshot is in the table. Raises ConflictError if it surely never will be."""
-        if _has_landed(metadata, snapshot.snapshot_id):
+    def _is_in(self, metadata: TableMetadata, staged: S, error: BaseException) -> bool:
+        """Whether the change is in the table. Raises ConflictError if it surely never will be."""
+        if self._landed(metadata) is not None:
             return True
-        if _is_beaten(metadata, self.operation.branch, snapshot):
+        if staged.beaten(metadata):
             self.in_doubt = False
             raise errors.ConflictError("Another commit landed instead of ours.") from error
         return False
 
-
-def _took(again: Callable[[Table], None], table: Table) -> bool:
-    """Whether the catalog says that it has the commit now."""
-    try:
-        again(table)
-    except errors.CompactionError as failure:
-        _log.info("The commit was sent once more, and not taken: %s", failure)
-        return False
-    return True
-
-
-def _has_landed(metadata: TableMetadata, snapshot_id: int) -> bool:
-    """Whether the snapshot is in the table, or was when another was committed on top of it."""
-    return any(snapshot_id in (one.snapshot_id, one.parent_snapshot_id) for one in metadata.snapshots)
-
-
-def _is_beaten(metadata: TableMetadata, branch: str, snapshot: Snapshot) -> bool:
-    """Whether others committed in the place of a snapshot that is not in the table, so that it can land no more: the
-    branch has gone on from its parent, or its sequence number is taken. A head that does not descend from the parent
-    proves nothing: the answer may be out of date, or the snapshot may be in the history that has expired."""
-    head, parent = metadata.snapshot_by_name(branch), snapshot.parent_snapshot_id
-    if head is None or parent is None or not validate_replace.descends(metadata, head, parent):
-        return False
-    return head.snapshot_id != parent or metadata.next_sequence_number() > (snapshot.sequence_number or 0)
-
-
-def _changes(
-    metadata: TableMetadata, branch: str, snapshot: Snapshot
-) -> tuple[tuple[TableRequirement, ...], tuple[TableUpdate, ...]]:
-    """Add the snapshot and move the branch to it, if the branch has not moved; its retention settings stay. A partition
-    spec that new files have cannot be removed while it is the default one."""
-    ref = metadata.refs[branch]
-    requirements = (
-        AssertTableUUID(uuid=metadata.table_uuid),
-        AssertDefaultSpecId(default_spec_id=metadata.default_spec_id),
-        AssertRefSnapshotId(ref=branch, snapshot_id=snapshot.parent_snapshot_id),
-    )
-    moved = SetSnapshotRefUpdate(
-        ref_name=branch,
-        type=SnapshotRefType.BRANCH,
-        snapshot_id=snapshot.snapshot_id,
-        max_ref_age_ms=ref.max_ref_age_ms,
-        max_snapshot_age_ms=ref.max_snapshot_age_ms,
-        min_snapshots_to_keep=ref.min_snapshots_to_keep,
-    )
-    return requirements, (AddSnapshotUpdate(snapshot=snapshot), moved)
+    def _is_taken(self, publication: _Publication) -> bool:
+        """Whether the catalog says that it has the commit now that it is sent once more."""
+        try:
+            publication.send(self.table)
+        except errors.CompactionError as failure:
+            _log.info("The commit was sent once more, and not taken: %s", failure)
+            return False
+        return True

@@ -59,14 +59,19 @@ class RunStart(Value):
 
 
 class Attempt(Value):
-    """A snapshot that is about to be published: it can land as long as the branch's head is its parent."""
+    """A change that is about to be published. Its snapshot can land as long as the branch's head is its parent."""
 
-    snapshot_id: int
+    snapshot_id: int | None  # None: the change adds no snapshot
     parent_snapshot_id: int | None
     sequence_number: int | None  # format version 1 has none
     at_ms: int
     landed: tuple[int, ...] = ()  # the run's snapshots that are known to have landed
     metadata: str | None = None  # the table metadata file with it, if the run has written that
+
+    @property
+    def may_have_landed(self) -> tuple[int, ...]:
+        """The run's snapshots that landed, or may have."""
+        return self.landed if self.snapshot_id is None else (*self.landed, self.snapshot_id)
 
 
 class UnfinishedRun(Value):

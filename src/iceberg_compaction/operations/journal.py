@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.refs import MAIN_BRANCH
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import catalog_identity, run_names, run_watch
+from iceberg_compaction.catalog import catalog_identity, run_names
 from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.model import run_record, table_names
 from iceberg_compaction.record import processes
@@ -47,21 +47,21 @@ class Entry:
     _attempt: run_record.Attempt | None = None  # the last one
     _landed: tuple[int, ...] = ()
 
-    def publishing(self, snapshot: Snapshot, metadata: str | None) -> None:
-        """Note a snapshot before it is published. CommitError: it must not be, because others took this run for dead
-        and may have removed its files, or because nobody can tell whether they did."""
+    def publishing(self, snapshot: Snapshot | None, metadata: str | None) -> None:
+        """Note a change, and the snapshot that it adds, before it is published. CommitError: it must not be, because
+        others took this run for dead and may have removed its files, or because nobody can tell whether they did."""
         self._attempt = run_record.Attempt(
-            snapshot_id=snapshot.snapshot_id,
-            parent_snapshot_id=snapshot.parent_snapshot_id,
-            sequence_number=snapshot.sequence_number,
+            snapshot_id=None if snapshot is None else snapshot.snapshot_id,
+            parent_snapshot_id=None if snapshot is None else snapshot.parent_snapshot_id,
+            sequence_number=None if snapshot is None else snapshot.sequence_number,
             at_ms=self.run.clock(),
             landed=self._landed,
             metadata=metadata,
         )
         if not self._confirm(self._attempt):
             raise errors.CommitError(
-                f"Run {self.run.run_id} gave no sign of life for so long that another run removed its files, or the "
-                "store of runs was lost; nothing was committed, start again."
+                f"Run {self.run.run_id} had no heartbeat for so long that another run removed its files, or the "
+                "run store was lost; nothing was committed, start again."
             )
 
     def _confirm(self, attempt: run_record.Attempt) -> bool:
@@ -77,16 +77,14 @@ class Entry:
                 self._over.wait(wait)
         raise AssertionError("unreachable")
 
-    def landed(self, snapshot: Snapshot) -> None:
+    def committed(self, snapshot: Snapshot | None) -> None:
         """Remember that a snapshot is part of the table: should it leave the table, others may have it still."""
+        if snapshot is None:
+            return
         self._landed = tuple(dict.fromkeys((*self._landed, snapshot.snapshot_id)))
         if self._attempt is not None:
             told = self._attempt.model_copy(update={"landed": self._landed})
             self._try(lambda: self.store.committed(self.run.run_id, told))
-
-    def left(self, path: str) -> None:
-        """Remember that there is a file for the next run to remove."""
-        self.clean = False
 
     def watched(self, engine: Engine) -> Engine:
         """The same engine, except that the journal hears when it may have left files of unfinished tasks."""
@@ -124,22 +122,23 @@ def kept(
         yield None
         return
     threading.Thread(target=entry.beat, name="heartbeat", daemon=True).start()
-    with run_watch.watching(run.run_id, entry):
-        try:
-            yield entry
-        except errors.StateUnknownError as error:
-            entry.clean = False
-            raise errors.StateUnknownError(
-                f"{error} Run {job} later: it finds out what became of the snapshot, removes its files if it cannot "
-                "land any more, and does what is left to do."
-            ) from error
-        except errors.CompactionError:
-            raise  # whoever raises one has swept, or has told what is left
-        except BaseException:
-            entry.clean = False
-            raise
-        finally:
-            entry.close()
+    run.entry = entry
+    try:
+        yield entry
+    except errors.StateUnknownError as error:
+        entry.clean = False
+        raise errors.StateUnknownError(
+            f"{error} Run {job} later: it finds out what became of the snapshot, removes its files if it cannot "
+            "land any more, and does what is left to do."
+        ) from error
+    except errors.CompactionError:
+        raise  # whoever raises one has removed its files, or has said which are left
+    except BaseException:
+        entry.clean = False
+        raise
+    finally:
+        run.entry = None
+        entry.close()
 
 
 def _begin(table: Table, run: Run, branch: str, claims: tuple[tuple[int, str], ...]) -> Entry | None:
@@ -165,7 +164,7 @@ def _begin(table: Table, run: Run, branch: str, claims: tuple[tuple[int, str], .
         _log.warning("If this run is killed, no other will remove what it leaves behind: %s", error)
         return None
     before = None if clean else run.store.attempt(run.run_id)
-    landed = () if before is None else (*before.landed, before.snapshot_id)  # or it will be missed, which is safe
+    landed = () if before is None else before.may_have_landed  # or it will be missed, which is safe
     return Entry(run=run, store=run.store, clean=clean, _landed=landed)
 
 

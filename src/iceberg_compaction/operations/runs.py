@@ -4,6 +4,8 @@ outside, so that the work itself is reproducible."""
 from __future__ import annotations
 
 import logging
+import random
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,10 +15,13 @@ from iceberg_compaction.model.copy_plan import Rates
 from iceberg_compaction.plan import rates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from pyiceberg.table.snapshots import Snapshot
 
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.operations.journal import Entry
     from iceberg_compaction.record.store import RunStore
 
 _log = logging.getLogger(__name__)
@@ -26,7 +31,7 @@ def _ignore(event: Event) -> None:
     """Nobody listens."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Run:
     """What every step of a run may need to know besides its work."""
 
@@ -36,6 +41,24 @@ class Run:
     on_event: Callable[[Event], None] = _ignore
     store: RunStore | None = None
     cancel: cancel.CancelToken = field(default_factory=cancel.CancelToken)
+    pause: Callable[[float], None] = time.sleep
+    chance: Callable[[], float] = random.random
+    entry: Entry | None = None  # its line in the journal, while it is at work
+
+    def publishing(self, snapshot: Snapshot | None, metadata: str | None) -> None:
+        """Write down that a change is about to be published. Raises CommitError if it must not be (R49)."""
+        if self.entry is not None:
+            self.entry.publishing(snapshot, metadata)
+
+    def committed(self, snapshot: Snapshot | None) -> None:
+        """Write down that the change is part of the table."""
+        if self.entry is not None:
+            self.entry.committed(snapshot)
+
+    def left_behind(self, paths: Sequence[str]) -> None:
+        """Remember that there are files for the next run to remove."""
+        if paths and self.entry is not None:
+            self.entry.clean = False
 
     def rates(self, table: str) -> Rates:
         """How fast copying and encoding were in earlier runs. A store that cannot be read must not stop planning."""

@@ -44,8 +44,8 @@ def judge(attempt: Attempt | None, metadata: TableMetadata) -> Fate:
     known = {one.snapshot_id for one in metadata.snapshots}
     if not known.issuperset(attempt.landed):
         return Fate.UNKNOWN
-    if attempt.snapshot_id in known:
-        return Fate.SETTLED
+    if attempt.snapshot_id is None or attempt.snapshot_id in known:
+        return Fate.SETTLED  # a change without a snapshot has no files but table metadata
     number = attempt.sequence_number or 0
     if not number:  # format version 1: the branch may come back to the parent at any time
         ref = next((ref for ref in metadata.refs.values() if ref.snapshot_id == attempt.parent_snapshot_id), None)

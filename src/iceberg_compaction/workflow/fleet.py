@@ -4,18 +4,22 @@ broken table does not stop the rest; it is an answer of its own."""
 from __future__ import annotations
 
 import logging
+import shlex
 from concurrent import futures
 from typing import TYPE_CHECKING, TypeAlias
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import table_properties, threads
+from iceberg_compaction.catalog import load_tables, threads
 from iceberg_compaction.inspect import prevention
 from iceberg_compaction.model.table_health import BrokenTable, TableHealth
+from iceberg_compaction.operations import journal, set_properties
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyiceberg.catalog import Catalog
+
+    from iceberg_compaction.operations.runs import Run
 
 Diagnosis: TypeAlias = TableHealth | BrokenTable
 
@@ -47,12 +51,15 @@ def diagnose_all(
     return [found[name] for name in names]
 
 
-def set_properties(catalog: Catalog, health: TableHealth) -> None:
+def fix_properties(catalog: Catalog, health: TableHealth, run: Run) -> None:
     """Set what the table's health proposes, if nobody has changed those properties since it was taken."""
-    changes = {fix.name: fix.new for fix in health.fixes if fix.name in prevention.SAFE}
-    if changes:
-        seen = {fix.name: fix.old for fix in health.fixes}
-        table_properties.set_properties(catalog, health.table, changes, seen=seen)
+    wanted = {fix.name: fix.new for fix in health.fixes if fix.name in prevention.SAFE}
+    if not wanted:
+        return
+    table = load_tables.load_table(catalog, health.table)
+    command = f"`iceberg-compact doctor --table {shlex.quote(health.table)} --fix-properties`"
+    with journal.kept(table, run, branch=run.branch, job=command):
+        set_properties.set_properties(table, wanted, {fix.name: fix.old for fix in health.fixes}, run)
 
 
 def _diagnose(name: str, diagnose: Callable[[str], TableHealth]) -> Diagnosis:

@@ -119,7 +119,6 @@ def _perform(look: _Look, run: Run) -> outcome.Outcome:
     request = manifest_change.RewriteRequest(
         plan=plan,
         sources=look.sources,
-        run_id=run.run_id,
         snapshot_properties={
             "engine-name": "iceberg-compaction",
             "engine-version": version.__version__,
@@ -129,7 +128,7 @@ def _perform(look: _Look, run: Run) -> outcome.Outcome:
     )
     job = journal.command("manifests", plan.table, run.branch)
     with journal.kept(look.table, run, branch=run.branch, job=job):
-        result = manifest_change.rewrite_manifests(look.table, request, on_commit=progress.on_commit)
+        result = manifest_change.rewrite_manifests(look.table, request, run, on_commit=progress.on_commit)
     run.on_event(events.Committed(table=plan.table, run_id=run.run_id, snapshot_id=result.snapshot_id))
     return _rewritten(plan, result, run)
 

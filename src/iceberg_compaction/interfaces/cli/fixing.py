@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from iceberg_compaction import errors
+from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import exits
 from iceberg_compaction.model.table_health import TableHealth
 from iceberg_compaction.workflow import fleet
@@ -39,7 +40,7 @@ def fix(catalog: Any, found: Sequence[Diagnosis], *, yes: bool) -> bool:
 
 def _set(catalog: Any, health: TableHealth) -> bool:
     try:
-        fleet.set_properties(catalog, health)
+        fleet.fix_properties(catalog, health, wiring.new_run(store=wiring.run_store()))
     except errors.CompactionError as error:
         exits.complain(error)
         return False

@@ -30,7 +30,7 @@ def drop_useless_deletes(table: Table, plan: Plan, run: Run, ledger: Ledger) -> 
         pin=plan.pin, groups=(), snapshot_properties=prove_groups.snapshot_properties(plan, run, batch=1), tidies=True
     )
     try:
-        result = replace_files.replace(table, request)
+        result = replace_files.replace(table, request, run)
     except errors.NothingLeftError:
         return
     nothing = Side()

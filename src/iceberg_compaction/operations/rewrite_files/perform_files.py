@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import publish, run_watch
+from iceberg_compaction.catalog import publish
 from iceberg_compaction.execute import task_failure
 from iceberg_compaction.execute.prepare import cut_tasks, shared_context
 from iceberg_compaction.metadata.deletes import deletes_for_plan
@@ -205,7 +205,7 @@ class _Batches:
         batch, self._ready = self._ready, []
         self._commits += 1
         try:
-            result = replace_files.replace(self._table, self._request(batch))
+            result = replace_files.replace(self._table, self._request(batch), self._progress.run)
         except errors.StateUnknownError as error:
             self._ledger.doubt([group.id for group in batch], str(error))
             raise
@@ -277,8 +277,7 @@ class _Batches:
     def _remove(self, staged: Iterable[StagedFile]) -> None:
         paths = [file.file_path for file in staged]
         left = remove.remove_files(self._table.io, paths, remove.Proof.NOT_COMMITTED)
-        for path in left:
-            run_watch.tell_left(path)
+        self._progress.run.left_behind(left)
         if left:
             _log.warning("%d staged files could not be removed, the first is %s", len(left), left[0])
 

@@ -12,8 +12,8 @@ from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.snapshots import Snapshot
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import run_watch
 from iceberg_compaction.commit import snapshot_summary, spine
+from iceberg_compaction.commit.new_snapshot import NewSnapshot
 from iceberg_compaction.metadata import cluster_column, fetch
 from iceberg_compaction.metadata.manifest import entry_fields, written_manifests
 from iceberg_compaction.model import manifest_plan
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
 
+    from iceberg_compaction.commit.change import Committer
+
 ENTRIES_PROCESSED = "entries-processed"  # Iceberg's own names of what a rewrite of manifests did
 
 
@@ -42,7 +44,6 @@ class RewriteRequest:
 
     plan: manifest_plan.ManifestPlan  # neither empty nor without a pin
     sources: Sequence[ManifestFile]  # the live manifests that the plan was made on, with their counts
-    run_id: str  # goes into the names of files
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
     on_entries: Callable[[int], None] = _ignore  # told of entries as they are read
 
@@ -57,56 +58,47 @@ class RewriteResult:
     digest: Digest  # of the entries that were written anew
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedRewrite:
-    """A snapshot that is written but not published."""
-
-    snapshot: Snapshot
-    files: frozenset[str]
-
-
 def rewrite_manifests(
-    table: Table,
-    request: RewriteRequest,
-    *,
-    around: spine.Surroundings | None = None,
-    on_commit: Callable[[], None] = lambda: None,
+    table: Table, request: RewriteRequest, run: Committer, *, on_commit: Callable[[], None] = lambda: None
 ) -> RewriteResult:
     """Write, prove and commit. Raises ConflictError if others replaced the same manifests or kept winning,
     StateUnknownError if the catalog did not tell; in all cases but the last no file is left that the table does not
     use. `on_commit` is called once all is written and proved."""
-    operation = ManifestRewrite(table, request)
+    change = ManifestRewrite(table, request, run.run_id)
     try:
         with spine.naming_defects(table):
-            operation.prepare(table)
+            change.prepare(table)
         on_commit()
     except BaseException:
-        for path in remove.remove_files(table.io, operation.written, remove.Proof.NEVER_SENT):
-            run_watch.tell_left(path)
+        run.left_behind(remove.remove_files(table.io, change.written, remove.Proof.NEVER_SENT))
         raise
-    landed = spine.land(table, operation, around)
+    committed = spine.commit(table, change, run)
     return RewriteResult(
-        snapshot_id=operation.snapshot_id,
-        attempts=landed.attempts,
-        manifests=len(operation.made),
-        digest=operation.digest,
+        snapshot_id=change.snapshot_id,
+        attempts=committed.attempts,
+        manifests=len(change.made),
+        digest=change.digest,
     )
 
 
 class ManifestRewrite:
-    """The request as an operation that may take several attempts."""
+    """The request as a change that may take several attempts."""
 
-    def __init__(self, table: Table, request: RewriteRequest) -> None:
+    def __init__(self, table: Table, request: RewriteRequest, run_id: str) -> None:
         assert request.plan.pin is not None  # a table without a snapshot has an empty plan
         self._request, self._pin = request, request.plan.pin
         self._replaced = frozenset(path for group in request.plan.groups for path in group.manifests)
         self._known = frozenset(row.manifest_path for row in request.sources)
         self._numbers = itertools.count()
-        self.branch = self._pin.branch
+        self._run_id = run_id
         self.snapshot_id = table.metadata.new_snapshot_id()
         self.written: list[str] = []
         self.made: list[written_manifests.NewManifest] = []
         self.digest = Digest()
+
+    @property
+    def label(self) -> str:
+        return f"snapshot {self.snapshot_id}"
 
     def prepare(self, table: Table) -> None:
         """Write the new manifests, and prove that they hold what the old ones do."""
@@ -132,7 +124,7 @@ class ManifestRewrite:
             self.made += found.manifests
             self.digest += found.digest
 
-    def stage(self, table: Table, now_ms: int) -> StagedRewrite:
+    def stage(self, table: Table, now_ms: int) -> NewSnapshot:
         """The manifest list for the branch as it is now. What came since the plan stays, in front."""
         metadata = table.metadata
         head = validate_replace.check_history(metadata, self._pin)
@@ -150,7 +142,7 @@ class ManifestRewrite:
             manifests_replaced=len(self._replaced),
         )
         properties = {**self._request.snapshot_properties, ENTRIES_PROCESSED: str(self.digest.entries)}
-        path = self._new_path(metadata, f"snap-{self.snapshot_id}-{next(self._numbers)}-{self._request.run_id}.avro")
+        path = self._new_path(metadata, f"snap-{self.snapshot_id}-{next(self._numbers)}-{self._run_id}.avro")
         rows = [*newer, *(made.to_row() for made in self.made), *older]
         written_manifests.write_list(self._writing(table, metadata), path, rows, head, metadata.next_sequence_number())
         snapshot = Snapshot(
@@ -162,7 +154,12 @@ class ManifestRewrite:
             summary=snapshot_summary.summarize(figures, head.summary, properties),
             schema_id=metadata.current_schema_id,
         )
-        return StagedRewrite(snapshot=snapshot, files=frozenset((path, *(made.path for made in self.made))))
+        return NewSnapshot(
+            parent=metadata,
+            branch=self._pin.branch,
+            snapshot=snapshot,
+            files=frozenset((path, *(made.path for made in self.made))),
+        )
 
     def _check_present(self, live: Sequence[ManifestFile]) -> None:
         if missing := self._replaced - {row.manifest_path for row in live}:
@@ -177,7 +174,7 @@ class ManifestRewrite:
             snapshot_id=self.snapshot_id,
             format_version=metadata.format_version,
             codec=written_manifests.codec(metadata.properties),
-            new_path=lambda: self._new_path(metadata, f"{self._request.run_id}-m{next(self._numbers)}.avro"),
+            new_path=lambda: self._new_path(metadata, f"{self._run_id}-m{next(self._numbers)}.avro"),
         )
 
     def _new_path(self, metadata: TableMetadata, name: str) -> str:

@@ -3,8 +3,6 @@ goes out. Every attempt validates against the table as it is then, and groups in
 
 from __future__ import annotations
 
-import random as randomness
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,10 +19,9 @@ from iceberg_compaction.operations.rewrite_files.change import (
 from iceberg_compaction.operations.rewrite_files.change.replace_request import ReplaceGroup, ReplaceRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyiceberg.table import Table
 
+    from iceberg_compaction.commit.change import Committer
     from iceberg_compaction.operations.rewrite_files.change import arrange_manifests
 
 __all__ = ["CommitResult", "ReplaceGroup", "ReplaceRequest", "replace"]
@@ -42,46 +39,37 @@ class CommitResult:
     removed_delete_files: int = 0  # that nothing is left for
 
 
-def replace(
-    table: Table,
-    request: ReplaceRequest,
-    *,
-    sleep: Callable[[float], None] = time.sleep,
-    random: Callable[[], float] = randomness.random,
-    clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-) -> CommitResult:
+def replace(table: Table, request: ReplaceRequest, run: Committer) -> CommitResult:
     """Commit the request, or of its groups those that others have left possible. Raises ConflictError if that is none,
     if others changed what all depend on or if they kept winning, StateUnknownError if the catalog did not tell. In all
     cases but the last, no metadata file is left that the table does not use. Data files are the caller's."""
     with spine.naming_defects(table):
         validate_replace.check_request(request)
-        operation = Replacement(table, request)
-    around = spine.Surroundings(sleep=sleep, random=random, clock=clock)
-    landed = spine.land(table, operation, around)
-    staged = landed.staged
+        change = Replacement(table, request, run.run_id)
+    committed = spine.commit(table, change, run)
+    staged = committed.staged
     return CommitResult(
-        snapshot_id=operation.snapshot_id,
+        snapshot_id=staged.snapshot.snapshot_id,
         sequence_number=staged.snapshot.sequence_number or 0,  # format version 1 has none
-        attempts=landed.attempts,
+        attempts=committed.attempts,
         landed=staged.groups,
-        conflicts={key: why for key, why in operation.staging.conflicts.items() if key not in staged.groups},
+        conflicts={key: why for key, why in change.staging.conflicts.items() if key not in staged.groups},
         removed_delete_files=staged.removed_delete_files,
     )
 
 
 class Replacement:
-    """The request as an operation that may take several attempts."""
+    """The request as a change that may take several attempts."""
 
-    def __init__(self, table: Table, request: ReplaceRequest) -> None:
+    def __init__(self, table: Table, request: ReplaceRequest, run_id: str) -> None:
         self.staging = stage_snapshot.Staging(
-            io=table.io, request=request, snapshot_id=table.metadata.new_snapshot_id()
+            io=table.io, request=request, run_id=run_id, snapshot_id=table.metadata.new_snapshot_id()
         )
-        self.branch = request.pin.branch
         self._paths = delete_paths.NamedPaths()
 
     @property
-    def snapshot_id(self) -> int:
-        return self.staging.snapshot_id
+    def label(self) -> str:
+        return f"snapshot {self.staging.snapshot_id}"
 
     @property
     def written(self) -> list[str]:

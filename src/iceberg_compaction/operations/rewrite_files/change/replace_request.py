@@ -3,8 +3,6 @@ others have made impossible is left out, and the rest lands."""
 
 from __future__ import annotations
 
-import re
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
 
 Place: TypeAlias = tuple[int, str]  # spec id, canonical JSON of the partition tuple
 Tell: TypeAlias = Callable[[tuple[int, ...]], Mapping[str, str]]
-
-RUN_ID = "compaction.run-id"  # the snapshot property
-_NAME = re.compile(r"[0-9A-Za-z_-]+")
 
 
 def _nothing(landed: tuple[int, ...]) -> Mapping[str, str]:
@@ -69,7 +64,6 @@ class ReplaceRequest:
     tell: Tell = _nothing  # more snapshot properties, given the ids of the groups that land
     # Delete files that apply to nothing leave wherever they are, not only where files are replaced.
     tidies: bool = False
-    run_id: str | None = None  # goes into the names of metadata files; None: the snapshot property, if there
 
     def without(self, ids: Collection[int]) -> ReplaceRequest:
         """The same without some groups."""
@@ -111,11 +105,6 @@ class ReplaceRequest:
     def outputs(self) -> frozenset[Place]:
         """Where the added files lie."""
         return frozenset((file.spec_id, file.partition) for file in self.added)
-
-    def name(self) -> str:
-        """What is in the names of the commit's metadata files: the run's id, so that a later run knows them."""
-        run_id = self.run_id or self.snapshot_properties.get(RUN_ID, "")
-        return run_id if _NAME.fullmatch(run_id) else str(uuid.uuid4())
 
     def properties(self) -> dict[str, str]:
         """The snapshot's, as the groups are."""

@@ -15,6 +15,7 @@ from pyiceberg.table.snapshots import Snapshot
 
 from iceberg_compaction import errors
 from iceberg_compaction.commit import commit_retry, merge_manifests, snapshot_summary
+from iceberg_compaction.commit.new_snapshot import NewSnapshot
 from iceberg_compaction.metadata.deletes import delete_scopes
 from iceberg_compaction.metadata.manifest import entry_fields, written_manifests
 from iceberg_compaction.model import table_view
@@ -52,11 +53,9 @@ class Parent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedSnapshot:
-    """A snapshot that is written but not published."""
+class StagedSnapshot(NewSnapshot):
+    """A snapshot in which groups of files are replaced."""
 
-    snapshot: Snapshot
-    files: frozenset[str]  # of those that this commit wrote, the ones that the snapshot needs
     removed_delete_files: int
     groups: tuple[int, ...]  # ids
 
@@ -67,19 +66,16 @@ class Staging:
 
     io: FileIO
     request: ReplaceRequest  # without the groups that were dropped
+    run_id: str  # goes into the names of files, so that a later run knows them
     snapshot_id: int
     written: list[str] = field(default_factory=list)  # every path, noted before it is written
     conflicts: dict[int, str] = field(default_factory=dict)  # the groups that were dropped, and why
-    _name: str = ""
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
     _added: list[written_manifests.NewManifest] = field(default_factory=list)
     _data: arrange_manifests.Rewrites = field(default_factory=arrange_manifests.Rewrites)
     _deletes: dict[frozenset[str], arrange_manifests.Rewrites] = field(
         default_factory=dict
     )  # by the delete files that leave
-
-    def __post_init__(self) -> None:
-        self._name = self.request.name()
 
     def drop(self, conflicts: Mapping[int, str]) -> None:
         """Go on without these groups; raises ConflictError if none is left. What was written for others stays good."""
@@ -128,6 +124,8 @@ class Staging:
             schema_id=metadata.current_schema_id,
         )
         return StagedSnapshot(
+            parent=metadata,
+            branch=self.request.pin.branch,
             snapshot=snapshot,
             files=frozenset((snapshot.manifest_list, *(manifest.path for manifest in made))),
             removed_delete_files=dangling.num_rows,
@@ -194,7 +192,7 @@ class Staging:
             format_version=metadata.format_version,
             codec=written_manifests.codec(metadata.properties),
             # A run may commit several snapshots.
-            new_path=lambda: self._new_path(metadata, f"{self._name}-{self.snapshot_id}-m{next(self._numbers)}.avro"),
+            new_path=lambda: self._new_path(metadata, f"{self.run_id}-{self.snapshot_id}-m{next(self._numbers)}.avro"),
         )
 
     def _new_path(self, metadata: TableMetadata, name: str) -> str:
@@ -216,7 +214,7 @@ class Staging:
             )
 
     def _write_list(self, metadata: TableMetadata, head: Snapshot, rows: list[ManifestFile]) -> str:
-        name = f"snap-{self.snapshot_id}-{next(self._numbers)}-{self._name}.avro"
+        name = f"snap-{self.snapshot_id}-{next(self._numbers)}-{self.run_id}.avro"
         path = self._new_path(metadata, name)
         written_manifests.write_list(self._writing(metadata), path, rows, head, metadata.next_sequence_number())
         return path

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from iceberg_compaction import errors
+from iceberg_compaction.commit import new_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,20 +118,9 @@ def check_history(metadata: TableMetadata, pin: Pin) -> Snapshot:
         raise errors.ConflictError(f"The branch {pin.branch} is gone since the plan was made.")
     if metadata.snapshot_by_id(pin.snapshot_id) is None:
         raise errors.ConflictError(f"The planned snapshot {pin.snapshot_id} has expired; make a new plan.")
-    if not descends(metadata, head, pin.snapshot_id):
+    if not new_snapshot.descends(metadata, head, pin.snapshot_id):
         raise errors.ConflictError(
             f"The branch {pin.branch} no longer descends from the planned snapshot {pin.snapshot_id} "
             "(rolled back, replaced, or history has expired); make a new plan."
         )
     return head
-
-
-def descends(metadata: TableMetadata, head: Snapshot, ancestor_id: int) -> bool:
-    """Whether the history of a snapshot, as far as it has not expired, leads to another one; or it is that one."""
-    snapshots = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    found: Snapshot | None = head
-    while found is not None:
-        if ancestor_id in (found.snapshot_id, found.parent_snapshot_id):
-            return True
-        found = snapshots.get(found.parent_snapshot_id) if found.parent_snapshot_id is not None else None
-    return False

@@ -171,7 +171,9 @@ class _Attempts(Generic[S]):
 
     def _publish(self, staged: S) -> None:
         """The compare-and-set. Raises ConflictError when the change surely did not land and may be tried again."""
-        publication = _Publication(staged.requirements, staged.updates, _Witness(run=self.run, snapshot=staged.snapshot))
+        publication = _Publication(
+            staged.requirements, staged.updates, _Witness(run=self.run, snapshot=staged.snapshot)
+        )
         self.in_doubt = True
         try:
             publication.send(self.table)

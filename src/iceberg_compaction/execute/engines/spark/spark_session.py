@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import iceberg_compaction
 from iceberg_compaction import errors
 from iceberg_compaction.execute.engines.spark import daemon, interrupts, java, jvm, sockets
 from iceberg_compaction.storage import redact
@@ -34,7 +35,7 @@ _EMBEDDED = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.python.daemon.module": daemon.__name__,
 }
-_HOME = str(Path(__file__).resolve().parents[3])  # the folder that this package is in
+_HOME = str(Path(iceberg_compaction.__file__).resolve().parents[1])  # the folder that this package is in
 # Catalogs are ours to talk to; without Iceberg's jar Spark could not use these, only show their credentials.
 _NOT_FOR_SPARK = "spark.sql.catalog."
 

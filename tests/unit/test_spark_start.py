@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import zipfile
+from importlib import machinery
 from typing import TYPE_CHECKING
 
 import pytest
 
+import iceberg_compaction
 from iceberg_compaction import errors
 from iceberg_compaction.execute.engines.spark import daemon, java, jvm, shipping, sockets, spark_session, submission
 
@@ -79,6 +81,15 @@ def test_only_masters_inside_this_process_are_local() -> None:
     assert not any(
         spark_session.is_local(master) for master in ("local-cluster[1,1,1024]", "spark://h:7077", "yarn", "")
     )
+
+
+def test_workers_find_the_package_and_no_part_of_it_in_place_of_a_module_of_python() -> None:
+    """The package has rooms called `inspect` and `operations`: their folder must not be one to import from."""
+    *_, folder = spark_session._environment(local=True)["PYTHONPATH"].split(os.pathsep)
+    spec = machinery.PathFinder.find_spec("iceberg_compaction", [folder])
+    assert spec is not None
+    assert spec.origin == iceberg_compaction.__file__
+    assert machinery.PathFinder.find_spec("inspect", [folder]) is None
 
 
 def test_the_package_travels_whole_and_equal_code_makes_equal_bytes() -> None:

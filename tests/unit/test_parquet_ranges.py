@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import random
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from pyiceberg.io.fsspec import FsspecFileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import spliced
 
-from iceberg_compaction.formats.parquet import byte_ranges, kernel_copy, read_ahead
+from iceberg_compaction.formats.parquet import byte_ranges, kernel_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,48 +166,3 @@ def test_only_files_of_this_machine_are_opened_by_their_names(tmp_path: Path) ->
     assert byte_ranges.local_path(PyArrowFileIO({"DEFAULT_SCHEME": "hdfs"}), "/a/b") is None
     assert byte_ranges.local_path(STREAMS, "/a/b") is None
     assert byte_ranges.local_path(OTHER, "/a/b") is None
-
-
-# Reads ahead
-
-
-def test_some_reads_at_once_in_order() -> None:
-    running, most, lock, gate = 0, 0, threading.Lock(), threading.Barrier(4, timeout=60)
-
-    def get(item: int) -> int:
-        nonlocal running, most
-        with lock:
-            running += 1
-            most = max(most, running)
-        if item < 4:
-            gate.wait()  # all four must be under way at once, or nobody gets on
-        with lock:
-            running -= 1
-        return item * 2
-
-    assert list(read_ahead.map_ahead(get, range(50))) == [item * 2 for item in range(50)]
-    assert most == 4
-    assert list(read_ahead.map_ahead(get, [])) == []
-
-
-def test_reads_ahead_hold_few_results() -> None:
-    asked: list[int] = []
-    results = read_ahead.map_ahead(lambda item: asked.append(item) or item, range(100))
-    for wanted, result in zip(range(10), results, strict=False):
-        assert result == wanted
-        assert len(asked) <= wanted + 4
-    results.close()  # type: ignore[attr-defined]
-    assert len(asked) < 20
-
-
-def test_an_error_of_a_read_ahead_is_raised_in_its_turn() -> None:
-    def get(item: int) -> int:
-        if item == 7:
-            raise OSError("broken")
-        return item
-
-    found: list[int] = []
-    with pytest.raises(OSError, match="broken"):
-        found.extend(read_ahead.map_ahead(get, range(100)))
-    results = read_ahead.map_ahead(get, range(100))
-    assert [next(results) for _ in range(7)] == list(range(7))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import xxhash
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from iceberg_compaction.formats.parquet import kernel_copy, read_ahead
-from iceberg_compaction.storage import passing_faults
+from iceberg_compaction.formats.parquet import kernel_copy
+from iceberg_compaction.storage import look_ahead, passing_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Span = tuple[int, int]  # where bytes begin, and how many they are
 
 _PART = 8 * 2**20
+_PARTS_AT_ONCE = 4
 _BUFFER = 256 * 2**10  # fits a processor's cache, so that what was just read is hashed and written from there
 
 
@@ -194,4 +195,5 @@ def _parts(source: Input, spans: Sequence[Span]) -> Iterator[memoryview]:
         for start, length in _joined(spans)
         for at in range(start, start + length, _PART)
     ]
-    yield from (memoryview(part) for part in read_ahead.map_ahead(lambda part: source.read(*part), todo))
+    parts = look_ahead.in_order(lambda part: source.read(*part), todo, at_once=_PARTS_AT_ONCE)
+    yield from (memoryview(part) for part in parts)

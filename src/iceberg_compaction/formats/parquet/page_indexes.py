@@ -14,9 +14,9 @@ from iceberg_compaction.formats.parquet import (
     format_fields,
     offset_index,
     parquet_footer,
-    read_ahead,
     thrift,
 )
+from iceberg_compaction.storage import look_ahead
 
 if TYPE_CHECKING:
     import contextlib
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 16 * 2**20  # bytes that are read together
 _GAP = 64 * 2**10  # bytes between two spans that are rather read than asked for twice
+_FILES_AT_ONCE = 4
 _MOST = 16 * 2**20  # bytes of page indexes from one file, and of one Bloom filter; larger ones are left out
 
 
@@ -82,7 +83,7 @@ def write(output: byte_ranges.Output, carried: Sequence[Carried]) -> None:
     for group in by_origin.values():
         _write_blooms(output, group)
     all_wanted = [found for group in by_origin.values() if 0 < (found := _wanted(group)).size <= _MOST]
-    for wanted, data in zip(all_wanted, read_ahead.map_ahead(_fetch, all_wanted), strict=True):
+    for wanted, data in zip(all_wanted, look_ahead.in_order(_fetch, all_wanted, at_once=_FILES_AT_ONCE), strict=True):
         _write_page_indexes(output, _moved(wanted, data))
 
 

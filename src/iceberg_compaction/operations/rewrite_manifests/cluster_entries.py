@@ -81,7 +81,7 @@ def _write(found: Gathered, spill: entry_spill.Spill, how: Clustering) -> Iterat
             summaries=partition_order.summaries([texts[code] for code in np.unique(codes[mine])], how.layout),
         )
 
-    return look_ahead.in_order(write, _rolled(blocks, how.target, len(head)), threads=2)
+    return look_ahead.in_order(write, _rolled(blocks, how.target, len(head)), at_once=2)
 
 
 def _header(found: Gathered, how: Clustering) -> dict[str, bytes]:

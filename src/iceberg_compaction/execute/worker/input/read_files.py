@@ -3,10 +3,8 @@ cannot be rewritten is refused before anything is written; then one file at a ti
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import itertools
-from concurrent import futures
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +14,8 @@ import pyarrow.parquet as pq
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas
 from iceberg_compaction.execute.worker.input import decoding
-from iceberg_compaction.formats.parquet import parquet_footer, read_ahead
-from iceberg_compaction.storage import passing_faults
+from iceberg_compaction.formats.parquet import parquet_footer
+from iceberg_compaction.storage import look_ahead, passing_faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -73,7 +71,7 @@ def read_footers(
     """The footers of all files, each checked against the manifest's record count. `worth_copying`: the bytes from which
     on a row group may be copied; None: none is. `partitioned`: columns whose values come from the partition, so that
     what a file holds of them is as good as not there."""
-    tails = read_ahead.map_ahead(lambda path: _read_tail(io, path), paths, _READERS)
+    tails = look_ahead.in_order(lambda path: _read_tail(io, path), paths, at_once=_READERS)
     return [
         _footer(
             path,
@@ -206,31 +204,17 @@ def read_batches(
 ) -> Iterator[tuple[Footer, int, pa.RecordBatch]]:
     """All rows of all parts, in order, each batch with the number of its first row in its file. `only` are field ids of
     the top-level columns to read. Small files are fetched a few ahead, so storage is not waited for."""
-    for part, source in _open_ahead(io, parts):
-        footer = part.footer
-        here = in_memory() if footer.size <= WHOLE_FILE else contextlib.nullcontext()
-        with translated(footer.path), here, contextlib.closing(source):
-            for first, batch in _read_part(source, part, dictionaries, only):
-                yield footer, first, batch
-
-
-def _open_ahead(io: FileIO, parts: Sequence[Part]) -> Iterator[tuple[Part, Any]]:
-    waiting: collections.deque[tuple[Part, futures.Future[Any]]] = collections.deque()
-    todo = iter([part for part in parts if part.rows])
-    pool = futures.ThreadPoolExecutor(_FILES_AHEAD)
-    try:
-        while True:
-            while len(waiting) < _FILES_AHEAD and (part := next(todo, None)) is not None:
-                waiting.append((part, pool.submit(_open, io, part.footer)))
-            if not waiting:
-                return
-            ready, future = waiting.popleft()
-            yield ready, future.result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-        for _, future in waiting:
-            if future.done() and not future.cancelled() and future.exception() is None:
-                future.result().close()
+    with_rows = [part for part in parts if part.rows]
+    sources = look_ahead.in_order(
+        lambda part: _open(io, part.footer), with_rows, at_once=_FILES_AHEAD, release=lambda source: source.close()
+    )
+    with contextlib.closing(sources):
+        for part, source in zip(with_rows, sources, strict=True):
+            footer = part.footer
+            here = in_memory() if footer.size <= WHOLE_FILE else contextlib.nullcontext()
+            with translated(footer.path), here, contextlib.closing(source):
+                for first, batch in _read_part(source, part, dictionaries, only):
+                    yield footer, first, batch
 
 
 def _open(io: FileIO, footer: Footer) -> Any:

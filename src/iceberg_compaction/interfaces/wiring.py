@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.operations import runs
-from iceberg_compaction.record.sql_store import SqlStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -69,4 +68,6 @@ def run_store(path: str | Path | None = None, environ: Mapping[str, str] = os.en
     if path is None:
         state = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", ".")) / ".local" / "state")
         path = environ.get("ICEBERG_COMPACTION_STATE") or str(Path(state) / "iceberg-compaction" / "runs.db")
-    return SqlStore(Path(path))
+    from iceberg_compaction.record import sql_store, sqlite_file
+
+    return sql_store.SqlStore(sqlite_file.SqliteFile(Path(path)))

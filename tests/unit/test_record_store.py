@@ -1,24 +1,27 @@
-"""The store of runs: its journal, and that many processes may use it."""
+"""The run store in a SQLite file: files of earlier versions, damage, and how runs use it. Its contract is in
+tests/contract/test_stores.py."""
 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import uuid
-from concurrent import futures
-from typing import TYPE_CHECKING
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlalchemy
+from sqlalchemy.dialects import postgresql
+from tests.factories import stores
+from tests.factories.stores import ATTEMPT, make_record, make_start
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import run_names
-from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.model import run_record
 from iceberg_compaction.model.copy_plan import Origin, Rate, Rates
-from iceberg_compaction.model.outcome import Kind, Outcome
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.operations.runs import Run
-from iceberg_compaction.record import processes
+from iceberg_compaction.record import run_tables, sql_store, sqlite_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,216 +29,244 @@ if TYPE_CHECKING:
     from iceberg_compaction.record.store import RunStore
 
 MONTH = 31 * 24 * 3_600_000
-ATTEMPT = run_record.Attempt(snapshot_id=8, parent_snapshot_id=7, sequence_number=5, at_ms=30)
 
-
-def make_start(run_id: str = "a", *, table_uuid: str = "t", started_ms: int = 10) -> run_record.RunStart:
-    return run_record.RunStart(
-        run_id=run_id,
-        table="db.t",
-        table_uuid=table_uuid,
-        table_location="file:///t",
-        data_path="file:///t/data",
-        metadata_path="file:///t/metadata",
-        branch="main",
-        process=processes.this_process(),
-        started_ms=started_ms,
-    )
+# As version 0.1 wrote them, word for word.
+OLD_SCHEMA = """
+create table if not exists runs (
+  run_id text primary key,
+  table_name text not null,
+  kind text not null,
+  started_ms integer not null,
+  finished_ms integer not null,
+  record text not null
+);
+create index if not exists runs_by_start on runs (started_ms);
+create table if not exists journal (
+  run_id text primary key,
+  table_uuid text not null,
+  start text not null,
+  seen_ms integer not null,
+  ended integer not null default 0,
+  attempt text,
+  settled_ms integer
+);
+create index if not exists journal_by_table on journal (table_uuid);
+"""
+OLD_RECORD = (
+    '{"run_id":"r","table":"db.t","version":"0.1.0","started_ms":1,"finished_ms":2,"outcome":{"kind":"compacted",'
+    '"table":"db.t","sentence":"Done.","run_id":"r","plan_id":null,"strategy":null,"snapshot_id":null,"snapshot_ids":'
+    '[],"files_removed":0,"files_added":0,"bytes_removed":0,"bytes_added":0,"records":0,"deleted_rows":0,'
+    '"delete_files_removed":0,"groups":1,"groups_landed":0,"groups_conflicted":0,"groups_failed":1,"group_outcomes":'
+    '[{"id":0,"partition":"{}","outcome":"failed","snapshot_id":null,"sentence":"x","file_path":"f","first_file":"g"}],'
+    '"attempts":0,"manifests_removed":0,"manifests_added":0,"manifest_entries":0,"proof":null,"effort":{'
+    '"copied_groups":1,"copied_bytes":300,"copy_seconds":1.5,"encoded_groups":0,"encoded_bytes":0,"encode_seconds":0.0,'
+    '"kept_from_copying":{}},"seconds":0.0}}'
+)
+OLD_START = (
+    '{"run_id":"a","table":"db.t","table_uuid":"t","table_location":"file:///t","data_path":"file:///t/data",'
+    '"metadata_path":"file:///t/metadata","branch":"main","process":{"host":"h","pid":7,"started":"1"},"started_ms":10,'
+    '"claims":[[0,"{\\"city\\": \\"Bern\\"}"]],"catalog":"c"}'
+)
+OLD_ATTEMPT = '{"snapshot_id":8,"parent_snapshot_id":7,"sequence_number":5,"at_ms":30,"landed":[6],"metadata":null}'
 
 
 @pytest.fixture
-def state(tmp_path: Path) -> Path:
-    return tmp_path / "runs.db"
+def database(tmp_path: Path) -> stores.SqliteDatabase:
+    return stores.SqliteDatabase(path=tmp_path / "runs.db")
 
 
 @pytest.fixture
-def store(state: Path) -> RunStore:
-    return wiring.run_store(state)
+def store(database: stores.SqliteDatabase) -> RunStore:
+    return database.open()
 
 
-def test_a_run_is_in_the_journal_until_it_has_finished(store: RunStore) -> None:
-    assert store.begin(make_start())
-    store.begin(make_start("b", table_uuid="other"))
-    store.heartbeat("a", 20)
-    assert store.unfinished("t") == [
-        run_record.UnfinishedRun(start=make_start(), heartbeat_ms=20, ended=False, attempt=None)
-    ]
+@pytest.fixture
+def old(database: stores.SqliteDatabase) -> stores.SqliteDatabase:
+    """A file of version 0.1: a record; three entries, of which two runs have ended and one is recovered."""
+    with closing(sqlite3.connect(database.path)) as connection, connection:
+        connection.executescript(OLD_SCHEMA)
+        connection.execute("insert into runs values ('r', 'db.t', 'compacted', 1, 2, ?)", (OLD_RECORD,))
+        for row in [("a", 25, 0, OLD_ATTEMPT, None), ("b", 26, 2, None, None), ("c", 27, 1, None, 40)]:
+            start = OLD_START.replace('"run_id":"a"', f'"run_id":"{row[0]}"')
+            connection.execute("insert into journal values (?, 't', ?, ?, ?, ?, ?)", (row[0], start, *row[1:]))
+    return database
+
+
+def test_a_file_of_an_earlier_version_is_read(old: stores.SqliteDatabase) -> None:
+    store = old.open()
+    (record,) = store.history("db.t")
+    assert record.model_dump_json() == OLD_RECORD
+    assert store.efforts("db.t") == ([record.outcome.effort], [])
+    running, taken_over = store.unfinished("t")
+    assert running.start.model_dump_json() == OLD_START
+    assert running.attempt is not None
+    assert running.attempt.model_dump_json() == OLD_ATTEMPT
+    assert (running.heartbeat_ms, running.ended, running.taken_over) == (25, False, False)
+    assert (taken_over.start.run_id, taken_over.ended, taken_over.taken_over) == ("b", True, True)
+
+
+def test_a_file_of_an_earlier_version_is_written_so_that_it_can_read_on(old: stores.SqliteDatabase) -> None:
+    schema = "select name, sql from sqlite_master order by name"
+    before, rows = old.execute(schema), old.execute("select * from journal where run_id <> 'a'")
+    store = old.open()
     assert store.publishing("a", ATTEMPT)
-    assert store.unfinished("t")[0].attempt == ATTEMPT
-    store.finish("a")
-    assert store.unfinished("t") == []
-
-
-def test_a_run_that_goes_on_is_still_known_to_have_left_something(store: RunStore) -> None:
-    store.begin(make_start())
-    store.end("a", 20)
-    assert store.unfinished("t")[0].ended
-    assert not store.begin(make_start(started_ms=30))
-    assert not store.unfinished("t")[0].ended
-
-
-def test_a_run_taken_for_dead_may_not_publish(store: RunStore) -> None:
-    """R49."""
-    store.begin(make_start())
-    seen = store.unfinished("t")[0]
-    store.heartbeat("a", 20)
-    assert store.take_over(seen) is None  # it has just given a sign of life
-    assert store.publishing("a", ATTEMPT)
-    taken = store.take_over(store.unfinished("t")[0])
-    assert taken is not None
-    assert taken.attempt == ATTEMPT
-    assert not store.publishing("a", ATTEMPT)
-    store.end("a", 35)
-    store.begin(make_start())  # nor does it come back to life by beginning again
-    assert not store.publishing("a", ATTEMPT)
-    store.mark_recovered("a", 40)
-    assert not store.publishing("a", ATTEMPT)
-    assert store.unfinished("t") == []
-
-
-def test_settled_runs_are_forgotten_after_a_month(store: RunStore, state: Path) -> None:
-    store.begin(make_start())
-    store.mark_recovered("a", 10)
-    store.begin(make_start("b", started_ms=10 + MONTH))
-    connection = sqlite3.connect(state)
-    assert connection.execute("select run_id from journal").fetchall() == [("b",)]
-    connection.close()
-    assert not store.publishing("a", ATTEMPT)
-
-
-def test_a_run_that_is_in_the_journal_is_told_so_though_others_cannot_be_forgotten(
-    store: RunStore, state: Path
-) -> None:
-    """Else it would go on as if nobody could take it for dead."""
-    store.begin(make_start())
-    store.mark_recovered("a", 10)
-    connection = sqlite3.connect(state)
-    connection.execute("create trigger full before delete on journal begin select raise(abort, 'disk is full'); end")
-    connection.close()
-    assert store.begin(make_start("b", started_ms=10 + MONTH))
-    assert [run.start.run_id for run in store.unfinished("t")] == ["b"]
-
-
-def test_what_was_written_down_since_is_known_to_whoever_takes_over(store: RunStore) -> None:
-    """Also where two clocks that differ show the same time."""
-    store.begin(make_start())
-    seen = store.unfinished("t")[0]
-    assert store.publishing("a", ATTEMPT.model_copy(update={"at_ms": seen.heartbeat_ms}))
-    taken = store.take_over(seen)
-    assert taken is not None
-    assert taken.attempt is not None
-
-
-def test_a_run_that_nobody_knows_may_not_publish(store: RunStore, state: Path) -> None:
-    store.begin(make_start())
-    state.unlink()
-    assert not store.publishing("a", ATTEMPT)
-
-
-def test_rows_of_a_newer_version_are_passed_over_and_kept(
-    store: RunStore, state: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    for run_id in ("new", "old", "torn"):
-        store.begin(make_start(run_id))
-        store.save(make_record(run_id, "db.t", 10, Effort(copied_bytes=10, copy_seconds=1)))
-    newer = json.loads(make_start("new").model_dump_json()) | {"fence": 7}
-    record = json.loads(store.history()[0].model_dump_json()) | {"fence": 7}
-    record["outcome"]["effort"]["copied_bytes"] = "10 bytes"
-    connection = sqlite3.connect(state)
-    with connection:
-        connection.execute("alter table runs add column fence integer")
-        for run_id, start, told in (("new", newer, record), ("torn", None, None)):
-            text = [json.dumps(one) if one else b"\xff{".decode("latin1") for one in (start, told)]
-            connection.execute("update journal set start = ?, settled_ms = 5 where run_id = ?", (text[0], run_id))
-            connection.execute("update runs set record = ? where run_id = ?", (text[1], run_id))
-        connection.execute("update journal set attempt = cast(x'ff' as text) where run_id = 'torn'")
-        connection.execute("update journal set settled_ms = null where run_id = 'torn'")
-    for _ in range(2):
-        assert [run.start.run_id for run in store.unfinished("t")] == ["old"]
-        assert [one.run_id for one in store.history(limit=1)] == ["old"]
-        assert store.efforts("db.t") == ([Effort(copied_bytes=10, copy_seconds=1)], [])
-    store.begin(make_start("next", started_ms=10 + MONTH))
-    store.save(make_record("next", "db.t", 20, Effort()))
-    assert len(connection.execute("select 1 from journal").fetchall()) == 4
-    assert len(connection.execute("select 1 from runs").fetchall()) == 4
-    connection.close()
-    assert caplog.text.count("Run new in the run store") == caplog.text.count("Run torn in the run store") == 1
-
-
-def test_a_store_without_a_journal_gets_one(store: RunStore, state: Path) -> None:
-    connection = sqlite3.connect(state)
-    connection.execute(
-        "create table runs (run_id text primary key, table_name text not null, kind text not null,"
-        " started_ms integer not null, finished_ms integer not null, record text not null)"
+    assert not store.publishing("b", ATTEMPT)
+    assert not store.publishing("c", ATTEMPT)
+    assert store.begin(make_start("new"))
+    store.save(make_record("s", "db.u", 5))
+    assert old.execute(schema) == before
+    assert old.execute("select * from journal where run_id in ('b', 'c')") == rows
+    assert old.execute("select record from runs where run_id = 'r'") == [(OLD_RECORD,)]
+    query = (
+        "select run_id, seen_ms, ended, attempt, settled_ms from journal where run_id in ('a', 'new') order by rowid"
     )
-    connection.close()
+    assert old.execute(query) == [("a", 30, 0, ATTEMPT.model_dump_json(), None), ("new", 10, 0, None, None)]
+    assert (
+        old.execute("insert or ignore into journal (run_id, table_uuid, start, seen_ms) values ('new', '', '', 0)")
+        == []
+    )
+    assert old.execute("select run_id from runs order by started_ms desc, run_id") == [("s",), ("r",)]
+
+
+def test_a_new_file_takes_what_an_earlier_version_writes(store: RunStore, database: stores.SqliteDatabase) -> None:
+    store.begin(make_start("b", started_ms=20))
+    with closing(sqlite3.connect(database.path)) as connection, connection:
+        connection.executescript(OLD_SCHEMA)
+        entry = ("a", "t", OLD_START, 10)
+        connection.execute("insert into journal (run_id, table_uuid, start, seen_ms) values (?, ?, ?, ?)", entry)
+        connection.execute("insert or replace into runs values ('r', 'db.t', 'compacted', 1, 2, ?)", (OLD_RECORD,))
+    assert [run.start.run_id for run in store.unfinished("t")] == ["a", "b"]
+    assert store.publishing("a", ATTEMPT)
+    assert [record.run_id for record in store.history()] == ["r"]
+
+
+def test_a_file_without_a_journal_gets_one(database: stores.SqliteDatabase) -> None:
+    with closing(sqlite3.connect(database.path)) as connection:
+        connection.executescript(OLD_SCHEMA.split("create table if not exists journal")[0])
+    store = database.open()
+    assert store.unfinished("t") == []
     assert store.begin(make_start())
     assert store.history() == []
 
 
-def make_record(run_id: str, table: str, started_ms: int, effort: Effort) -> run_record.RunRecord:
-    outcome = Outcome(kind=Kind.COMPACTED, table=table, sentence="Done.", run_id=run_id, effort=effort)
-    return run_record.RunRecord(
-        run_id=run_id, table=table, version="1", started_ms=started_ms, finished_ms=started_ms + 1, outcome=outcome
-    )
+def test_columns_that_a_newer_version_added_keep_their_values(store: RunStore, database: stores.SqliteDatabase) -> None:
+    store.save(make_record("r"))
+    database.execute("alter table runs add column fence integer")
+    database.execute("update runs set fence = 7")
+    store.save(make_record("r", started_ms=20))
+    assert database.execute("select started_ms, fence from runs") == [(20, 7)]
 
 
-def test_what_runs_took_is_remembered(store: RunStore, state: Path) -> None:
-    assert store.efforts("db.t") == ([], [])
-    assert not state.exists()  # looking leaves nothing behind
-    took = [
-        Effort(copied_bytes=size, copy_seconds=1.5, encoded_bytes=size // 2, encode_seconds=2.25)
-        for size in (100, 200, 300, 400)
-    ]
-    for number, (table, effort) in enumerate(zip(["db.t", "db.u", "db.t", "db.v"], took, strict=True)):
-        store.save(make_record(f"r{number}", table, 10 * number, effort))
-    store.save(make_record("idle", "db.t", 99, Effort()))
-    assert store.efforts("db.t") == ([took[2], took[0]], [took[3], took[1]])
-    assert store.efforts("db.t", limit=1) == ([took[2]], [took[3]])
-    assert store.history("db.t")[1].outcome.effort == took[2]
+def test_text_that_is_not_unicode_costs_its_own_row_only(store: RunStore, database: stores.SqliteDatabase) -> None:
+    for run_id in ("torn", "whole"):
+        store.begin(make_start(run_id))
+        store.publishing(run_id, ATTEMPT)
+    database.execute("update journal set attempt = cast(x'ff7b' as text) where run_id = 'torn'")
+    assert [run.start.run_id for run in store.unfinished("t")] == ["whole"]
+    store.begin(make_start("next"))
+    assert database.execute("select hex(attempt) from journal where run_id = 'torn'") == [("FF7B",)]
 
 
-def test_records_of_before_tell_nothing_of_efforts(store: RunStore, state: Path) -> None:
-    entry = make_record("r", "db.t", 1, Effort(copied_bytes=5, copy_seconds=1))
+def test_records_of_before_tell_nothing_of_efforts(store: RunStore, database: stores.SqliteDatabase) -> None:
+    entry = make_record("r", effort=Effort(copied_bytes=5, copy_seconds=1))
     store.save(entry)
-    told = entry.model_dump(mode="json")
-    del told["outcome"]["effort"]
-    connection = sqlite3.connect(state)
-    with connection:
-        connection.execute("update runs set record = ?", (json.dumps(told),))
-    connection.close()
+    old = entry.model_dump(mode="json")
+    del old["outcome"]["effort"]
+    database.execute("update runs set record = :record", record=json.dumps(old))
     assert store.efforts("db.t") == ([], [])
     assert store.history()[0].outcome.effort == Effort()
 
 
-def test_a_run_learns_from_those_before(store: RunStore, state: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_is_in_the_journal_though_others_cannot_be_forgotten(
+    store: RunStore, database: stores.SqliteDatabase
+) -> None:
+    """Else it would go on as if nobody could take it over."""
+    store.begin(make_start())
+    store.mark_recovered("a", 10)
+    database.execute("create trigger full before delete on journal begin select raise(abort, 'disk is full'); end")
+    assert store.begin(make_start("b", started_ms=10 + MONTH))
+    assert [run.start.run_id for run in store.unfinished("t")] == ["b"]
+    with pytest.raises(errors.StoreError, match=r"cannot be written: disk is full; check it or choose another one\.$"):
+        store.finish("b")
+
+
+def test_a_run_whose_file_is_lost_may_not_publish(store: RunStore, database: stores.SqliteDatabase) -> None:
+    """R49."""
+    store.begin(make_start())
+    database.path.unlink()
+    assert not store.publishing("a", ATTEMPT)
+
+
+def test_a_file_that_is_no_store_is_one_sentence(database: stores.SqliteDatabase) -> None:
+    database.path.write_text("this is no database, however long one looks at it" * 100)
+    store = database.open()
+    with pytest.raises(errors.StoreError, match=r"runs\.db cannot be written: file is not a database; ") as caught:
+        store.begin(make_start())
+    assert caught.value.retryable
+    with pytest.raises(errors.StoreError, match=r"runs\.db cannot be read: file is not a database; "):
+        store.unfinished("t")
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    store = stores.SqliteDatabase(path=tmp_path / "file" / "runs.db").open()
+    with pytest.raises(errors.StoreError, match=r"runs\.db cannot be written: .*File exists"):
+        store.begin(make_start())
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the system does not list open files")
+def test_no_handle_stays_open(store: RunStore, database: stores.SqliteDatabase) -> None:
+    """A process that is forked must not share one: SQLite's locks are those of a process."""
+    store.begin(make_start())
+    store.save(make_record("r"))
+    store.save(make_record("s"))
+    store.history(limit=1)
+    names = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+    assert not [name for name in names if name.startswith(str(database.path))]
+
+
+def test_postgresql_understands_every_statement(database: stores.SqliteDatabase) -> None:
+    """As far as that can be seen without a server: all of them compile, and there is no function that only one has."""
+    file = sqlite_file.SqliteFile(database.path)
+    file.insert = postgresql.insert  # SQLite performs it all the same
+    statements: list[str] = []
+
+    def compile_too(connection: Any, statement: Any, *more: Any) -> None:
+        statements.append(str(statement.compile(dialect=postgresql.dialect())))
+
+    sqlalchemy.event.listen(file.engine, "before_execute", compile_too)
+    store = sql_store.SqlStore(file)
+    for _ in range(2):
+        store.begin(make_start())
+        store.save(make_record("r"))
+    store.heartbeat("a", 20)
+    store.publishing("a", ATTEMPT)
+    store.committed("a", ATTEMPT)
+    store.end("a", 40)
+    for run in store.unfinished("t"):
+        store.take_over(run)
+    store.history("db.t")
+    store.efforts("db.t")
+    store.mark_recovered("a", 50)
+    store.finish("a")
+    assert len(set(statements)) >= 14
+    assert not [text for text in statements if "json" in text.lower() or "rowid" in text.lower()]
+    for table in run_tables.METADATA.sorted_tables:
+        made = str(sqlalchemy.schema.CreateTable(table).compile(dialect=postgresql.dialect()))
+        assert made.count("_ms BIGINT") == sum(column.name.endswith("_ms") for column in table.columns)
+
+
+def test_a_run_learns_from_those_before(
+    store: RunStore, database: stores.SqliteDatabase, caplog: pytest.LogCaptureFixture
+) -> None:
     run = Run(run_id="new", clock=lambda: 1, store=store)
     assert run.rates("db.t") == Run(run_id="new", clock=lambda: 1).rates("db.t") == Rates()
-    store.save(make_record("r", "db.t", 1, Effort(encoded_bytes=10**9, encode_seconds=20)))
+    store.save(make_record("r", effort=Effort(encoded_bytes=10**9, encode_seconds=20)))
     assert run.rates("db.t").encoding == Rate(bytes_per_second=50e6, origin=Origin.TABLE, runs=1)
     assert run.rates("db.u").encoding == Rate(bytes_per_second=50e6, origin=Origin.OTHERS, runs=1)
-    state.write_text("no database" * 1000)
+    database.path.write_text("no database" * 1000)
     assert run.rates("db.t") == Rates()
     assert "file is not a database" in caplog.text
-
-
-def test_a_store_that_is_none_is_told(tmp_path: Path) -> None:
-    (tmp_path / "runs.db").write_text("this is no database, however long one looks at it" * 100)
-    with pytest.raises(errors.StoreError, match=r"runs\.db cannot be written: file is not a database"):
-        wiring.run_store(tmp_path / "runs.db").begin(make_start())
-
-
-def test_many_may_write_at_once(store: RunStore, state: Path) -> None:
-    def work(number: int) -> None:
-        own = wiring.run_store(state)
-        own.begin(make_start(str(number)))
-        own.heartbeat(str(number), 50)
-        if number % 2:
-            own.finish(str(number))
-
-    with futures.ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(16)))
-    assert sorted(int(run.start.run_id) for run in store.unfinished("t")) == list(range(0, 16, 2))
 
 
 def test_a_run_recognises_its_files_by_name() -> None:

@@ -1,0 +1,128 @@
+"""Run stores for tests: the databases behind them, entries to write, and processes that use one at the same time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+from concurrent import futures
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction.interfaces import wiring
+from iceberg_compaction.model import run_record
+from iceberg_compaction.model.outcome import Kind, Outcome
+from iceberg_compaction.model.rewrite_task import Effort
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from threading import Barrier
+
+    from iceberg_compaction.model.run_record import Attempt, UnfinishedRun
+    from iceberg_compaction.record.store import RunStore
+
+ATTEMPT = run_record.Attempt(snapshot_id=8, parent_snapshot_id=7, sequence_number=5, at_ms=30)
+_CONTEXT = multiprocessing.get_context("forkserver")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqliteDatabase:
+    """A store in a SQLite file."""
+
+    path: Path
+
+    def open(self) -> RunStore:
+        return wiring.run_store(self.path)
+
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def execute(self, statement: str, **values: Any) -> list[Any]:
+        with closing(sqlite3.connect(self.path)) as connection, connection:
+            return connection.execute(statement, values).fetchall()
+
+
+def make_start(run_id: str = "a", **more: Any) -> run_record.RunStart:
+    """A run as it is entered into the journal."""
+    return run_record.RunStart(
+        **{
+            "run_id": run_id,
+            "table": "db.t",
+            "table_uuid": "t",
+            "table_location": "file:///t",
+            "data_path": "file:///t/data",
+            "metadata_path": "file:///t/metadata",
+            "branch": "main",
+            "process": run_record.Process(host="h", pid=1, started="1"),
+            "started_ms": 10,
+            **more,
+        }
+    )
+
+
+def make_record(
+    run_id: str, table: str = "db.t", started_ms: int = 10, *, effort: Effort | None = None, kind: Kind = Kind.COMPACTED
+) -> run_record.RunRecord:
+    """A run as it is in the history."""
+    outcome = Outcome(kind=kind, table=table, sentence="Done.", run_id=run_id, effort=effort or Effort())
+    return run_record.RunRecord(
+        run_id=run_id, table=table, version="1", started_ms=started_ms, finished_ms=started_ms + 1, outcome=outcome
+    )
+
+
+def at_once(database: SqliteDatabase, run_ids: Sequence[str], *calls: Callable[[RunStore, str], Any]) -> list[Any]:
+    """Each call in a process of its own: for one run after the other, all processes call at the same moment. The
+    answers of each, by run."""
+    barrier = _CONTEXT.Barrier(len(calls))
+    with futures.ProcessPoolExecutor(
+        len(calls), mp_context=_CONTEXT, initializer=_set_barrier, initargs=(barrier,)
+    ) as pool:
+        return [future.result() for future in [pool.submit(_call_each, database, run_ids, call) for call in calls]]
+
+
+def begin_again(store: RunStore, run_id: str) -> bool:
+    return store.begin(make_start(run_id))
+
+
+def publish_at_heartbeat(store: RunStore, run_id: str) -> bool:
+    """Publish at the very time of the last heartbeat, so that only the order of calls decides."""
+    return store.publishing(run_id, ATTEMPT.model_copy(update={"at_ms": 10}))
+
+
+def take_over_as_begun(store: RunStore, run_id: str) -> UnfinishedRun | None:
+    begun = run_record.UnfinishedRun(start=make_start(run_id), heartbeat_ms=10, ended=False, attempt=None)
+    return store.take_over(begun)
+
+
+def publish_and_die(database: SqliteDatabase, attempt: Attempt) -> None:
+    """Another process enters run `a` with an attempt, and is killed."""
+    child = _CONTEXT.Process(target=_publish_and_die, args=(database, attempt))
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+
+
+_barrier: Barrier
+
+
+def _set_barrier(barrier: Barrier) -> None:
+    global _barrier
+    _barrier = barrier
+
+
+def _call_each(database: SqliteDatabase, run_ids: Sequence[str], call: Callable[[RunStore, str], Any]) -> list[Any]:
+    store, answers = database.open(), []
+    for run_id in run_ids:
+        _barrier.wait()
+        answers.append(call(store, run_id))
+    return answers
+
+
+def _publish_and_die(database: SqliteDatabase, attempt: Attempt) -> None:
+    store = database.open()
+    store.begin(make_start())
+    store.publishing("a", attempt)
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,5 +1,5 @@
-"""What is remembered of a run: when it ran, with which version, and how it ended; and, until it has ended in order, all
-that another run needs to find what it left behind."""
+"""The entries of a run store. A `RunRecord` is a run in the history. A `RunStart` with its last `Attempt` is a run in
+the journal: it lets another run find the files of a run that never finished."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from iceberg_compaction.model.value import Value
 
 
 class RunRecord(Value):
-    """One run on one table, as stored and as listed by `history`."""
+    """One run on one table, as `history` lists it."""
 
     run_id: str
     table: str
@@ -19,15 +19,15 @@ class RunRecord(Value):
 
 
 class Process(Value):
-    """A process, so that it can be told from any other: numbers of processes are used again."""
+    """The identity of a process. Its number alone is not enough: systems use numbers again."""
 
-    host: str  # the machine, or the part of it that the number means something in
+    host: str  # the machine, or the container in which the number is valid
     pid: int
-    started: str  # as the system tells it; empty: it does not
+    started: str  # as the system reports it; empty: it does not
 
 
 class CatalogEntry(Value):
-    """A table under one name in one catalog. One table uuid may have several of them, whose metadata go apart."""
+    """A table under one name in one catalog. One table uuid may have several entries, each with its own metadata."""
 
     catalog: str
     table: str
@@ -38,23 +38,23 @@ class CatalogEntry(Value):
 
 
 class RunStart(Value):
-    """What is written down of a run before it writes its first file."""
+    """A run as it is entered into the journal, before it writes its first file."""
 
     run_id: str
     table: str
     table_uuid: str
     table_location: str
-    data_path: str  # the folders that its files go to; the table's properties may name others later
+    data_path: str  # the folders of its files; the table's properties may name others later
     metadata_path: str
     branch: str
     process: Process
     started_ms: int
-    claims: tuple[tuple[int, str], ...] = ()  # partitions that it is at work on: spec id and canonical JSON of each
-    catalog: str = ""  # its identity; empty: it cannot be told, or the run is of a version that did not write it down
+    claims: tuple[tuple[int, str], ...] = ()  # its partitions: spec id and canonical JSON of each
+    catalog: str = ""  # its identity; empty: it is not known, or an older version wrote the entry
 
     @property
     def entry(self) -> CatalogEntry:
-        """The catalog entry that the run works on. What it wrote belongs to that (R48)."""
+        """The catalog entry that the run works on, which its files belong to (R48)."""
         return CatalogEntry(catalog=self.catalog, table=self.table, table_uuid=self.table_uuid)
 
 
@@ -65,20 +65,20 @@ class Attempt(Value):
     parent_snapshot_id: int | None
     sequence_number: int | None  # format version 1 has none
     at_ms: int
-    landed: tuple[int, ...] = ()  # the run's snapshots that are known to have landed
-    metadata: str | None = None  # the table metadata file with it, if the run has written that
+    landed: tuple[int, ...] = ()  # the run's snapshots that were surely committed; old rows have this name
+    metadata: str | None = None  # the table metadata file of the change, if the run writes that file
 
     @property
     def may_have_landed(self) -> tuple[int, ...]:
-        """The run's snapshots that landed, or may have."""
+        """The run's snapshots that were committed, or may have been."""
         return self.landed if self.snapshot_id is None else (*self.landed, self.snapshot_id)
 
 
 class UnfinishedRun(Value):
-    """A run of which files may be left."""
+    """A run in the journal: it is running, has crashed, or may have left files."""
 
     start: RunStart
     heartbeat_ms: int  # the last one
-    ended: bool  # it has ended, and knew that something might be left; otherwise it runs or has crashed
+    ended: bool  # it may have left files; if not ended, it is running or has crashed
     attempt: Attempt | None  # the last one
-    taken_over: bool = False  # it counts as ended because another run took it for dead; it may be asleep
+    taken_over: bool = False  # ended because another run declared it dead; it may only be asleep

@@ -1,5 +1,5 @@
-"""Which process a run is in, and whether that process still lives. Within one machine the system knows; of other
-machines nothing is known but what they write down."""
+"""The process of a run, and whether it still lives. The system answers that for its own machine. For other machines
+there are only the heartbeats in the run store."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.run_record import UnfinishedRun
 
 _LINUX = sys.platform == "linux"
-# Linux: clock ticks between the boot and the start of the process. Elsewhere: seconds since 1970.
+# Linux: clock ticks from the boot to the start of the process. Elsewhere: seconds since 1970.
 _START = re.compile(r"\d+" if _LINUX else r"\d+\.\d+")
 _CLOCK_READINGS = 3
 
 
 def this_process() -> Process:
-    """The process that asks."""
+    """Return the identity of the current process."""
     return Process(host=_host(), pid=os.getpid(), started=_started(os.getpid()) or "")
 
 
 def is_alive(process: Process) -> bool | None:
-    """Whether the process still runs. None: that cannot be known from here."""
+    """Return whether the process still runs. None: this machine cannot tell."""
     if process.host != _host() or not _START.fullmatch(process.started):
-        return None  # another machine, or a start in a form that an earlier version wrote on this system
+        return None  # another machine, or a start in the form of an earlier version
     started = _started(process.pid)
     if started is None or started == process.started:
         return started is not None
-    # The number belongs to another process by now. Where starts are times of the day, the clock may have been set.
+    # Another process has the number by now. Where starts are times of the day, the clock may have been set.
     return False if _LINUX and started else None
 
 
 def is_over(run: UnfinishedRun, now_ms: int, silent_ms: int) -> bool:
-    """Whether the run surely does nothing any more, or, where that cannot be known, has been silent for so long."""
+    """Return whether the run has surely ended. If this machine cannot tell: whether its last heartbeat is `silent_ms`
+    old."""
     if run.ended:
         return True
     alive = is_alive(run.start.process)
@@ -48,23 +49,23 @@ def is_over(run: UnfinishedRun, now_ms: int, silent_ms: int) -> bool:
 
 
 def _host() -> str:
-    """Where numbers of processes mean the same as here. Containers on one machine may share its name, not its numbers,
-    and after a restart the numbers begin anew.
+    """Return a name for everything that shares the numbers of processes. Containers on one machine may share its name
+    but not its numbers, and after a restart the numbers begin anew.
 
-    psutil has neither of the two that Linux adds. It does not know of namespaces, and its time of boot is a time of the
-    day, which moves when the clock is set; the kernel's name for the boot does not."""
+    Linux has a name for each of these; psutil has not. psutil knows no namespaces, and its time of boot is a time of
+    the day, which moves when the clock is set. The kernel's name of the boot does not move."""
     parts = [platform.node()]
     try:
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
         parts.append(os.readlink("/proc/self/ns/pid"))
     except OSError:
-        pass  # not Linux: the name has to do
+        pass  # not Linux: the name must be enough
     return "/".join(parts)
 
 
 def _started(pid: int) -> str | None:
-    """The start of the process with this number. None: there is none, or only its remains. Empty: the system does not
-    say."""
+    """Return the start of the process with this number. None: there is no such process, or only a zombie. Empty: the
+    system does not say."""
     try:
         process = psutil.Process(pid)
         if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
@@ -79,8 +80,8 @@ def _started(pid: int) -> str | None:
 
 
 def _ticks_since_boot(pid: int) -> str:
-    """Linux counts the start of a process from the boot, and psutil adds the boot's time of the day, which moves when
-    the clock is set. The difference of both does not move, unless somebody sets the clock in between."""
+    """Return the start of a process as Linux counts it, from the boot. psutil adds the boot's time of the day, which
+    moves when the clock is set. The difference of both does not move, unless the clock is set in between."""
     for _ in range(_CLOCK_READINGS):
         boot = psutil.boot_time()
         seconds = psutil.Process(pid).create_time() - boot
@@ -90,7 +91,7 @@ def _ticks_since_boot(pid: int) -> str:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether there is a process with this number all the same: /proc may show processes to their owners only."""
+    """Return whether there is a process that /proc does not show: it may show processes to their owners only."""
     if not _LINUX:
         return False
     try:

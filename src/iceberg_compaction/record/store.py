@@ -49,18 +49,18 @@ class RunStore(Protocol):
         ...
 
     def publishing(self, run_id: str, attempt: Attempt) -> bool:
-        """Note a snapshot right before it is published; this counts as a heartbeat. False: it must not be published,
+        """Note a change right before it is published; this counts as a heartbeat. False: it must not be published,
         because the run has ended, was taken over, or is not in the journal (R49).
 
         A race with `take_over` has one winner: either this answer is False, or `take_over` returns this attempt."""
         ...
 
     def committed(self, run_id: str, attempt: Attempt) -> None:
-        """Replace the attempt by one that lists its own snapshot as committed."""
+        """Replace the attempt by one that lists its own snapshot as committed. Never refused: the commit is a fact."""
         ...
 
     def attempt(self, run_id: str) -> Attempt | None:
-        """Return the last snapshot that the run was about to publish."""
+        """Return the last change that the run was about to publish."""
         ...
 
     def end(self, run_id: str, now_ms: int) -> None:
@@ -78,7 +78,8 @@ class RunStore(Protocol):
 
     def take_over(self, run: UnfinishedRun) -> UnfinishedRun | None:
         """Declare a run dead, for good: from now on it may publish nothing. The answer is its state at that moment,
-        with its last attempt. None: the run has sent a heartbeat since `run` was read, is recovered, or is gone."""
+        with its last attempt. None: the run has sent a heartbeat since `run` was read, is recovered, or is gone. Two
+        runs may take over the same one; both get it."""
         ...
 
     def mark_recovered(self, run_id: str, now_ms: int) -> None:

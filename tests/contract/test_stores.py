@@ -236,10 +236,11 @@ def test_rows_that_cannot_be_read_are_passed_over_with_one_warning_and_kept(
     for run_id in ("odd", "old"):
         store.begin(make_start(run_id))
         store.save(make_record(run_id, effort=effort))
-    start, record = (
-        json.dumps(value.model_dump(mode="json") | {"fence": 7}) if damage == "newer" else "ÿ{"
-        for value in (make_start("odd"), make_record("odd", effort=effort))
-    )
+    start, record = "ÿ{", "ÿ{"
+    if damage == "newer":
+        outcome = make_record("odd").outcome.model_dump(mode="json") | {"effort": {"copied": "10 bytes"}}
+        start = json.dumps(make_start("odd").model_dump(mode="json") | {"fence": 7})
+        record = json.dumps(make_record("odd").model_dump(mode="json") | {"outcome": outcome})
     database.execute(UPDATE_JOURNAL, run_id="odd", text=start)
     database.execute(UPDATE_RUNS, run_id="odd", text=record)
     for _ in range(2):

@@ -14,6 +14,7 @@ from sqlalchemy import exc, select
 
 from iceberg_compaction import errors
 from iceberg_compaction.model.outcome import Kind
+from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.model.run_record import Attempt, RunRecord, RunStart, UnfinishedRun
 from iceberg_compaction.record.run_tables import ENDED, JOURNAL, RUNNING, RUNS, TAKEN_OVER
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Delete, Insert, Row, Select, Update
 
-    from iceberg_compaction.model.rewrite_task import Effort
     from iceberg_compaction.record.sqlite_file import SqliteFile
 
 T = TypeVar("T")
@@ -51,14 +51,15 @@ class SqlStore:
         self._write(new.on_conflict_do_update(index_elements=[RUNS.c.run_id], set_=row))
 
     def history(self, table: str | None = None, limit: int = 50) -> list[RunRecord]:
-        return self._records(sqlalchemy.true() if table is None else RUNS.c.table_name == table, limit)
+        which = sqlalchemy.true() if table is None else RUNS.c.table_name == table
+        return self._read(_newest(which), _record, limit=limit)
 
     def efforts(self, table: str, limit: int = 20) -> tuple[list[Effort], list[Effort]]:
         own, others = (
-            self._records(sqlalchemy.and_(which, RUNS.c.kind != Kind.HEALTHY.value), limit, _has_effort)
+            self._read(_newest(which & (RUNS.c.kind != Kind.HEALTHY.value)), _effort, _is_work, limit)
             for which in (RUNS.c.table_name == table, RUNS.c.table_name != table)
         )
-        return [record.outcome.effort for record in own], [record.outcome.effort for record in others]
+        return own, others
 
     def begin(self, start: RunStart) -> bool:
         new = self._database.insert(JOURNAL).values(
@@ -118,13 +119,6 @@ class SqlStore:
         for run in self._read(_entries(JOURNAL.c.recovered_ms < before_ms), _unfinished):
             self.finish(run.start.run_id)
 
-    def _records(
-        self, which: ColumnElement[bool], limit: int, is_wanted: Callable[[RunRecord], bool] = lambda record: True
-    ) -> list[RunRecord]:
-        """Return the newest records, read one by one until there are enough: only reading shows which ones count."""
-        query = select(RUNS.c.run_id, RUNS.c.record).where(which).order_by(RUNS.c.started_ms.desc(), RUNS.c.run_id)
-        return self._read(query, _record, is_wanted, limit)
-
     def _read(
         self,
         query: Select[Any],
@@ -132,6 +126,7 @@ class SqlStore:
         is_wanted: Callable[[T], bool] = lambda value: True,
         limit: int | None = None,
     ) -> list[T]:
+        """Read rows one by one until there are enough: only parsing shows which ones count."""
         with self._translated("read"):
             if not self._database.exists():
                 return []
@@ -178,6 +173,10 @@ def _update(run_id: str) -> Update:
     return sqlalchemy.update(JOURNAL).where(JOURNAL.c.run_id == run_id)
 
 
+def _newest(which: ColumnElement[bool]) -> Select[Any]:
+    return select(RUNS.c.run_id, RUNS.c.record).where(which).order_by(RUNS.c.started_ms.desc(), RUNS.c.run_id)
+
+
 def _entries(which: ColumnElement[bool]) -> Select[Any]:
     columns = JOURNAL.c
     return select(columns.run_id, columns.start, columns.heartbeat_ms, columns.ended, columns.attempt).where(which)
@@ -197,5 +196,19 @@ def _record(row: Row[Any]) -> RunRecord:
     return RunRecord.model_validate_json(row.record)
 
 
-def _has_effort(record: RunRecord) -> bool:
-    return record.outcome.effort.copied_bytes + record.outcome.effort.encoded_bytes > 0
+class _OutcomeWithEffort(pydantic.BaseModel):
+    effort: Effort = Effort()
+
+
+class _RecordWithEffort(pydantic.BaseModel):
+    """The part of a RunRecord that plans need. A record may list a thousand groups, which take long to validate."""
+
+    outcome: _OutcomeWithEffort
+
+
+def _effort(row: Row[Any]) -> Effort:
+    return _RecordWithEffort.model_validate_json(row.record).outcome.effort
+
+
+def _is_work(effort: Effort) -> bool:
+    return effort.copied_bytes + effort.encoded_bytes > 0

@@ -15,7 +15,7 @@ from iceberg_compaction import Plan, load_plan
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli.app import app
 from iceberg_compaction.model.copy_plan import Way
-from iceberg_compaction.model.outcome import Outcome
+from iceberg_compaction.model.outcome import parse
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.model.run_record import RunRecord
 
@@ -265,7 +265,7 @@ def test_small_row_groups_are_encoded_unless_the_minimum_says_otherwise(shop: Sh
 
 
 def test_a_plan_is_made_with_what_earlier_runs_took(shop: Shop) -> None:
-    outcome = Outcome.model_validate(document(shop.run("--table", "db.events", "-o", "json")))
+    outcome = parse(document(shop.run("--table", "db.events", "-o", "json")))
     effort = Effort(encoded_bytes=10**9, encode_seconds=10, copied_bytes=10**9, copy_seconds=1)
     wiring.run_store(shop.state).save(
         RunRecord(

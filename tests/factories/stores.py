@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model import run_record
-from iceberg_compaction.model.outcome import Kind, Outcome
+from iceberg_compaction.model.outcome import Kind, parse
 from iceberg_compaction.model.rewrite_task import Effort
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def make_record(
     run_id: str, table: str = "db.t", started_ms: int = 10, *, effort: Effort | None = None, kind: Kind = Kind.COMPACTED
 ) -> run_record.RunRecord:
     """A run as it is in the history."""
-    outcome = Outcome(kind=kind, table=table, sentence="Done.", run_id=run_id, effort=effort or Effort())
+    fields = {"kind": kind, "table": table, "sentence": "Done.", "run_id": run_id, "effort": effort or Effort()}
+    outcome = parse(fields | ({"snapshot_id": 8} if kind is Kind.COMPACTED else {}))
     return run_record.RunRecord(
         run_id=run_id, table=table, version="1", started_ms=started_ms, finished_ms=started_ms + 1, outcome=outcome
     )

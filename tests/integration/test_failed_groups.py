@@ -288,7 +288,7 @@ def test_storage_that_is_down_ends_the_run_after_some_groups_and_what_is_rewritt
 
     outcome = compact(table, engine(before=fall), partial_progress_max_commits=2)
     counts = Counter(one.outcome for one in outcome.group_outcomes)
-    assert counts == {GroupEnd.LANDED: 2, GroupEnd.FAILED: give_up.IN_A_ROW, GroupEnd.NOT_REACHED: 3}
+    assert counts == {GroupEnd.COMMITTED: 2, GroupEnd.FAILED: give_up.IN_A_ROW, GroupEnd.NOT_REACHED: 3}
     assert (outcome.kind, outcome.ok) == (Kind.FAILED, False)
     assert outcome.sentence.startswith(
         f"{give_up.IN_A_ROW} groups failed in a row, so that the run was given up. The store is down."

@@ -94,7 +94,7 @@ def check(table: Table, outcome: Outcome) -> None:
         assert int(summary["compaction.proof.rows"]) == int(summary["added-records"])
     assert len(outcome.group_outcomes) == outcome.groups
     ends = Counter(one.outcome for one in outcome.group_outcomes)
-    assert (ends[GroupEnd.LANDED], ends[GroupEnd.CONFLICT]) == (outcome.groups_landed, outcome.groups_conflicted)
+    assert (ends[GroupEnd.COMMITTED], ends[GroupEnd.CONFLICT]) == (outcome.groups_landed, outcome.groups_conflicted)
     assert {one.snapshot_id for one in outcome.group_outcomes} - {None} == set(outcome.snapshot_ids)
 
 

@@ -198,7 +198,7 @@ def test_what_landed_before_a_failure_stays_and_is_told(batches: Any) -> None:
     outcome = operate.apply_plan(lake.catalog, plan, Broken(errors.ExecuteError("No.")), wiring.new_run())
     assert outcome.kind is Kind.FAILED
     assert outcome.sentence.startswith("No. Before that 2 of 3 groups landed and stay: 4 files")
-    assert ends(outcome) == [GroupEnd.LANDED, GroupEnd.LANDED, GroupEnd.NOT_REACHED]
+    assert ends(outcome) == [GroupEnd.COMMITTED, GroupEnd.COMMITTED, GroupEnd.NOT_REACHED]
     assert (outcome.groups, outcome.groups_landed, len(outcome.snapshot_ids)) == (3, 2, 2)
     assert staged(lake, plan) == live(lake, plan)
     assert rows(lake) == before
@@ -234,7 +234,7 @@ def test_an_unknown_batch_keeps_its_files_and_no_others(batches: Any, monkeypatc
     outcome = operate.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
     assert outcome.kind is Kind.FAILED
     assert outcome.sentence.startswith("Nobody knows. Before that 1 of 3 groups landed and stay")
-    assert ends(outcome) == [GroupEnd.LANDED, GroupEnd.UNKNOWN, GroupEnd.NOT_REACHED]
+    assert ends(outcome) == [GroupEnd.COMMITTED, GroupEnd.UNKNOWN, GroupEnd.NOT_REACHED]
     assert len(told) == 2
     unsure_files = names(file.file_path for file in told[1].added)
     assert staged(lake, plan) == unsure_files | live(lake, plan)

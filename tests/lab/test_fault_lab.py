@@ -248,7 +248,7 @@ def check_truth(outcome: Outcome | CompactionError, landed: dict[str, list[int]]
     assert set(outcome.snapshot_ids) <= set(mine), outcome
     assert unknown or list(outcome.snapshot_ids) == mine, outcome
     assert len(mine) - len(outcome.snapshot_ids) <= 1, outcome  # after an unknown commit there is no other
-    reported = {group.snapshot_id for group in outcome.group_outcomes if group.outcome is GroupEnd.LANDED}
+    reported = {group.snapshot_id for group in outcome.group_outcomes if group.outcome is GroupEnd.COMMITTED}
     assert reported == set(outcome.snapshot_ids) or not outcome.groups
     assert (outcome.kind is Kind.COMPACTED) <= bool(mine), outcome
     assert outcome.kind in (Kind.COMPACTED, Kind.HEALTHY, Kind.FAILED, Kind.CONFLICT), outcome

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces.cli import exits, interrupt, logs, options, progress, spread
-from iceberg_compaction.model import events
-from iceberg_compaction.model.outcome import Kind, Outcome
+from iceberg_compaction.model import events, outcome
+from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.policies import Policy, Strategy
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def rewriting(done: int = 0) -> events.Rewriting:
 
 
 def finished(kind: Kind) -> events.Finished:
-    return events.Finished(**RUN, outcome=Outcome(kind=kind, sentence="Done.", **RUN))
+    more = {"snapshot_id": 1} if kind is Kind.COMPACTED else {}
+    return events.Finished(**RUN, outcome=outcome.parse({"kind": kind, "sentence": "Done.", **RUN, **more}))
 
 
 def test_every_policy_option_has_a_flag() -> None:

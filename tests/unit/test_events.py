@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from iceberg_compaction.model import events
-from iceberg_compaction.model.outcome import Kind, Outcome
+from iceberg_compaction.model.outcome import Healthy
 
 RUN = {"table": "db.t", "run_id": "r"}
 ALL = [
@@ -19,7 +19,7 @@ ALL = [
     events.Committing(**RUN, groups=1),
     events.Committed(**RUN, snapshot_id=7, groups=1),
     events.GroupFailed(**RUN, group_id=3, sentence="The file cannot be read."),
-    events.Finished(**RUN, outcome=Outcome(kind=Kind.HEALTHY, sentence="Nothing to do.", **RUN)),
+    events.Finished(**RUN, outcome=Healthy(sentence="Nothing to do.", **RUN)),
 ]
 
 

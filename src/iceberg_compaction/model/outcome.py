@@ -1,13 +1,20 @@
-"""What happened to one table: a kind from a closed vocabulary, one sentence for a person, and the figures."""
+"""The result of a run on one table: a class for each kind of a closed vocabulary, told apart by `kind`, with one
+sentence for a person and the figures. Their JSON has a version."""
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field, TypeAdapter
 
 from iceberg_compaction.model.policies import Strategy
 from iceberg_compaction.model.proof import Proof
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.model.value import Value
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Kind(str, Enum):
@@ -22,9 +29,9 @@ class Kind(str, Enum):
 
 
 class GroupEnd(str, Enum):
-    """What became of one group of a plan. Closed set."""
+    """How one group of a plan ended. Closed set."""
 
-    LANDED = "landed"
+    COMMITTED = "landed"  # the word in JSON since the first version
     CONFLICT = "conflict"  # others changed what it depends on, so that it was left as it is
     FAILED = "failed"  # it could not be rewritten, and was left as it is
     DROPPED = "dropped"  # it no longer held when the plan was applied
@@ -33,26 +40,72 @@ class GroupEnd(str, Enum):
 
 
 class GroupOutcome(Value):
-    """One group, and what became of it."""
+    """How one group ended."""
 
     id: int
     partition: str  # canonical JSON, see model.table.FILES
     outcome: GroupEnd
-    snapshot_id: int | None = None  # that it landed in
-    sentence: str = ""  # why it did not
+    snapshot_id: int | None = None  # of its commit
+    sentence: str = ""  # why it was not committed
     file_path: str | None = None  # failed: the file that cannot be read, if that is why
     first_file: str | None = None  # failed: of the group's data files, so that it is known again
 
 
-class Outcome(Value):
-    """The result of compacting one table. Files, bytes and rows are those of the groups that landed."""
+class _RunEnd(Value):
+    """The fields that mean the same for every kind."""
 
+    version: Literal[1] = 1  # of the JSON; rows of older stores have none, and the same fields
     kind: Kind
     table: str
     sentence: str
     run_id: str
     plan_id: str | None = None
     strategy: Strategy | None = None
+    groups: int = 0  # that the run set out to rewrite, those planned anew included
+    groups_conflicted: int = 0
+    groups_failed: int = 0
+    group_outcomes: tuple[GroupOutcome, ...] = ()  # one for each group
+    effort: Effort = Effort()  # bytes that were copied, and bytes that were encoded
+    seconds: float = 0.0
+
+    @property
+    def ok(self) -> bool:
+        """Nothing failed. Of a table that is `compacted`, groups may have failed alone."""
+        return self.kind in (Kind.COMPACTED, Kind.HEALTHY, Kind.SKIPPED) and not self.groups_failed
+
+    def brief(self, most: int = 1000) -> Self:
+        """The same without most of its groups if there are very many: groups that were not committed say more, and
+        those that failed say most."""
+        if len(self.group_outcomes) <= most:
+            return self
+        telling = [group for group in self.group_outcomes if group.outcome is not GroupEnd.COMMITTED]
+        telling.sort(key=lambda group: group.outcome is not GroupEnd.FAILED)
+        return self.model_copy(update={"group_outcomes": tuple(telling[:most])})
+
+
+class _Unchanged(_RunEnd):
+    """The run committed nothing. The figures are there, so that outcomes of many tables add up, and can only be 0."""
+
+    snapshot_id: None = None
+    snapshot_ids: tuple[()] = ()
+    files_removed: Literal[0] = 0
+    files_added: Literal[0] = 0
+    bytes_removed: Literal[0] = 0
+    bytes_added: Literal[0] = 0
+    records: Literal[0] = 0
+    deleted_rows: Literal[0] = 0
+    delete_files_removed: Literal[0] = 0
+    groups_landed: Literal[0] = 0
+    attempts: Literal[0] = 0
+    manifests_removed: Literal[0] = 0
+    manifests_added: Literal[0] = 0
+    manifest_entries: Literal[0] = 0
+    proof: None = None
+
+
+class _Changed(_RunEnd):
+    """The run committed something, or may have. Files, bytes and rows are those of the committed groups."""
+
     snapshot_id: int | None = None  # the last snapshot that the run committed
     snapshot_ids: tuple[int, ...] = ()  # all of them, in order
     files_removed: int = 0
@@ -62,29 +115,63 @@ class Outcome(Value):
     records: int = 0
     deleted_rows: int = 0  # that delete files had taken, and that are in no file any more
     delete_files_removed: int = 0  # that applied to nothing after the run
-    groups: int = 0  # that the run set out to rewrite, those planned anew included
-    groups_landed: int = 0
-    groups_conflicted: int = 0
-    groups_failed: int = 0
-    group_outcomes: tuple[GroupOutcome, ...] = ()  # one for each group
+    groups_landed: int = 0  # committed groups
     attempts: int = 0  # commit attempts
     manifests_removed: int = 0  # `rewrite_manifests` only
     manifests_added: int = 0
     manifest_entries: int = 0  # files that the manifests list
     proof: Proof | None = None
-    effort: Effort = Effort()  # what was copied as bytes, and what was encoded
-    seconds: float = 0.0
 
-    @property
-    def ok(self) -> bool:
-        """Nothing failed. Of a table that is `compacted`, groups may have failed alone."""
-        return self.kind in (Kind.COMPACTED, Kind.HEALTHY, Kind.SKIPPED) and not self.groups_failed
 
-    def brief(self, most: int = 1000) -> Outcome:
-        """The same without most of its groups if there are very many: those that did not land tell more, and those that
-        failed most."""
-        if len(self.group_outcomes) <= most:
-            return self
-        telling = [one for one in self.group_outcomes if one.outcome is not GroupEnd.LANDED]
-        telling.sort(key=lambda one: one.outcome is not GroupEnd.FAILED)
-        return self.model_copy(update={"group_outcomes": tuple(telling[:most])})
+class Compacted(_Changed):
+    """Something was committed, and nothing stopped the run. Some groups may have been left as they were."""
+
+    kind: Literal[Kind.COMPACTED] = Kind.COMPACTED
+    snapshot_id: int
+
+
+class Healthy(_Unchanged):
+    """There was nothing to do, or nothing is left to do."""
+
+    kind: Literal[Kind.HEALTHY] = Kind.HEALTHY
+
+
+class Skipped(_Unchanged):
+    """The table was passed over on purpose."""
+
+    kind: Literal[Kind.SKIPPED] = Kind.SKIPPED
+
+
+class Unsupported(_Unchanged):
+    """The table has something that cannot be rewritten safely yet."""
+
+    kind: Literal[Kind.UNSUPPORTED] = Kind.UNSUPPORTED
+
+
+class Conflict(_Unchanged):
+    """Others changed what the plan depends on, so that nothing could be committed."""
+
+    kind: Literal[Kind.CONFLICT] = Kind.CONFLICT
+
+
+class Failed(_Changed):
+    """Something stopped the run, or all of its groups failed. Commits before that stay and are listed."""
+
+    kind: Literal[Kind.FAILED] = Kind.FAILED
+
+
+Outcome: TypeAlias = Annotated[
+    Compacted | Healthy | Skipped | Unsupported | Conflict | Failed, Field(discriminator="kind")
+]
+
+_ADAPTER: TypeAdapter[Outcome] = TypeAdapter(Outcome)
+
+
+def parse(fields: dict[str, Any]) -> Outcome:
+    """The outcome of its fields, as read from JSON."""
+    return _ADAPTER.validate_python(fields)
+
+
+def from_json(text: str | bytes) -> Outcome:
+    """The outcome that `model_dump_json` wrote, in this version or an older one."""
+    return _ADAPTER.validate_json(text)

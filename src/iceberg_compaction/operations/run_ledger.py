@@ -9,6 +9,8 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
+from typing_extensions import assert_never
+
 from iceberg_compaction.model import byte_size, outcome
 from iceberg_compaction.model.outcome import GroupEnd, GroupOutcome
 from iceberg_compaction.model.rewrite_task import Effort
@@ -60,7 +62,7 @@ class Ledger:
 
     def land(self, commit: Landed) -> None:
         self.landed.append(commit)
-        self._enter(commit.groups, GroupEnd.LANDED, snapshot_id=commit.snapshot_id)
+        self._enter(commit.groups, GroupEnd.COMMITTED, snapshot_id=commit.snapshot_id)
 
     def conflict(self, sentences: Mapping[int, str]) -> None:
         """These groups were not committed, because others changed what they depend on."""
@@ -259,33 +261,52 @@ class Ledger:
 
     def _outcome(self, kind: outcome.Kind, sentence: str) -> outcome.Outcome:
         plan = self._plans[0] if self._plans else None
+        every_kind: dict[str, Any] = {
+            "table": self.table,
+            "sentence": sentence,
+            "run_id": self.run_id,
+            "plan_id": plan.id if plan else None,
+            "strategy": plan.policy.strategy if plan else None,
+            "groups": len(self._groups),
+            "groups_conflicted": len(self._with(GroupEnd.CONFLICT)),
+            "groups_failed": len(self._with(GroupEnd.FAILED)),
+            "group_outcomes": tuple(self._end_of(row) for row in self._groups.values()),
+            "effort": sum((commit.effort for commit in self.landed), Effort()),
+        }
+        match kind:
+            case outcome.Kind.COMPACTED:
+                return outcome.Compacted(**every_kind, **self._figures())
+            case outcome.Kind.FAILED:
+                return outcome.Failed(**every_kind, **self._figures())
+            case outcome.Kind.HEALTHY:
+                return outcome.Healthy(**every_kind)
+            case outcome.Kind.SKIPPED:
+                return outcome.Skipped(**every_kind)
+            case outcome.Kind.UNSUPPORTED:
+                return outcome.Unsupported(**every_kind)
+            case outcome.Kind.CONFLICT:
+                return outcome.Conflict(**every_kind)
+            case _:
+                assert_never(kind)
+
+    def _figures(self) -> dict[str, Any]:
+        """The figures of what was committed."""
         removed = self._removed()
         proof = self._proof() if self.count_landed else None
-        return outcome.Outcome(
-            kind=kind,
-            table=self.table,
-            sentence=sentence,
-            run_id=self.run_id,
-            plan_id=plan.id if plan else None,
-            strategy=plan.policy.strategy if plan else None,
-            snapshot_id=self.landed[-1].snapshot_id if self.landed else None,
-            snapshot_ids=tuple(commit.snapshot_id for commit in self.landed),
-            files_removed=removed["files"],
-            files_added=sum(commit.files_added for commit in self.landed),
-            bytes_removed=removed["bytes"],
-            bytes_added=sum(commit.bytes_added for commit in self.landed),
-            records=proof.rows if proof else 0,
-            deleted_rows=proof.deleted_rows if proof else 0,
-            delete_files_removed=sum(commit.removed_delete_files for commit in self.landed),
-            groups=len(self._groups),
-            groups_landed=self.count_landed,
-            groups_conflicted=len(self._with(GroupEnd.CONFLICT)),
-            groups_failed=len(self._with(GroupEnd.FAILED)),
-            group_outcomes=tuple(self._end_of(row) for row in self._groups.values()),
-            attempts=sum(commit.attempts for commit in self.landed),
-            proof=proof,
-            effort=sum((commit.effort for commit in self.landed), Effort()),
-        )
+        return {
+            "snapshot_id": self.landed[-1].snapshot_id if self.landed else None,
+            "snapshot_ids": tuple(commit.snapshot_id for commit in self.landed),
+            "files_removed": removed["files"],
+            "files_added": sum(commit.files_added for commit in self.landed),
+            "bytes_removed": removed["bytes"],
+            "bytes_added": sum(commit.bytes_added for commit in self.landed),
+            "records": proof.rows if proof else 0,
+            "deleted_rows": proof.deleted_rows if proof else 0,
+            "delete_files_removed": sum(commit.removed_delete_files for commit in self.landed),
+            "groups_landed": self.count_landed,
+            "attempts": sum(commit.attempts for commit in self.landed),
+            "proof": proof,
+        }
 
     def _end_of(self, row: Mapping[str, Any]) -> GroupOutcome:
         not_reached = GroupOutcome(id=row["id"], partition=row["partition"], outcome=GroupEnd.NOT_REACHED)

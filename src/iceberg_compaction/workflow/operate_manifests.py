@@ -112,9 +112,7 @@ def _known_spec(table: Table, name: str, spec_id: int | None) -> int | None:
 def _perform(look: _Look, run: Run) -> outcome.Outcome:
     plan = look.plan
     if plan.empty:
-        return outcome.Outcome(
-            kind=outcome.Kind.HEALTHY, table=plan.table, sentence=plan.sentence, run_id=run.run_id, plan_id=plan.id
-        )
+        return outcome.Healthy(table=plan.table, sentence=plan.sentence, run_id=run.run_id, plan_id=plan.id)
     progress = _Progress(plan, run)
     request = manifest_change.RewriteRequest(
         plan=plan,
@@ -136,8 +134,7 @@ def _perform(look: _Look, run: Run) -> outcome.Outcome:
 def _rewritten(plan: manifest_plan.ManifestPlan, result: manifest_change.RewriteResult, run: Run) -> outcome.Outcome:
     replaced = "1 manifest" if plan.replaced == 1 else f"{plan.replaced} manifests"
     files = "1 file" if result.digest.entries == 1 else f"{result.digest.entries} files"
-    return outcome.Outcome(
-        kind=outcome.Kind.COMPACTED,
+    return outcome.Compacted(
         table=plan.table,
         sentence=(
             f"{replaced} became {result.manifests} in snapshot {result.snapshot_id}; the {files} that they list, and "

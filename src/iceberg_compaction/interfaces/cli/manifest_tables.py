@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from iceberg_compaction.interfaces.cli import result_tables
 from iceberg_compaction.model.byte_size import format_size
-from iceberg_compaction.model.outcome import Kind
+from iceberg_compaction.model.outcome import Compacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ def overview(found: Sequence[Outcome]) -> Iterator[RenderableType]:
     """One line for each table, and then what happened in words."""
     table = result_tables.grid("Table", "Outcome", ">Manifests", ">Files in them", ">Seconds")
     for one in found:
-        changed = one.kind is Kind.COMPACTED
+        changed = isinstance(one, Compacted)
         table.add_row(
             escape(one.table),
             result_tables.outcome_kind(one),

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from rich import box
 from rich.markup import escape
 from rich.table import Table
+from typing_extensions import assert_never
 
+from iceberg_compaction.model import outcome
 from iceberg_compaction.model.byte_size import format_size
-from iceberg_compaction.model.outcome import GroupEnd, Kind
+from iceberg_compaction.model.outcome import GroupEnd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,14 +26,6 @@ if TYPE_CHECKING:
 
 _MOST_GROUPS = 20
 _SENTENCES = ("What happened", "Why")  # columns that may take several lines
-_COLOURS = {
-    Kind.COMPACTED: "green",
-    Kind.HEALTHY: "green",
-    Kind.SKIPPED: "yellow",
-    Kind.UNSUPPORTED: "yellow",
-    Kind.CONFLICT: "red",
-    Kind.FAILED: "red",
-}
 
 
 def grid(*columns: str, title: str | None = None) -> Table:
@@ -74,9 +68,17 @@ def plan_story(plan: Plan) -> Iterator[RenderableType]:
 
 def outcome_kind(one: Outcome) -> str:
     """How it ended, in colour."""
-    if one.kind is Kind.COMPACTED and one.groups_failed:
-        return f"[{_COLOURS[Kind.FAILED]}]{one.kind.value}, {one.groups_failed:,} failed[/]"
-    return f"[{_COLOURS[one.kind]}]{one.kind.value}[/]"
+    match one:
+        case outcome.Compacted(groups_failed=failed) if failed:
+            return f"[red]{one.kind.value}, {failed:,} failed[/]"
+        case outcome.Compacted() | outcome.Healthy():
+            return f"[green]{one.kind.value}[/]"
+        case outcome.Skipped() | outcome.Unsupported():
+            return f"[yellow]{one.kind.value}[/]"
+        case outcome.Conflict() | outcome.Failed():
+            return f"[red]{one.kind.value}[/]"
+        case _:
+            assert_never(one)
 
 
 def outcome_overview(found: Sequence[Outcome]) -> RenderableType:
@@ -113,7 +115,7 @@ def outcome_sentences(found: Sequence[Outcome]) -> Iterator[RenderableType]:
 
 def _groups_left(one: Outcome) -> Iterator[RenderableType]:
     """The groups that did not land, and why."""
-    left = [group for group in one.group_outcomes if group.outcome is not GroupEnd.LANDED]
+    left = [group for group in one.group_outcomes if group.outcome is not GroupEnd.COMMITTED]
     if not left:
         return
     table = grid(">Group", "Partition", "Outcome", "What happened")

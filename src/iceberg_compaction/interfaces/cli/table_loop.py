@@ -10,7 +10,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import interrupt, progress
 from iceberg_compaction.model import events
-from iceberg_compaction.model.outcome import Kind, Outcome
+from iceberg_compaction.model.outcome import Failed
 from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.interfaces.cli.catalog_request import Targets
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
     from iceberg_compaction.model.events import Event
+    from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.record.store import RunStore
@@ -52,13 +53,13 @@ class Session:
                 on_event = self._listener(shown)
                 run = wiring.new_run(branch=branch, on_event=on_event, store=self._store)
                 try:
-                    outcome = operate.compact_table(catalog, name, policy, self._one_engine, run)
+                    outcome: Outcome = operate.compact_table(catalog, name, policy, self._one_engine, run)
                 except (errors.ConfigError, errors.CancelledError):
                     raise
                 except errors.CompactionError as error:
                     if targets.single:
                         raise
-                    outcome = Outcome(kind=Kind.FAILED, table=name, sentence=str(error), run_id=run.run_id)
+                    outcome = Failed(table=name, sentence=str(error), run_id=run.run_id)
                     on_event(events.Finished(table=name, run_id=run.run_id, outcome=outcome))
                 yield outcome
 

@@ -106,7 +106,7 @@ def _rewrite(
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import interrupt, progress
     from iceberg_compaction.model import events
-    from iceberg_compaction.model.outcome import Kind, Outcome
+    from iceberg_compaction.model.outcome import Failed
     from iceberg_compaction.workflow import operate_manifests
 
     store = wiring.run_store(str(asked.state) if asked.state else None)
@@ -117,13 +117,13 @@ def _rewrite(
             on_event = _both(interrupts.on_event, shown.on_event)
             run = wiring.new_run(branch=asked.branch, on_event=on_event, store=store)
             try:
-                outcome = operate_manifests.rewrite_manifests(catalog, name, run, goal)
+                outcome: Outcome = operate_manifests.rewrite_manifests(catalog, name, run, goal)
             except errors.ConfigError:
                 raise
             except errors.CompactionError as error:
                 if targets.single:
                     raise
-                outcome = Outcome(kind=Kind.FAILED, table=name, sentence=str(error), run_id=run.run_id)
+                outcome = Failed(table=name, sentence=str(error), run_id=run.run_id)
                 on_event(events.Finished(table=name, run_id=run.run_id, outcome=outcome))
             yield outcome
 

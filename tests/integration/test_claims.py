@@ -35,7 +35,7 @@ SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringT
 BY_CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
 BERN, OSLO = '{"city":"Bern"}', '{"city":"Oslo"}'
 POLICY = Policy(min_input_files=2)
-AT_WORK = "in partitions that another run is at work on"
+AT_WORK = "in partitions that another run is working on"
 
 
 class Scene:

@@ -21,7 +21,7 @@ from iceberg_compaction.execute.prepare import cut_tasks, shared_context
 from iceberg_compaction.metadata import look
 from iceberg_compaction.metadata.deletes import deletes_for_plan
 from iceberg_compaction.model.policies import Policy
-from iceberg_compaction.model.rewrite_plan import Reason
+from iceberg_compaction.model.rewrite_plan import GroupReason
 from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def test_only_worn_files_are_rewritten_and_deletes_that_others_need_stay(local_l
     plan = compactor(local_lake, delete_ratio_threshold=0.4).plan_table("db.t")
 
     assert plan.files["file_path"].to_pylist() == [first]
-    assert plan.groups[0].reason is Reason.DELETES
+    assert plan.groups[0].reason is GroupReason.DELETES
     outcome = compactor(local_lake).apply(plan)
     assert (outcome.kind, outcome.deleted_rows) == (Kind.COMPACTED, 5), outcome.sentence
     assert outcome.delete_files_removed == 1  # the second file still needs the equality delete, the fourth its own

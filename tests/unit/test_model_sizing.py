@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from iceberg_compaction.model import sizing
 from iceberg_compaction.model.policies import Sizes
-from iceberg_compaction.plan import packing
+from iceberg_compaction.plan import output_counts
 
 MIB = 2**20
 DEFAULT = Sizes(target=512 * MIB, min=384 * MIB, max=int(512 * MIB * 1.8))
@@ -53,8 +53,8 @@ def test_output_count_is_icebergs(sizes: Sizes, total: int) -> None:
 @given(any_sizes(), st.integers(0, 10**11))
 def test_the_planner_counts_many_as_one(sizes: Sizes, total: int) -> None:
     totals = np.array([total, total // 2, 0])
-    assert packing.output_counts(totals, sizes).tolist() == [sizing.output_count(int(t), sizes) for t in totals]
-    assert packing.file_counts(totals, sizes).tolist() == [sizing.file_count(int(t), sizes) for t in totals]
+    assert output_counts.output_counts(totals, sizes).tolist() == [sizing.output_count(int(t), sizes) for t in totals]
+    assert output_counts.file_counts(totals, sizes).tolist() == [sizing.file_count(int(t), sizes) for t in totals]
 
 
 @settings(deadline=None, derandomize=True, max_examples=300)

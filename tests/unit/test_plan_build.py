@@ -12,7 +12,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.execute.prepare import cut_tasks
 from iceberg_compaction.model import partition_words, rewrite_plan, table_view
 from iceberg_compaction.model.policies import Policy, Strategy
-from iceberg_compaction.model.rewrite_plan import LeftOutReason, Reason
+from iceberg_compaction.model.rewrite_plan import GroupReason, LeftOutReason
 from iceberg_compaction.plan import build
 
 MIB = 2**20
@@ -30,7 +30,7 @@ def left(found: rewrite_plan.Plan) -> dict[str, int]:
 def test_small_files_of_a_partition_become_one() -> None:
     found = planned(inventories.files([MIB] * 23, partitions=DAY_1))
     (group,) = found.groups
-    assert (group.files, group.bytes, group.outputs, group.reason) == (23, 23 * MIB, 1, Reason.SMALL_FILES)
+    assert (group.files, group.bytes, group.outputs, group.reason) == (23, 23 * MIB, 1, GroupReason.SMALL_FILES)
     assert group.records == sum(found.files["record_count"].to_pylist())
     assert group.sentence == "day=2026-01-01: 23 files of 1.0 MiB on average, all below 384.0 MiB, fit into 1"
     assert found.sentence == "23 files in 1 group become about 1."
@@ -44,7 +44,7 @@ def test_an_unpartitioned_table_is_one_partition_without_a_name() -> None:
 
 def test_a_large_file_is_split() -> None:
     (group,) = planned(inventories.files([2048 * MIB, 500 * MIB])).groups
-    assert (group.files, group.outputs, group.reason) == (1, 4, Reason.LARGE_FILES)
+    assert (group.files, group.outputs, group.reason) == (1, 4, GroupReason.LARGE_FILES)
     assert group.sentence == "1 file of 2.0 GiB, above 921.6 MiB, becomes 4"
 
 
@@ -67,7 +67,9 @@ def test_what_is_left_alone_and_why(sizes: list[int], reason: str) -> None:
 def test_full_rewrites_a_partition_with_its_well_sized_files() -> None:
     rows = inventories.files([512 * MIB] * 3 + [MIB] * 6 + [512 * MIB] * 5, partitions=[DAY_1] * 9 + [DAY_2] * 5)
     found = planned(rows, Policy(strategy=Strategy.FULL))
-    assert [(group.partition, group.files, group.reason) for group in found.groups] == [(DAY_1, 9, Reason.NOT_OPTIMAL)]
+    assert [(group.partition, group.files, group.reason) for group in found.groups] == [
+        (DAY_1, 9, GroupReason.NOT_OPTIMAL)
+    ]
     assert left(found) == {"well-sized": 5}
     assert planned(rows).input_files == 6
 
@@ -76,7 +78,7 @@ def test_full_tolerates_one_small_file_and_no_large_one() -> None:
     full = Policy(strategy=Strategy.FULL)
     assert planned(inventories.files([512 * MIB] * 7 + [MIB]), full).empty
     (group,) = planned(inventories.files([512 * MIB] * 7 + [1024 * MIB]), full).groups
-    assert (group.files, group.reason) == (8, Reason.LARGE_FILES)
+    assert (group.files, group.reason) == (8, GroupReason.LARGE_FILES)
 
 
 def test_full_in_a_partition_of_many_groups_rewrites_only_the_group_that_needs_it() -> None:
@@ -90,7 +92,7 @@ def test_full_in_a_partition_of_many_groups_rewrites_only_the_group_that_needs_i
 
 def test_rewrite_all_asks_no_questions() -> None:
     found = planned(inventories.files([MIB, 512 * MIB], partitions=[DAY_1, DAY_2]), Policy(rewrite_all=True))
-    assert [(group.files, group.reason) for group in found.groups] == [(1, Reason.REWRITE_ALL)] * 2
+    assert [(group.files, group.reason) for group in found.groups] == [(1, GroupReason.REWRITE_ALL)] * 2
     assert found.left_out == ()
 
 

@@ -12,9 +12,10 @@ from tests.factories import inventories
 from tests.factories.simulated_writer import Data, perform
 
 from iceberg_compaction import errors
-from iceberg_compaction.model.policies import JobOrder, Policy, Strategy, resolve_thresholds
-from iceberg_compaction.model.rewrite_plan import Plan, Reason
+from iceberg_compaction.model.policies import JobOrder, Policy, Strategy
+from iceberg_compaction.model.rewrite_plan import GroupReason, Plan
 from iceberg_compaction.plan import build, quick_look
+from iceberg_compaction.plan.strategies import registry
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.table_view import TableView
@@ -43,7 +44,7 @@ def left(found: Plan) -> dict[str, int]:
 def test_delete_files_takes_every_file_that_a_delete_applies_to_and_no_other() -> None:
     found = planned(stock([500 * MIB] * 3, [0, 1, 0], [0, 5, 0]), strategy="delete-files")
     (group,) = found.groups
-    assert (group.files, group.reason, group.delete_files, group.deleted_rows) == (1, Reason.DELETES, 1, 5)
+    assert (group.files, group.reason, group.delete_files, group.deleted_rows) == (1, GroupReason.DELETES, 1, 5)
     assert group.sentence == "1 file of 500.0 MiB, with 1 delete file and about 0% of rows deleted, becomes 1"
     assert found.files["file_path"].to_pylist() == ["f-1.parquet"]
     assert left(found) == {"few-deletes": 2}
@@ -82,7 +83,7 @@ def test_other_strategies_take_worn_files_as_iceberg_does(strategy: str) -> None
     light, heavy = int(rows * 0.29), int(rows * 0.31)
     assert planned(stock(sizes, [99] * 3, [light] * 3), strategy=strategy).empty
     found = planned(stock(sizes, [1, 1, 1], [light, heavy, light]), strategy=strategy)
-    assert found.groups[0].reason is Reason.DELETES
+    assert found.groups[0].reason is GroupReason.DELETES
     assert "f-1.parquet" in found.files["file_path"].to_pylist()
     counted = planned(stock(sizes, [9, 10, 9], [0] * 3), strategy=strategy, **{"delete-file-threshold": 10})
     assert counted.input_files == (1 if strategy == "small-files" else 3)
@@ -91,9 +92,13 @@ def test_other_strategies_take_worn_files_as_iceberg_does(strategy: str) -> None
 def test_a_worn_file_travels_with_the_small_files_of_its_partition() -> None:
     found = planned(stock([512 * MIB, MIB, MIB], [1, 0, 0], [512 * MIB // 100, 0, 0]))
     (group,) = found.groups
-    assert (group.files, group.outputs, group.reason) == (3, 1, Reason.DELETES)  # too few small files by themselves
+    assert (group.files, group.outputs, group.reason) == (
+        3,
+        1,
+        GroupReason.DELETES,
+    )  # too few small files by themselves
     found = planned(stock([512 * MIB] + [MIB] * 5, [1] + [0] * 5, [2 * MIB] + [0] * 5))
-    assert [group.reason for group in found.groups] == [Reason.SMALL_FILES]
+    assert [group.reason for group in found.groups] == [GroupReason.SMALL_FILES]
 
 
 def test_expected_outputs_are_those_of_the_rows_that_are_left() -> None:
@@ -155,7 +160,7 @@ def worn_paths(table: TableView, policy: Policy) -> set[str]:
     """File by file, in the words of the documentation."""
     assert table.delete_files is not None
     assert table.deleted_rows is not None
-    thresholds = resolve_thresholds(policy)
+    thresholds = registry.choose(policy).delete_thresholds(policy)
     found = set()
     for row, met, deleted in zip(
         table.files.to_pylist(), table.delete_files.to_pylist(), table.deleted_rows.to_pylist(), strict=True
@@ -181,6 +186,6 @@ def test_every_worn_file_is_in_a_group_and_no_run_leaves_one(table: TableView, p
     after = perform(first, table, Data(seed=seed))
     assert not worn_paths(after, policy)
     second = build.build(after, policy, plan_id="second", now_ms=0)
-    assert all(group.reason is not Reason.DELETES for group in second.groups)
+    assert all(group.reason is not GroupReason.DELETES for group in second.groups)
     if policy.strategy is Strategy.DELETE_FILES:
         assert second.empty, second.sentence

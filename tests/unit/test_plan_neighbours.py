@@ -5,9 +5,6 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.factories import inventories
@@ -15,7 +12,7 @@ from tests.factories.simulated_writer import Data, bounds, perform, write
 
 from iceberg_compaction.execute.prepare import cut_tasks
 from iceberg_compaction.model.policies import Policy, Strategy
-from iceberg_compaction.plan import build, ordering
+from iceberg_compaction.plan import build
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.table_view import TableView
@@ -91,31 +88,3 @@ def test_a_budget_takes_the_first_neighbours() -> None:
     stock = inventories.view(inventories.files([100] * 30, bounds=[(30 - n, 31 - n) for n in range(30)]))
     found = build.build(stock, Policy(max_files_to_rewrite=4), plan_id="p", now_ms=0)
     assert found.files["file_path"].to_pylist() == [f"f-{number}.parquet" for number in (29, 28, 27, 26)]
-
-
-@settings(deadline=None, derandomize=True, max_examples=100)
-@given(
-    rows=st.lists(
-        st.tuples(st.integers(0, 9), st.none() | st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1)),
-        min_size=1,
-        max_size=50,
-    )
-)
-def test_the_fast_sort_sorts_as_the_slow_one(rows: list[tuple[int, int | None, int]]) -> None:
-    first, second, third = zip(*rows, strict=True)
-    every = np.arange(len(rows))
-    columns = (
-        ordering.from_zero(np.array(first, np.int64)),
-        *ordering.nulls_last(pa.chunked_array([pa.array(second, pa.int64())]), every),
-        ordering.from_zero(np.array(third, np.int64)),
-    )
-    # Only a null beside both ends of the number range ties with the upper end; the third column then decides.
-    full = {-(2**63), 2**63 - 1} <= set(second)
-    last = 2**63 - 1 if full else 2**63
-    slow = sorted(every, key=lambda i: (first[i], last if second[i] is None else second[i], third[i]))
-    assert ordering.positions_by(columns).tolist() == slow
-
-
-@pytest.mark.parametrize("count", [0, 1, 2])
-def test_few_files_are_sorted_too(count: int) -> None:
-    assert ordering.positions_by([np.zeros(count, np.uint64)]).tolist() == list(range(count))

@@ -15,6 +15,7 @@ from pyiceberg.io.pyarrow import (
     parquet_path_to_id_mapping,
 )
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
 from tests.factories import tasks
 
 from iceberg_compaction import errors
@@ -22,6 +23,7 @@ from iceberg_compaction.execute.prepare import shared_context
 from iceberg_compaction.execute.worker import execute_task
 from iceberg_compaction.metadata import look
 from iceberg_compaction.model.copy_plan import Rate, Rates
+from iceberg_compaction.model.output_layout import OutputLayout, RowOrder
 from iceberg_compaction.model.policies import CopyMode, Policy
 from iceberg_compaction.model.rewrite_plan import Groups
 from iceberg_compaction.plan import build, copy_or_encode
@@ -116,6 +118,16 @@ def test_workers_are_told_which_row_groups_to_copy(table: Table, mode: CopyMode,
     plan = build.build(seen, policy, plan_id="p", now_ms=0, rates=RATES)
     found = shared_context.build_context(table, plan, "run-1")
     assert (found.copy_row_groups, found.min_row_group) == (mode, least)
+
+
+def test_workers_sort_only_if_the_plan_says_so(table: Table) -> None:
+    with table.update_sort_order() as order:
+        order.asc("id", IdentityTransform())
+    table.refresh()
+    plan = build.build(look.look(table, name="db.t"), Policy(), plan_id="p", now_ms=0)
+    unsorted = plan.model_copy(update={"layout": OutputLayout(row_order=RowOrder.INPUT)})
+    assert shared_context.build_context(table, plan, "run-1").sort_order is not None
+    assert shared_context.build_context(table, unsorted, "run-1").sort_order is None
 
 
 def test_a_plan_for_something_that_is_gone(table: Table) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Sizes
 
 
-class Reason(str, Enum):
+class GroupReason(str, Enum):
     """Why a group is rewritten. Closed set."""
 
     SMALL_FILES = "small-files"  # enough files below the minimum size
@@ -66,7 +66,7 @@ class FileGroup(Value):
     new_partitions: Count = 0  # of the current spec that rows go to, if they leave theirs
     delete_files: Count = 0  # that apply to the files; one that several files share counts for each of them
     deleted_rows: Count = 0  # of the files, an estimate
-    reason: Reason
+    reason: GroupReason
     sentence: str  # the above in words
     row_groups: Count  # of the files
     untold_files: Count = 0  # whose row groups are assumed, because manifests do not tell
@@ -174,16 +174,16 @@ class Groups(Sequence[FileGroup]):
     def _rest(self, row: dict[str, Any]) -> str:
         count, below, above, outputs = row["files"], row["small_files"], row["large_files"], _outputs(row)
         become = "becomes" if count == 1 else "become"
-        reason = Reason(row["reason"])
+        reason = GroupReason(row["reason"])
         match reason:
-            case Reason.REWRITE_ALL:
+            case GroupReason.REWRITE_ALL:
                 return f", rewritten as asked, {become} {outputs}"
-            case Reason.DELETES:
+            case GroupReason.DELETES:
                 return f", {become} {outputs}"
-            case Reason.LARGE_FILES:
+            case GroupReason.LARGE_FILES:
                 which = "above" if above == count else f"{above} of them above"
                 return f", {which} {self._high}, {become} {outputs}"
-            case Reason.SMALL_FILES | Reason.NOT_OPTIMAL:
+            case GroupReason.SMALL_FILES | GroupReason.NOT_OPTIMAL:
                 if below == count:
                     fit = "fit into" if row["spread"] == Spread.NONE.value else become
                     return f", all below {self._low}, {fit} {outputs}"

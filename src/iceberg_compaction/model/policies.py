@@ -143,21 +143,6 @@ def batch_size(policy: Policy, groups: int) -> int:
     return max(1, -(-groups // policy.partial_progress_max_commits) if wanted else groups)
 
 
-class DeleteThresholds(Value):
-    """From where on deletes alone are a reason to rewrite a data file."""
-
-    files: int | None  # delete files that apply to it; None: their number does not matter
-    ratio: float  # of its rows that are deleted
-
-
-def resolve_thresholds(policy: Policy) -> DeleteThresholds:
-    """Those of the policy, else Iceberg's defaults; `delete-files` by default takes every file that has a delete."""
-    files, ratio = policy.delete_file_threshold, policy.delete_ratio_threshold
-    if files is None and ratio is None and policy.strategy is Strategy.DELETE_FILES:
-        files = 1
-    return DeleteThresholds(files=files, ratio=DEFAULT_DELETE_RATIO if ratio is None else ratio)
-
-
 class Sizes(Value):
     """The three sizes that planning and writing work with, all resolved; min < target < max."""
 

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, model_validator
 
 from iceberg_compaction.model.copy_plan import Copying
-from iceberg_compaction.model.file_group import PLAN_GROUPS, FileGroup, Groups, Reason, Spread
+from iceberg_compaction.model.file_group import PLAN_GROUPS, FileGroup, GroupReason, Groups, Spread
+from iceberg_compaction.model.output_layout import OutputLayout
 from iceberg_compaction.model.policies import Policy, Sizes
 from iceberg_compaction.model.table_view import Pin
 from iceberg_compaction.model.value import Count, Value
@@ -21,7 +22,17 @@ from iceberg_compaction.model.value import Count, Value
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["FORMAT", "PLAN_FILES", "PLAN_GROUPS", "FileGroup", "Groups", "LeftOut", "LeftOutReason", "Plan", "Reason"]
+__all__ = [
+    "FORMAT",
+    "PLAN_FILES",
+    "PLAN_GROUPS",
+    "FileGroup",
+    "GroupReason",
+    "Groups",
+    "LeftOut",
+    "LeftOutReason",
+    "Plan",
+]
 
 FORMAT = 5
 
@@ -95,6 +106,7 @@ class Plan(Value):
     pin: Pin | None
     policy: Policy
     sizes: Sizes
+    layout: OutputLayout
     copying: Copying
     groups: PlanGroups
     left_out: tuple[LeftOut, ...]
@@ -106,6 +118,18 @@ class Plan(Value):
     def _known_format(cls, given: Any) -> Any:
         if isinstance(given, dict) and given.get("format", FORMAT) != FORMAT:
             raise ValueError(f"the plan has format {given['format']}, not {FORMAT}; make a new plan")
+        return given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _layout_of_older_plans(cls, given: Any) -> Any:
+        """Plans used to leave the partition spec of the outputs to the policy."""
+        if isinstance(given, dict) and "layout" not in given:
+            policy = given.get("policy")
+            if isinstance(policy, Policy):
+                policy = policy.model_dump()
+            stated = policy.get("keep_spec", policy.get("keep-spec", False)) if isinstance(policy, dict) else False
+            return {**given, "layout": {"keep_spec": stated}}
         return given
 
     @model_validator(mode="after")

@@ -1,9 +1,9 @@
-"""Whether row groups are better copied as bytes or encoded anew. An inventory, a policy and rates come in; out go the
-size from which on a row group is worth copying, and for each group of a plan what is expected of it. Pure.
+"""Whether row groups are better copied as bytes or encoded anew. A planning request and rates come in; out go the size
+from which on a row group is worth copying, and the expectation for each group of a plan. Pure.
 
 Encoding a row group of g bytes takes g / encoding rate, copying it g / copying rate. But encoding makes row groups of
-the table's own size T, and each row group that is there beyond that costs every later scan something. So copying pays
-where  g x (1 / encoding - 1 / copying) > SCANS x SCAN_SECONDS x (1 - g / T);  docs/adr/0011 says how it was measured.
+the table's own size T, and each row group beyond those costs every later scan something. So copying pays where
+  g x (1 / encoding - 1 / copying) > SCANS x SCAN_SECONDS x (1 - g / T);  docs/adr/0011 has the measurements.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ import pyarrow.compute as pc
 
 from iceberg_compaction.model import byte_size
 from iceberg_compaction.model.copy_plan import Copying, Rates, Way
+from iceberg_compaction.model.output_layout import RowOrder
 from iceberg_compaction.model.policies import NO_LIMIT, CopyMode
 from iceberg_compaction.plan import selection
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.table_view import TableView
+    from iceberg_compaction.plan.plan_request import PlanRequest
 
     Ints = NDArray[np.int64]
 
-SCAN_SECONDS = 0.004  # that one row group more costs a scan
-SCANS = 50  # that a file is expected to see
+SCAN_SECONDS = 0.004  # cost of one more row group for one scan
+SCANS = 50  # expected scans of a file
 DEFAULT_ROW_GROUP = 128 * 2**20  # Iceberg's own default of write.parquet.row-group-size-bytes
 _WAYS = tuple(Way)
 _DIGITS = len(str(byte_size.LARGEST))
@@ -37,18 +38,19 @@ _ROW_GROUP, _CODEC = "write.parquet.row-group-size-bytes", "write.parquet.compre
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
+class GroupInputs:
     """The files of all groups, group after group, as parallel columns."""
 
     first: Ints  # of each group
     bytes: Ints
-    row_groups: Ints  # 0: not told
+    row_groups: Ints  # 0: the manifest has no number
     deleted_rows: Ints | None  # None: the table has no deletes
 
 
-def weigh(view: TableView, policy: Policy, rates: Rates) -> Copying:
-    """From which size on row groups of this table are copied."""
-    row_group = _size(view.properties.get(_ROW_GROUP))
+def weigh(request: PlanRequest, rates: Rates) -> Copying:
+    """The size from which on row groups of the table are copied."""
+    policy, properties = request.policy, request.view.properties
+    row_group = _row_group_size(properties.get(_ROW_GROUP))
     even, least = break_even(rates, row_group), policy.min_row_group_size_bytes
     match policy.copy_row_groups:
         case CopyMode.AUTO:
@@ -62,30 +64,31 @@ def weigh(view: TableView, policy: Policy, rates: Rates) -> Copying:
         break_even=even,
         least=least,
         encoded_row_group=row_group,
-        codec=view.properties.get(_CODEC),
+        codec=properties.get(_CODEC),
         rates=rates,
     )
 
 
 def break_even(rates: Rates, row_group: int) -> int:
-    """The size of row groups at which copying and encoding cost the same; at most that of what encoding makes."""
+    """The size of row groups at which copying and encoding cost the same; at most the size that encoding makes."""
     saved = 1 / rates.encoding.bytes_per_second - 1 / rates.copying.bytes_per_second  # seconds for each byte
     later = SCANS * SCAN_SECONDS  # seconds for each row group that encoding would spare
     even = int(np.ceil(later / (max(saved, 0.0) + later / row_group)))
     return min(even, row_group)  # where nothing is saved they are equal, and rounding may add a byte
 
 
-def expect(view: TableView, policy: Policy, weighed: Copying, rows: Ints, first: Ints) -> dict[str, Any]:
-    """The columns of PLAN_GROUPS that tell about copying. Groups are slices of the chosen rows of the inventory's
-    files; each begins at its `first`."""
-    current = None if view.pin is None or policy.keep_spec else view.pin.spec_id
+def expect(request: PlanRequest, weighed: Copying, rows: Ints, first: Ints) -> dict[str, Any]:
+    """The columns of PLAN_GROUPS about copying. Groups are slices of `rows` of the view's files; each begins at its
+    `first`."""
+    view = request.view
+    current = None if view.pin is None or request.layout.keep_spec else view.pin.spec_id
     moves = np.zeros(len(rows), np.bool_) if current is None else view.files["spec_id"].to_numpy()[rows] != current
-    return judge(_inputs(view, rows, first), weighed, _forbidden(view, policy, selection.sums(moves, first) > 0))
+    return judge(_inputs(view, rows, first), weighed, _forbidden(request, selection.sums(moves, first) > 0))
 
 
-def _inputs(view: TableView, rows: Ints, first: Ints) -> Inputs:
+def _inputs(view: TableView, rows: Ints, first: Ints) -> GroupInputs:
     files, deleted = view.files, view.deleted_rows
-    return Inputs(
+    return GroupInputs(
         first=first,
         bytes=files["file_size_in_bytes"].to_numpy()[rows],
         row_groups=pc.fill_null(files["row_groups"], 0).to_numpy()[rows],
@@ -93,18 +96,17 @@ def _inputs(view: TableView, rows: Ints, first: Ints) -> Inputs:
     )
 
 
-def judge(files: Inputs, weighed: Copying, forbidden: dict[Way, NDArray[np.bool_]]) -> dict[str, Any]:
-    """As `expect`. `forbidden`: for which groups copying is out of the question, and why; of several reasons the first
-    counts."""
-    first, told = files.first, files.row_groups > 0
+def judge(files: GroupInputs, weighed: Copying, forbidden: dict[Way, NDArray[np.bool_]]) -> dict[str, Any]:
+    """As `expect`. `forbidden`: masks of groups in which nothing can be copied, by cause; the first cause counts."""
+    first, counted = files.first, files.row_groups > 0
     row_groups = files.row_groups
-    if not told.all():
-        row_groups = np.where(told, row_groups, np.maximum(1, -(-files.bytes // weighed.encoded_row_group)))
+    if not counted.all():
+        row_groups = np.where(counted, row_groups, np.maximum(1, -(-files.bytes // weighed.encoded_row_group)))
     small = files.bytes / row_groups < weighed.least
     large = np.where(small, 0, files.bytes)
     by_size = copied = selection.sums(large, first)
     if files.deleted_rows is not None:
-        # If deleted rows lie anywhere, so many of a file's row groups have none of them.
+        # If deleted rows are spread at random, this share of a file's row groups has none of them.
         untouched = (1 - 1 / row_groups) ** files.deleted_rows
         copied = selection.sums((large * untouched).astype(np.int64), first)
     ways = _ways(weighed, selection.sums(files.bytes, first), by_size, copied)
@@ -112,31 +114,32 @@ def judge(files: Inputs, weighed: Copying, forbidden: dict[Way, NDArray[np.bool_
         ways[groups], copied[groups] = _WAYS.index(way), 0
     return {
         "row_groups": selection.sums(row_groups, first),
-        "untold_files": selection.sums(~told, first),
+        "untold_files": selection.sums(~counted, first),
         "small_row_group_files": selection.sums(small, first),
         "copied_bytes": copied,
         "copying": pa.array([way.value for way in _WAYS]).take(pa.array(ways)),
     }
 
 
-def _forbidden(view: TableView, policy: Policy, moves: NDArray[np.bool_]) -> dict[Way, NDArray[np.bool_]]:
-    """Which groups cannot be copied at all, given of which rows move to another partition spec."""
+def _forbidden(request: PlanRequest, moves: NDArray[np.bool_]) -> dict[Way, NDArray[np.bool_]]:
+    """The masks of groups that cannot be copied at all. `moves`: the groups with rows that leave their spec."""
     every = np.ones(len(moves), np.bool_)
+    is_sorted = request.view.sorts_rows and request.layout.row_order is RowOrder.TABLE
     return {
-        Way.NEVER: every & (policy.copy_row_groups is CopyMode.NEVER),
-        Way.SORTED: every & view.sorts_rows,
+        Way.NEVER: every & (request.policy.copy_row_groups is CopyMode.NEVER),
+        Way.SORTED: every & is_sorted,
         Way.RESPEC: moves,
     }
 
 
 def _ways(weighed: Copying, total: Ints, by_size: Ints, copied: Ints) -> Ints:
-    """What becomes of most of each group's bytes, as places in _WAYS."""
+    """The way of most of each group's bytes, as positions in _WAYS."""
     small, deletes = _WAYS.index(Way.SMALL), _WAYS.index(Way.DELETES)
     others = _WAYS.index(Way.ASKED if weighed.mode is CopyMode.ALWAYS else Way.LARGE)
     return np.select([2 * by_size < total, 2 * copied < total], [small, deletes], others)
 
 
-def _size(stated: str | None) -> int:
-    """A property that is no size is the worker's to complain about."""
-    known = stated is not None and stated.isascii() and stated.isdigit() and len(stated) <= _DIGITS
-    return min(int(stated) if known and stated else 0, NO_LIMIT) or DEFAULT_ROW_GROUP
+def _row_group_size(text: str | None) -> int:
+    """The size in a table property; the default for a text that is no size, which the worker rejects."""
+    is_size = text is not None and text.isascii() and text.isdigit() and len(text) <= _DIGITS
+    return min(int(text) if is_size and text else 0, NO_LIMIT) or DEFAULT_ROW_GROUP

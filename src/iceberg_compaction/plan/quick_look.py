@@ -1,11 +1,11 @@
-"""Whether a plan would have anything to do, without making it: no file is sorted unless its partition is too large for
+"""The answer to "has a plan anything to do?" without the plan: no file is sorted unless its partition is too large for
 one group. Health asks this of every table."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.plan import build, decide_bins
+from iceberg_compaction.plan import decide_bins, plan_request, selection
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Policy
@@ -21,9 +21,10 @@ def needs_rewrite(view: TableView, policy: Policy) -> bool:
     """Whether `build` would make a plan with groups."""
     if view.unsupported:
         return False
-    decided = decide_bins.decide(view, policy, decide_bins.resolve_sizes(view, policy))
-    kept = decided.verdict.kept
+    request = plan_request.resolve(view, policy)
+    decision = decide_bins.decide(request)
+    needed = bool(decision.verdict.kept.any())
     if policy.max_files_to_rewrite is None and policy.max_bytes_to_rewrite is None:
-        return bool(kept.any())
+        return needed
     # A budget smaller than the first group may leave nothing to gain.
-    return bool(kept.any()) and len(build.build(view, policy, plan_id="", now_ms=0).groups) > 0
+    return needed and len(selection.select(decision, request).first) > 0

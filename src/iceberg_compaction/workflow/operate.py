@@ -20,7 +20,7 @@ from iceberg_compaction.model.rewrite_plan import LeftOutReason
 from iceberg_compaction.model.table_view import DATA
 from iceberg_compaction.operations import claims, journal, run_ledger
 from iceberg_compaction.operations.rewrite_files import drop_useless, failed_files, perform_files, prove_groups, rebase
-from iceberg_compaction.plan import build, decide_bins, quick_look
+from iceberg_compaction.plan import build, plan_request, quick_look
 from iceberg_compaction.workflow import leftovers
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def diagnose(
     view = look.look(table, name=name, branch=branch)
     asked = health_request.Checkup(
         policy=policy,
-        sizes=decide_bins.resolve_sizes(view, policy),
+        sizes=plan_request.resolve(view, policy).sizes,
         sick=quick_look.needs_work(view, policy),
         worn=view.delete_files is not None and quick_look.needs_rewrite(view, _MANY_DELETES),
         applied=_applied_deletes(view),
@@ -145,7 +145,7 @@ def _rebase(catalog: Catalog, plan: Plan, run: Run, ledger: Ledger) -> Plan:
     if branch not in table.metadata.refs:
         raise errors.StalePlanError(f"The branch {branch} of {plan.table} is gone since the plan was made.")
     view = look.look(table, name=plan.table, branch=branch)
-    build.check(view, plan.policy)
+    build.check(plan_request.resolve(view, plan.policy))
     left = rebase.rebase(plan, view)
     ledger.drop(left.dropped)
     if left.dropped and (before := [one.snapshot_id for one in table.snapshots() if prove_groups.is_of(plan, one)]):

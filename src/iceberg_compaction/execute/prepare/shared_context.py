@@ -12,6 +12,7 @@ from pyiceberg.schema import Schema
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import fetch, sort_order
 from iceberg_compaction.model import rewrite_task
+from iceberg_compaction.model.output_layout import RowOrder
 from iceberg_compaction.storage import file_io
 
 if TYPE_CHECKING:
@@ -38,12 +39,12 @@ def build_context(
     if plan.pin.schema_id not in schemas:
         raise errors.StalePlanError(f"Schema {plan.pin.schema_id} of {plan.table} is gone; plan again.")
     used = {spec_id for spec_id, _ in plan.partitions}
-    output_spec_id = None if plan.policy.keep_spec or used == {plan.pin.spec_id} else plan.pin.spec_id
+    output_spec_id = None if plan.layout.keep_spec or used == {plan.pin.spec_id} else plan.pin.spec_id
     used |= set() if output_spec_id is None else {output_spec_id}
     if missing := sorted(used - specs.keys()):
         raise errors.StalePlanError(f"Partition specs {missing} of {plan.table} are gone; plan again.")
     schema = schemas[plan.pin.schema_id]
-    order = sort_order.followed(table, schema)
+    order = sort_order.followed(table, schema) if plan.layout.row_order is RowOrder.TABLE else None
     return rewrite_task.RewriteContext(
         run_id=run_id,
         table=plan.table,

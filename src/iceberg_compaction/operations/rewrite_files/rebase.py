@@ -88,6 +88,7 @@ def _keep(plan: Plan, view: TableView, kept: NDArray[np.bool_], owner: NDArray[n
         pin=view.pin,
         policy=plan.policy,
         sizes=plan.sizes,
+        layout=plan.layout,
         copying=copying,
         groups=Groups(groups, plan.sizes, copying),
         left_out=plan.left_out,

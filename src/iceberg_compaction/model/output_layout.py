@@ -1,0 +1,22 @@
+"""How a rewrite lays out its output files, beside their sizes. A strategy decides it, the plan stores it, and execution
+follows it without knowing the strategy."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from iceberg_compaction.model.value import Value
+
+
+class RowOrder(str, Enum):
+    """The order of rows in output files. Closed set."""
+
+    TABLE = "table-sort-order"  # by the table's sort order, if it has one
+    INPUT = "input-order"  # rows keep the order of the inputs
+
+
+class OutputLayout(Value):
+    """The partition spec and the row order of output files."""
+
+    keep_spec: bool = False  # outputs keep the spec and the partition of their inputs; else the table's current spec
+    row_order: RowOrder = RowOrder.TABLE

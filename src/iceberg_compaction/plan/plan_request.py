@@ -1,0 +1,41 @@
+"""One planning job as a value: a table, a policy, and the strategy with its output layout. Every planning step reads
+it, so a step needs no other argument about the request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors
+from iceberg_compaction.plan.strategies import registry
+
+if TYPE_CHECKING:
+    from iceberg_compaction.model.output_layout import OutputLayout
+    from iceberg_compaction.model.policies import Policy, Sizes
+    from iceberg_compaction.model.table_view import TableView
+    from iceberg_compaction.plan.strategies.rewrite_strategy import RewriteStrategy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """A table, a policy and the strategy that plans for them."""
+
+    view: TableView
+    policy: Policy
+    strategy: RewriteStrategy
+    sizes: Sizes
+    layout: OutputLayout
+
+
+def resolve(view: TableView, policy: Policy) -> PlanRequest:
+    """The request with the strategy of the policy. Raises ConfigError for sizes that contradict one another."""
+    return with_strategy(view, policy, registry.choose(policy))
+
+
+def with_strategy(view: TableView, policy: Policy, strategy: RewriteStrategy) -> PlanRequest:
+    """The request with a given strategy."""
+    try:
+        sizes = strategy.sizes(policy, view.properties)
+    except ValueError as error:
+        raise errors.ConfigError(f"The file sizes for table {view.table} cannot be used: {error}.") from error
+    return PlanRequest(view=view, policy=policy, strategy=strategy, sizes=sizes, layout=strategy.layout(policy))

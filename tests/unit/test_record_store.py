@@ -215,6 +215,12 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
         store.begin(make_start())
 
 
+def test_a_folder_that_cannot_be_entered_is_no_empty_store(tmp_path: Path) -> None:
+    store = stores.SqliteDatabase(path=tmp_path / ("x" * 300) / "runs.db").open()
+    with pytest.raises(errors.StoreError, match=r"runs\.db cannot be read: .*File name too long"):
+        store.history()
+
+
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the system does not list open files")
 def test_no_handle_stays_open(store: RunStore, database: stores.SqliteDatabase) -> None:
     """A process that is forked must not share one: SQLite's locks are those of a process."""

@@ -35,8 +35,12 @@ class SqliteFile:
         return str(self._path)
 
     def exists(self) -> bool:
-        """Whether there is anything to read."""
-        return self._path.exists()
+        """Return whether there is anything to read. OSError: a folder on the way cannot be entered, so nobody knows."""
+        try:
+            self._path.stat()  # `Path.exists` answers False to any error, from Python 3.14 on
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
 
     def _connect(self) -> sqlite3.Connection:
         self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg import conversions, types
 
+from iceberg_compaction.formats import hash64
 from iceberg_compaction.formats.avro import avro_maps
 from iceberg_compaction.metadata import cluster_column
-from iceberg_compaction.metadata.manifest import path_digests
 
 RELAXED = settings(deadline=None, derandomize=True, max_examples=100)
 TEXTS = st.lists(st.text(max_size=40), max_size=30)
@@ -24,23 +24,23 @@ TEXTS = st.lists(st.text(max_size=40), max_size=30)
 @given(TEXTS, st.integers(0, 30))
 def test_equal_texts_have_equal_digests_and_others_have_others(texts: list[str], start: int) -> None:
     array = pa.array(texts, pa.string())
-    found = path_digests.digests(array)
+    found = hash64.text_digests(array)
     assert len({*zip(texts, found.tolist(), strict=True)}) == len(set(texts)) == len(set(found.tolist()))
-    assert path_digests.digests(array.slice(start)).tolist() == found[start:].tolist()
+    assert hash64.text_digests(array.slice(start)).tolist() == found[start:].tolist()
 
 
 def test_digests_tell_many_similar_paths_apart() -> None:
     texts = [
         f"s3://lake/db/t/data/day={day:03d}/part-{number:05d}.parquet" for day in range(100) for number in range(1000)
     ]
-    found = path_digests.digests(pa.array(texts))
-    assert path_digests.twins(found) is None
-    assert path_digests.digests(pa.array(["ab" * 8, "ba" * 8, "a" * 8, "a" * 16, "a" * 24, ""])).size == 6
+    found = hash64.text_digests(pa.array(texts))
+    assert hash64.repeated(found) is None
+    assert hash64.text_digests(pa.array(["ab" * 8, "ba" * 8, "a" * 8, "a" * 16, "a" * 24, ""])).size == 6
 
 
-def test_twins_are_marked() -> None:
-    assert path_digests.twins(np.array([3, 1, 2, 3], np.uint64)).to_pylist() == [True, False, False, True]
-    assert path_digests.twins(np.zeros(0, np.uint64)) is None
+def test_rows_with_the_same_digest_are_marked() -> None:
+    assert hash64.repeated(np.array([3, 1, 2, 3], np.uint64)).to_pylist() == [True, False, False, True]
+    assert hash64.repeated(np.zeros(0, np.uint64)) is None
 
 
 VALUES: list[tuple[types.PrimitiveType, st.SearchStrategy[Any]]] = [

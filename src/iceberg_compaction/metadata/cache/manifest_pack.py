@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Span: TypeAlias = tuple[int, int]  # first row and number of rows
     Place: TypeAlias = Span | pa.Table  # in the pack, or rows of its own
 
-FORMAT = 5  # of what is kept; a new one never meets entries of an old one
+FORMAT = 6  # of what is kept; a new one never meets entries of an old one
 LOOSE = 16  # entries beside the pack
 STALE = 4  # one row of so many may be outside the pack, or in it for nothing
 

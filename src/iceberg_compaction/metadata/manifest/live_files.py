@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction import errors
+from iceberg_compaction.formats import hash64
 from iceberg_compaction.formats.avro import avro_decode
 from iceberg_compaction.metadata import fetch
 from iceberg_compaction.metadata.cache import arrow_cache, manifest_pack
-from iceberg_compaction.metadata.manifest import column_metrics, parse_manifest, path_digests
+from iceberg_compaction.metadata.manifest import column_metrics, parse_manifest
 from iceberg_compaction.model import table_view
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _join(pieces: list[pa.Table], schema: pa.Schema, *, copy: bool) -> pa.Table:
 
 
 def _require_distinct_paths(files: pa.Table, snapshot: Snapshot) -> None:
-    twins = path_digests.twins(files[parse_manifest.DIGEST].to_numpy())
+    twins = hash64.repeated(files[parse_manifest.DIGEST].to_numpy())
     if twins is None:
         return
     doubtful = files.select(["file_path", "file_format"]).filter(twins)

@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from pyiceberg import types
 from pyiceberg.manifest import ManifestContent
 
+from iceberg_compaction.formats import hash64
 from iceberg_compaction.formats.avro import avro_decode, container
 from iceberg_compaction.metadata import fetch
 from iceberg_compaction.metadata.deletes import deletes_for_plan
 from iceberg_compaction.metadata.manifest import (
     column_metrics,
     entry_fields,
-    path_digests,
     small_manifests,
     written_manifests,
 )
@@ -137,13 +137,13 @@ class _Wanted:
         self._texts = texts
         self._left = int(asked.sum())
         rows = np.flatnonzero(asked)
-        digests = path_digests.digests(texts.combine_chunks())[rows]
+        digests = hash64.text_digests(texts.combine_chunks())[rows]
         order = np.argsort(digests)
         self._digests, self._rows = digests[order], rows[order]
 
     def among(self, texts: pa.ChunkedArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Which of these texts are wanted, and their rows in the plan."""
-        digests = path_digests.digests(texts.combine_chunks())
+        digests = hash64.text_digests(texts.combine_chunks())
         at = np.minimum(np.searchsorted(self._digests, digests), len(self._digests) - 1)
         hits = np.flatnonzero(self._digests[at] == digests)
         rows = self._rows[at[hits]]

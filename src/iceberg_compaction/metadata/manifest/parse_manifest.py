@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 from pyiceberg.manifest import ManifestContent
 
 from iceberg_compaction import errors
+from iceberg_compaction.formats import hash64
 from iceberg_compaction.formats.avro import avro_decode
 from iceberg_compaction.metadata import cluster_column, partition_tuples
-from iceberg_compaction.metadata.manifest import column_metrics, path_digests
+from iceberg_compaction.metadata.manifest import column_metrics
 from iceberg_compaction.model import table_view
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.types import NestedField
 
-DIGEST = "path_digest"  # a column beside FILES, see metadata.paths
+DIGEST = "path_digest"  # a column beside FILES, see formats.hash64
 FILE_PATH_ID = 2147483546  # reserved: the path column of position delete files
 
 _EXISTING, _ADDED, _DELETED = 0, 1, 2
@@ -109,7 +110,7 @@ def parse(data: bytes, manifest: ManifestFile, how: Reading, scratch: avro_decod
     files = column_metrics.with_metrics(files.cast(table_view.FILES), entries, how.metrics)
     files = _copy(files)
     texts = files["file_path"].combine_chunks()
-    return files.append_column(how.row_schema.field(DIGEST), pa.array(path_digests.digests(texts)))
+    return files.append_column(how.row_schema.field(DIGEST), pa.array(hash64.text_digests(texts)))
 
 
 def _copy(files: pa.Table) -> pa.Table:

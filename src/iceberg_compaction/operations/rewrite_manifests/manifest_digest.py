@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction import errors
+from iceberg_compaction.formats import hash64
 from iceberg_compaction.formats.avro import avro_decode
 from iceberg_compaction.metadata import fetch, partition_tuples
-from iceberg_compaction.metadata.manifest import entry_fields, path_digests
+from iceberg_compaction.metadata.manifest import entry_fields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +28,6 @@ SELECT: dict[str, tuple[str, ...]] = {
     **{name: (name,) for name in ("status", *INHERITED)},
     **{name: ("data_file", name) for name in _DATA_FILE},
 }
-_FACTORS = np.random.default_rng(64).integers(0, 2**63, 8, np.uint64) | np.uint64(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,14 +50,14 @@ class Digest:
 
 def digest(live: pa.Table, partition: pa.DictionaryArray) -> Digest:
     """Of live entries with explicit numbers, in the columns of SELECT, and the canonical texts of their partitions."""
-    found = path_digests.digests(live["file_path"].cast(pa.string()).combine_chunks())
-    texts = path_digests.digests(partition.dictionary.cast(pa.string()))
+    found = hash64.text_digests(live["file_path"].cast(pa.string()).combine_chunks())
+    texts = hash64.text_digests(partition.dictionary.cast(pa.string()))
     columns = [texts[partition.indices.to_numpy()]] if len(texts) else []
     for name in (*INHERITED, "record_count", "file_size_in_bytes"):
         columns.append(live[name].cast(pa.int64()).to_numpy().view(np.uint64))
     columns.append(content(live).astype(np.uint64))
-    for column, factor in zip(columns, _FACTORS, strict=False):
-        found = _mixed(found ^ column * factor)
+    for column, factor in zip(columns, hash64.factors(len(columns)), strict=False):
+        found = hash64.fin(found ^ column * factor)
     return Digest(
         entries=live.num_rows,
         records=pc.sum(live["record_count"]).as_py() or 0,
@@ -108,11 +108,3 @@ def explicit(live: pa.Table, source: ManifestFile) -> pa.Table:
         at = live.schema.get_field_index(name)
         live = live.append_column(name, stated) if at < 0 else live.set_column(at, name, stated)
     return live
-
-
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Every bit of a number into every bit (the finalizer of splitmix64)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: NDArray[np.uint64] = values ^ (values >> np.uint64(31))
-    return mixed

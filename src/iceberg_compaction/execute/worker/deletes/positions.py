@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker.deletes import load_deletes
-from iceberg_compaction.execute.worker.proof import mixing
+from iceberg_compaction.formats import arrow_buffers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ class DeadRows:
 
     def mask(self, file: int, first: int, count: int) -> NDArray[np.bool_]:
         """True for each deleted row of a range of one file."""
-        return mixing.bits(pa.py_buffer(self._bits), int(self._starts[file]) + first, count).view(np.bool_)
+        return arrow_buffers.bits(pa.py_buffer(self._bits), int(self._starts[file]) + first, count).view(np.bool_)
 
     def count(self, file: int) -> int:
         """Deleted rows of one file."""

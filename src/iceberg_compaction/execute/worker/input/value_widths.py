@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from iceberg_compaction.execute.worker.proof import mixing
+from iceberg_compaction.formats import arrow_buffers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,10 +35,11 @@ def array_bytes(array: pa.Array) -> Widths:
         each = array_bytes(array.dictionary)
         if isinstance(each, int) or not len(each):
             return each if isinstance(each, int) else 4
-        found: NDArray[np.int64] = each.take(mixing.fixed(array.indices), mode="clip")  # a null may hold any index
-        return found
+        indices = arrow_buffers.fixed(array.indices)
+        widths: NDArray[np.int64] = each.take(indices, mode="clip")  # a null may hold any index
+        return widths
     if _is_text(kind):
-        return np.diff(mixing.offsets(array, _offset_type(kind))).astype(np.int64) + 4
+        return np.diff(arrow_buffers.offsets(array, _offset_type(kind))).astype(np.int64) + 4
     if pa.types.is_struct(kind):
         total: Widths = 1
         for place in range(kind.num_fields):
@@ -50,7 +51,7 @@ def array_bytes(array: pa.Array) -> Widths:
 
 
 def _list_bytes(array: pa.Array) -> Widths:
-    places = mixing.offsets(array, _offset_type(array.type)).astype(np.int64)
+    places = arrow_buffers.offsets(array, _offset_type(array.type)).astype(np.int64)
     first, count = int(places[0]), int(places[-1] - places[0])
     each: Widths = 0
     for values in (array.keys, array.items) if pa.types.is_map(array.type) else (array.values,):
@@ -100,7 +101,7 @@ def decoded(array: pa.Array) -> pa.Array:
         fields = [kind.field(place).with_type(child.type) for place, child in enumerate(below)]
         return pa.Array.from_buffers(pa.struct(fields), len(array), [_bitmap(array)], children=below)
     offset_type = _offset_type(kind)
-    places = mixing.offsets(array, offset_type)
+    places = arrow_buffers.offsets(array, offset_type)
     first, count = int(places[0]), int(places[-1] - places[0])
     buffers = [_bitmap(array), pa.py_buffer((places - places[0]).astype(offset_type))]
     if pa.types.is_map(kind):
@@ -123,4 +124,4 @@ def has_dictionary(kind: pa.DataType) -> bool:
 def _bitmap(array: pa.Array) -> pa.Buffer | None:
     if not array.null_count:
         return None
-    return pa.py_buffer(np.packbits(mixing.validity(array), bitorder="little"))
+    return pa.py_buffer(np.packbits(arrow_buffers.validity(array), bitorder="little"))

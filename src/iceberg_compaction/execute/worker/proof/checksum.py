@@ -1,7 +1,7 @@
 """Order-independent 64-bit checksums of Arrow columns, vectorised. Arrow arrays come in, one hash per value goes out.
 
 The algorithm is part of what snapshots store, so it never changes silently (golden tests pin it). All arithmetic is
-modulo 2^64; `mix`, `fin` and the constants are those of `mixing`. Every value first becomes a 64-bit digest:
+modulo 2^64; `mix`, `fin` and the constants are those of `hash64`. Every value first becomes a 64-bit digest:
 
     boolean, int, long, date, time, timestamps    the value as a signed integer, microseconds for times
     float, double                                 the bits of the double, those of a NaN as they are
@@ -21,7 +21,7 @@ columns), and the row checksum is the sum of those. Hashes are one-to-one, so a 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +29,12 @@ from pyiceberg import types as iceberg
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas
-from iceberg_compaction.execute.worker.proof import mixing
+from iceberg_compaction.formats import arrow_buffers, hash64
 
-Hashes = mixing.Hashes
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Hashes = hash64.Hashes
 Chunk = Callable[[int, int], Hashes]  # rows from, to (exclusive)
 Hasher = Callable[[pa.Array], Chunk]
 Constants = Mapping[int, pa.Array]
@@ -39,19 +42,22 @@ CHUNK = 16384  # rows hashed at a time, so that every pass stays within the proc
 _SMALL = 32  # values of a dictionary that is small
 _SHORT_DECIMAL = 18  # digits that fit into 8 bytes
 _ENTRIES = 1 << 16  # list entries hashed at a time
+# Of a float: all but its sign, infinity (NaNs are above), the bit of a quiet NaN; and that of a double.
+_UNSIGNED, _INFINITE, _QUIET = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000), np.uint32(0x00400000)
+_WIDE_QUIET = np.uint64(1 << 51)
 
 
 def salts(field_id: int) -> tuple[np.uint64, np.uint64]:
     """S(id) and M(id): keep equal values of different columns apart."""
-    first = mixing.fin(np.array([field_id], dtype=np.uint64) * mixing.G)
-    second = mixing.fin(first.copy()) | np.uint64(1)
+    first = hash64.fin(np.array([field_id], dtype=np.uint64) * hash64.G)
+    second = hash64.fin(first.copy()) | np.uint64(1)
     return np.uint64(first[0]), np.uint64(second[0])
 
 
 def row_hashes(sums: Hashes) -> Hashes:
     """Rows from the sums of their columns' hashes, in place."""
-    np.add(sums, mixing.R, out=sums)
-    return mixing.fin(sums)
+    np.add(sums, hash64.R, out=sums)
+    return hash64.fin(sums)
 
 
 def hasher(
@@ -69,12 +75,12 @@ def hasher(
 
     def bind(array: pa.Array) -> Chunk:
         digest = digester(array)
-        valid = mixing.validity(array) if array.null_count else None
+        valid = arrow_buffers.validity(array) if array.null_count else None
 
         def hashes(start: int, stop: int) -> Hashes:
             x = np.bitwise_xor(digest(start, stop), salt)
             np.multiply(x, factor, out=x)
-            mixing.fold(x)
+            hash64.fold(x)
             return x if valid is None else np.multiply(x, valid[start:stop], out=x)
 
         return hashes
@@ -108,8 +114,8 @@ def _dictionary_hasher(of_values: Hasher) -> Hasher:
 
     def bind(array: pa.DictionaryArray) -> Chunk:
         table = table_of(array.dictionary)
-        indices = mixing.fixed(array.indices)
-        valid = mixing.validity(array.indices) if array.indices.null_count else None
+        indices = arrow_buffers.fixed(array.indices)
+        valid = arrow_buffers.validity(array.indices) if array.indices.null_count else None
 
         def hashes(start: int, stop: int) -> Hashes:
             # An index under a null may be anything: clip it, its hash is cleared.
@@ -133,26 +139,37 @@ def _digester(kind: iceberg.IcebergType, arrow_type: pa.DataType, constants: Con
         return _decimal_digester(kind, arrow_type)
     if pa.types.is_fixed_size_binary(arrow_type):
         width = arrow_type.byte_width
-        return lambda array: lambda start, stop: mixing.fixed_bytes_digest(array, width, start, stop)
+        return lambda array: lambda start, stop: hash64.fixed_bytes_digest(array, width, start, stop)
     if pa.types.is_large_string(arrow_type) or pa.types.is_large_binary(arrow_type):
-        return lambda array: mixing.bytes_digester(array, "<i8")
+        return lambda array: hash64.bytes_digester(array, "<i8")
     if pa.types.is_string(arrow_type) or pa.types.is_binary(arrow_type):
-        return lambda array: mixing.bytes_digester(array, "<i4")
+        return lambda array: hash64.bytes_digester(array, "<i4")
     if isinstance(kind, iceberg.FloatType) and pa.types.is_float32(arrow_type):
         return _float_digester
     return _number_digester(arrow_type)
 
 
 def _float_digester(array: pa.Array) -> Chunk:
-    values = mixing.fixed(array, "<f4")
-    return lambda start, stop: mixing.widened(values[start:stop])
+    values = arrow_buffers.fixed(array, "<f4")
+    return lambda start, stop: _widened(values[start:stop])
+
+
+def _widened(values: NDArray[np.float32]) -> Hashes:
+    """Floats as the bits of doubles. The processor makes every NaN a quiet one, so signalling ones are restored."""
+    with np.errstate(invalid="ignore"):
+        wide: Hashes = values.astype(np.dtype("<f8")).view(np.uint64)
+    bits = values.view(np.dtype("<u4"))
+    unsigned = np.bitwise_and(bits, _UNSIGNED)
+    if np.maximum.reduce(unsigned, initial=0) > _INFINITE:
+        wide[(unsigned > _INFINITE) & (bits & _QUIET == 0)] &= ~_WIDE_QUIET
+    return wide
 
 
 def _number_digester(arrow_type: pa.DataType) -> Hasher:
     if pa.types.is_boolean(arrow_type):
 
         def of_booleans(array: pa.Array) -> Chunk:
-            values = mixing.bits(array.buffers()[1], array.offset, len(array))
+            values = arrow_buffers.bits(array.buffers()[1], array.offset, len(array))
             return lambda start, stop: values[start:stop].astype(np.uint64)
 
         return of_booleans
@@ -166,7 +183,7 @@ def _number_digester(arrow_type: pa.DataType) -> Hasher:
 
 def _number_reader(stored: str, wide: str, factor: int) -> Hasher:
     def bind(array: pa.Array) -> Chunk:
-        values = mixing.fixed(array, stored)
+        values = arrow_buffers.fixed(array, stored)
         if stored[2:] == "8" and factor == 1:
             words = values.view(np.uint64)
             return lambda start, stop: words[start:stop]
@@ -186,17 +203,18 @@ def _decimal_digester(kind: iceberg.DecimalType, arrow_type: pa.DataType) -> Has
     if width > 16:
         raise errors.UnsupportedError(f"Values of Arrow type {arrow_type} cannot be checksummed.")
     if width == 16 and kind.precision > _SHORT_DECIMAL:
-        return lambda array: lambda start, stop: mixing.fixed_bytes_digest(array, 16, start, stop)
+        return lambda array: lambda start, stop: hash64.fixed_bytes_digest(array, 16, start, stop)
 
     def bind(array: pa.Array) -> Chunk:
         # Of 16 bytes the low 8 are enough: the high ones only repeat the sign.
-        values = mixing.fixed(array, "<i8,<i8")["f0"] if width == 16 else mixing.fixed(array, f"<i{width}")
+        values = arrow_buffers.fixed(array, "<i8,<i8" if width == 16 else f"<i{width}")
+        values = values["f0"] if width == 16 else values
 
         def digest(start: int, stop: int) -> Hashes:
             low = values[start:stop].astype("<i8", copy=False)
             if kind.precision <= _SHORT_DECIMAL:
                 return low.view(np.uint64)
-            return mixing.words_digest([low.view(np.uint64), (low >> 63).view(np.uint64)], len(low), 16)
+            return hash64.words_digest([low.view(np.uint64), (low >> 63).view(np.uint64)], len(low), 16)
 
         return digest
 
@@ -205,7 +223,7 @@ def _decimal_digester(kind: iceberg.DecimalType, arrow_type: pa.DataType) -> Has
 
 def _struct_digester(kind: iceberg.StructType, arrow_type: pa.DataType, constants: Constants) -> Hasher:
     places = arrow_schemas.positions(arrow_type)
-    children, base = [], np.full(1, mixing.N, dtype=np.uint64)
+    children, base = [], np.full(1, hash64.N, dtype=np.uint64)
     for field in kind.fields:
         if (place := places.get(field.field_id)) is not None:
             below = hasher(field.field_id, field.field_type, arrow_type.field(place).type, constants)
@@ -232,14 +250,14 @@ def _list_digester(kind: Any, arrow_type: pa.DataType, constants: Constants) -> 
     offset_type = "<i8" if pa.types.is_large_list(arrow_type) else "<i4"
 
     def bind(array: pa.Array) -> Chunk:
-        every = mixing.offsets(array, offset_type)
+        every = arrow_buffers.offsets(array, offset_type)
 
         def digest_few(start: int, stop: int) -> Hashes:
             first, last = int(every[start]), int(every[stop])
             places = every[start : stop + 1].astype(np.int64) - first
             total = np.diff(places).astype(np.uint64)
-            np.multiply(total, mixing.L, out=total)
-            total += mixing.entry_sums(of_entries(array, first, last - first), places)
+            np.multiply(total, hash64.L, out=total)
+            total += hash64.entry_sums(of_entries(array, first, last - first), places)
             return total
 
         # Two functions, as one that calls itself is a cycle that keeps the array until the next garbage collection.
@@ -269,6 +287,6 @@ def _entry_hasher(kind: Any, arrow_type: pa.DataType, constants: Constants) -> C
 
     def entries(array: pa.MapArray, first: int, count: int) -> Hashes:
         keys = all_hashes(of_key, array.keys.slice(first, count))
-        return keys + all_hashes(of_value, array.items.slice(first, count)) + mixing.N
+        return keys + all_hashes(of_value, array.items.slice(first, count)) + hash64.N
 
     return entries

@@ -1,5 +1,5 @@
-"""The arithmetic of checksums: mixing 64-bit words, and digests of byte strings, over whole numpy arrays at a time.
-`checksum` says what is computed with it; both are part of what snapshots store and do not change silently."""
+"""The one 64-bit hash: mixing of words, and digests of byte strings, over whole numpy arrays at a time. Snapshots store
+checksums that are computed with it, so it never changes silently: golden tests pin it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from iceberg_compaction.formats import arrow_buffers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +33,7 @@ _MASKS = np.array([(1 << 8 * count) - 1 for count in range(9)], dtype=np.uint64)
 _KEPT_ROOM = 1 << 16
 _kept = threading.local()
 _S29 = np.uint64(29)
-_WORD, _HALF, _SIGNED, _DOUBLE = np.dtype("<u8"), np.dtype("<u4"), np.dtype("<i8"), np.dtype("<f8")
-# Of a float: all but its sign, infinity (NaNs are above), the bit of a quiet NaN; and that of a double.
-_UNSIGNED, _INFINITE, _QUIET = np.uint32(0x7FFFFFFF), np.uint32(0x7F800000), np.uint32(0x00400000)
-_WIDE_QUIET = np.uint64(1 << 51)
+_WORD, _HALF, _SIGNED = np.dtype("<u8"), np.dtype("<u4"), np.dtype("<i8")
 _BYTES = {width: np.dtype(f"V{width}") for width in range(8, _BLOCK + 1, 8)}
 
 
@@ -87,51 +86,6 @@ def _factors(first: int, last: int) -> Hashes:
     return np.bitwise_or(fin(np.multiply(known, G)), np.uint64(1))
 
 
-def validity(array: pa.Array) -> npt.NDArray[np.uint8]:
-    """1 where the array has a value, 0 where it is null."""
-    bitmap = array.buffers()[0]
-    if bitmap is None:
-        return np.full(len(array), 0 if pa.types.is_null(array.type) else 1, dtype=np.uint8)
-    return bits(bitmap, array.offset, len(array))
-
-
-def bits(bitmap: pa.Buffer | None, offset: int, count: int) -> npt.NDArray[np.uint8]:
-    """A bitmap's bits as bytes of 0 and 1."""
-    if bitmap is None:
-        return np.zeros(count, dtype=np.uint8)
-    first = offset // 8
-    packed = np.frombuffer(bitmap, dtype=np.uint8, count=(offset + count + 7) // 8 - first, offset=first)
-    return np.unpackbits(packed, bitorder="little")[offset % 8 : offset % 8 + count]
-
-
-def fixed(array: pa.Array, dtype: str = "") -> npt.NDArray[Any]:
-    """The values of a fixed-width array, nulls included as whatever they hold; signed integers unless told."""
-    kind = np.dtype(dtype or f"<i{array.type.bit_width // 8}")
-    buffer = array.buffers()[1]
-    if buffer is None or not len(array):
-        return np.zeros(len(array), dtype=kind)
-    return np.frombuffer(buffer, dtype=kind, count=len(array), offset=array.offset * kind.itemsize)
-
-
-def offsets(array: pa.Array, dtype: str) -> npt.NDArray[Any]:
-    """The offsets of a string or list array; one more than it has values."""
-    buffer = array.buffers()[1]
-    if buffer is None or not len(array):
-        return np.zeros(len(array) + 1, dtype=dtype)
-    return np.frombuffer(buffer, dtype=dtype, count=len(array) + 1, offset=array.offset * int(dtype[2]))
-
-
-def widened(values: npt.NDArray[np.float32]) -> Hashes:
-    """Floats as the bits of doubles. The processor makes every NaN a quiet one, so signalling ones are restored."""
-    with np.errstate(invalid="ignore"):
-        wide = values.astype(_DOUBLE).view(np.uint64)
-    bits = values.view(_HALF)
-    unsigned = np.bitwise_and(bits, _UNSIGNED)
-    if np.maximum.reduce(unsigned, initial=0) > _INFINITE:
-        wide[(unsigned > _INFINITE) & (bits & _QUIET == 0)] &= ~_WIDE_QUIET
-    return wide
-
-
 def words_digest(words: list[Hashes], count: int, length: int) -> Hashes:
     """Digests of values of `length` bytes, given word by word."""
     total = np.full(count, int(L) * length & 0xFFFFFFFFFFFFFFFF, dtype=np.uint64)
@@ -156,10 +110,10 @@ def fixed_bytes_digest(array: pa.Array, width: int, start: int, stop: int) -> Ha
 
 def bytes_digester(array: pa.Array, offset_type: str) -> Callable[[int, int], Hashes]:
     """Digests of rows of a string or binary array with offsets of the given type."""
-    every = offsets(array, offset_type)
+    every = arrow_buffers.offsets(array, offset_type)
     buffer = array.buffers()[2]
     data = np.zeros(0, dtype=np.uint8) if buffer is None else np.frombuffer(buffer, dtype=np.uint8)
-    valid = validity(array) if array.null_count else None
+    valid = arrow_buffers.validity(array) if array.null_count else None
 
     def digest_few(start: int, stop: int) -> Hashes:
         starts = every[start:stop].astype(_SIGNED)
@@ -275,3 +229,15 @@ def entry_sums(entries: Hashes, offsets: npt.NDArray[np.int64]) -> Hashes:
     sums = np.zeros(len(entries) + 1, dtype=np.uint64)
     np.cumsum(mix(entries, by), out=sums[1:])
     return sums[offsets[1:]] - sums[offsets[:-1]]
+
+
+def text_digests(texts: pa.Array) -> Hashes:
+    """A number for each text, equal for equal texts; others share one with the odds of two 64-bit numbers."""
+    return fin(bytes_digester(texts, "<i4")(0, len(texts)))
+
+
+def repeated(digests: Hashes) -> pa.BooleanArray | None:
+    """Which rows have a digest that another row has, too; None: no row. Their texts may still differ."""
+    ordered = np.sort(digests)
+    doubled = ordered[1:][ordered[1:] == ordered[:-1]]
+    return pa.array(np.isin(digests, doubled)) if len(doubled) else None

@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.factories import work
+
 from bench import tables
 
 if TYPE_CHECKING:
@@ -36,12 +38,11 @@ def make(root: Path, files: int) -> Figures:
 
 def ours(root: Path, files: int) -> Figures:
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.workflow import operate_manifests
 
     catalog = tables.connect(root)
     head = catalog.load_table(tables.NAME).current_snapshot()
     started, used = time.perf_counter(), time.process_time()
-    outcome = operate_manifests.rewrite_manifests(catalog, tables.NAME, wiring.new_run())
+    outcome = work.rewrite_manifests(catalog, tables.NAME, wiring.new_run())
     taken = {"seconds": time.perf_counter() - started, "cpu": time.process_time() - used}
     assert outcome.manifest_entries == files, outcome.sentence
     assert head is not None

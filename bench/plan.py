@@ -21,7 +21,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.factories import work
+
 from bench import tables
+from iceberg_compaction.workflow import diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,15 +56,14 @@ def doors(root: Path) -> tuple[Callable[[], Any], Callable[..., Any]]:
     """Health and plan, as every outside calls them."""
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.model.policies import Policy
-    from iceberg_compaction.workflow import operate
 
     catalog = tables.connect(root)
 
     def health() -> Any:
-        return operate.diagnose(catalog, tables.NAME, Policy())
+        return diagnose.diagnose(catalog, tables.NAME, Policy())
 
     def plan(policy: Policy | None = None) -> Any:
-        return operate.plan_table(catalog, tables.NAME, policy or Policy(), wiring.new_run())
+        return work.plan_table(catalog, tables.NAME, policy or Policy(), wiring.new_run())
 
     import datafusion  # noqa: F401 - part of the start, not of the work
 

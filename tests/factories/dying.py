@@ -9,6 +9,8 @@ import os
 import signal
 from typing import TYPE_CHECKING, Any
 
+from tests.factories import work
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -45,14 +47,13 @@ def _work(settings: Any, state: Path, point: str, options: dict[str, Any], run_i
     from iceberg_compaction.catalog import connect
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.model.policies import Policy
-    from iceberg_compaction.workflow import operate
 
     run = replace(wiring.new_run(store=wiring.run_store(str(state))), run_id=run_id)
     catalog = connect.connect(settings)
     owner, name = _find(POINTS[point][0]), POINTS[point][1]
     original = owner.__dict__[name]
     setattr(owner, name, _dying(original, point))
-    operate.compact_table(catalog, "db.t", Policy.model_validate(options), wiring.engine_factory("inline"), run)
+    work.compact_table(catalog, "db.t", Policy.model_validate(options), wiring.engine_factory("inline"), run)
 
 
 def _dying(original: Any, point: str) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from iceberg_compaction.catalog import catalog_identity
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model import run_record
-from iceberg_compaction.operations.runs import Run
+from iceberg_compaction.record.runs import Run
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

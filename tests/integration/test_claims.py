@@ -12,15 +12,13 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
-from tests.factories import runs, storage
+from tests.factories import runs, storage, work
 from tests.factories.lake import make_table
 
 from iceberg_compaction import Kind, Policy
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model import run_record
-from iceberg_compaction.operations import claims
-from iceberg_compaction.record import processes
-from iceberg_compaction.workflow import operate
+from iceberg_compaction.record import claims, processes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,10 +53,11 @@ class Scene:
 
     def compact(self, policy: Policy = POLICY, **how: Any) -> Outcome:
         run = replace(wiring.new_run(store=self.store), **how)
-        return operate.compact_table(self.catalog, "db.t", policy, wiring.engine_factory("inline"), run)
+        return work.compact_table(self.catalog, "db.t", policy, wiring.engine_factory("inline"), run)
 
-    def plan(self, **how: Any) -> Plan:
-        return operate.plan_table(self.catalog, "db.t", POLICY, replace(wiring.new_run(store=self.store), **how))
+    def plan(self, branch: str = "main", **how: Any) -> Plan:
+        run = replace(wiring.new_run(store=self.store), **how)
+        return work.plan_table(self.catalog, "db.t", POLICY, run, branch)
 
     def begin(self, where: run_record.Process, *claimed: str) -> None:
         """Another run that has only just begun."""

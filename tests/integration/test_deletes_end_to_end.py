@@ -14,7 +14,7 @@ from pyiceberg.table.sorting import SortDirection, SortField, SortOrder
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import lake as lakes
-from tests.factories import manifests, storage
+from tests.factories import manifests, storage, work
 
 from iceberg_compaction import Compactor, Kind, errors
 from iceberg_compaction.execute.prepare import cut_tasks, shared_context
@@ -22,7 +22,6 @@ from iceberg_compaction.metadata import look
 from iceberg_compaction.metadata.deletes import deletes_for_plan
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.model.rewrite_plan import GroupReason
-from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -133,7 +132,7 @@ def test_tasks_carry_exactly_what_applies(local_lake: lakes.Lake) -> None:
     table = manifests.add_position_delete(table, {first: [2], second: [2]}, file_scoped=False)
     table = manifests.add_equality_delete(table, keys(5), like=first)
     table.append(rows(60, 10, day=0))
-    plan = operate.plan_table(local_lake.catalog, "db.t", Policy(rewrite_all=True), compactor(local_lake)._run())
+    plan = work.plan_table(local_lake.catalog, "db.t", Policy(rewrite_all=True), compactor(local_lake)._run())
 
     tasks = cut_tasks.build_tasks(plan, deletes_for_plan.applied_deletes(table, plan))
 

@@ -15,7 +15,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
-from tests.factories import manifests, storage
+from tests.factories import manifests, storage, work
 from tests.factories.lake import make_table
 
 from iceberg_compaction import Kind, Policy, errors
@@ -23,7 +23,6 @@ from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import GroupEnd
 from iceberg_compaction.operations.rewrite_files import give_up
-from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,8 +34,8 @@ if TYPE_CHECKING:
     from iceberg_compaction import Outcome
     from iceberg_compaction.execute.engine_door import Rewrite
     from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
+    from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.record.store import RunStore
-    from iceberg_compaction.workflow.operate import EngineFactory
 
 SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
 BY_CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
@@ -74,7 +73,7 @@ def file_of(table: Table, city: str) -> Path:
 def compact(table: Table, engines: EngineFactory | None = None, store: RunStore | None = None, **more: Any) -> Outcome:
     policy = Policy(**{"min_input_files": 2} | more)
     run = wiring.new_run(store=store)
-    outcome = operate.compact_table(table.catalog, "db.t", policy, engines or wiring.engine_factory("inline"), run)
+    outcome = work.compact_table(table.catalog, "db.t", policy, engines or wiring.engine_factory("inline"), run)
     known = storage.referenced_data_files(current(table))
     found = {path for path in storage.files_under(table) if path.endswith(".parquet")}
     assert {path for path in found if "-deletes" not in path} <= known
@@ -222,7 +221,7 @@ def test_a_group_that_failed_is_tried_last_and_leaves_budgets_to_others(table: T
 
 def test_a_plan_of_a_file_is_performed_in_the_same_order(table: Table, tmp_path: Path) -> None:
     store, policy = wiring.run_store(tmp_path / "runs.db"), Policy(min_input_files=2)
-    plan = operate.plan_table(table.catalog, "db.t", policy, wiring.new_run())
+    plan = work.plan_table(table.catalog, "db.t", policy, wiring.new_run())
     truncate(file_of(table, "Bern"))
     compact(table, store=store, max_files_to_rewrite=2)
     done: list[str] = []
@@ -230,7 +229,7 @@ def test_a_plan_of_a_file_is_performed_in_the_same_order(table: Table, tmp_path:
     def listen(task: RewriteTask) -> None:
         done.append(task.partition)
 
-    outcome = operate.apply_plan(table.catalog, plan, engine(before=listen), wiring.new_run(store=store))
+    outcome = work.apply_plan(table.catalog, plan, engine(before=listen), wiring.new_run(store=store))
     assert ends(outcome) == all_landed_but("Bern")
     assert ["Bern" in one for one in done] == [False, False, True]
 
@@ -269,7 +268,7 @@ def test_a_manifest_that_cannot_be_read_fails_the_table_with_one_sentence(table:
     path = current(table).inspect.manifests()["path"].to_pylist()[0]
     Path(path.removeprefix("file://")).write_bytes(b"")
     run, engines = wiring.new_run(), wiring.engine_factory("inline")
-    outcome = operate.compact_table(table.catalog, "db.t", Policy(min_input_files=2), engines, run)
+    outcome = work.compact_table(table.catalog, "db.t", Policy(min_input_files=2), engines, run)
     assert (outcome.kind, outcome.groups, outcome.ok) == (Kind.FAILED, 0, False)
     assert path in outcome.sentence
 

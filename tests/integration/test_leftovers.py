@@ -15,7 +15,7 @@ from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import StaticTable, Table
-from tests.factories import dying, runs, storage
+from tests.factories import dying, runs, storage, work
 from tests.factories import lake as lakes
 
 from iceberg_compaction import Kind, Policy, errors
@@ -24,11 +24,10 @@ from iceberg_compaction.commit import spine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.metadata import fetch
 from iceberg_compaction.model import run_record
-from iceberg_compaction.operations import journal
-from iceberg_compaction.record import processes
+from iceberg_compaction.record import journal, processes
 from iceberg_compaction.record.sql_store import SqlStore
 from iceberg_compaction.storage import listing
-from iceberg_compaction.workflow import leftovers, operate, operate_manifests
+from iceberg_compaction.workflow import recover
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Outcome
@@ -70,7 +69,7 @@ class Scene:
         run = wiring.new_run(store=self.store)
         run = replace(run, clock=lambda clock=run.clock: clock() + later_ms, **more)
         policy = Policy.model_validate(options)
-        return operate.compact_table(self.lake.catalog, "db.t", policy, wiring.engine_factory("inline"), run)
+        return work.compact_table(self.lake.catalog, "db.t", policy, wiring.engine_factory("inline"), run)
 
     def of(self, run_id: str) -> set[str]:
         """Files that the run wrote, table metadata included."""
@@ -127,7 +126,7 @@ def test_table_metadata_that_may_have_been_published_keeps_its_files(scene: Scen
         f"Run {scene.dead} did not finish, and whether its last commit ever landed cannot be told" in outcome.sentence
     )
     assert scene.of(scene.dead) == left
-    assert "cannot be told" not in scene.run(later_ms=leftovers.TOLD_MS).sentence
+    assert "cannot be told" not in scene.run(later_ms=recover.TOLD_MS).sentence
     assert scene.of(scene.dead) == left
 
 
@@ -145,7 +144,7 @@ def test_a_settled_run_is_forgotten_once_its_executors_must_be_gone(scene: Scene
     scene.run()
     assert [run.start.run_id for run in unfinished(scene)] == [scene.dead]
     straggler = scene.place(f"data/00007-0-abcdef12-{scene.dead}-00000.parquet")
-    outcome = scene.run(later_ms=leftovers.STRAGGLING_MS)
+    outcome = scene.run(later_ms=recover.STRAGGLING_MS)
     assert f"1 file of run {scene.dead}, which did not finish, was removed." in outcome.sentence
     assert not Path(straggler).exists()
     assert unfinished(scene) == []
@@ -205,7 +204,7 @@ def test_a_run_of_a_version_that_did_not_write_down_its_catalog_is_told_and_left
     path = scene.place(f"data/00000-0-abcdef12-{scene.dead}-00000.parquet")
     told = f"Run {scene.dead} did not finish, but worked on an entry of a catalog that is not known"
     assert told in scene.run(NOTHING_TO_DO).sentence
-    assert told not in scene.run(later_ms=leftovers.TOLD_MS).sentence
+    assert told not in scene.run(later_ms=recover.TOLD_MS).sentence
     assert Path(path).exists()
 
 
@@ -426,17 +425,17 @@ def test_the_command_that_settles_it_is_that_of_the_job(scene: Scene, monkeypatc
     """What was asked for is what has to be done again."""
     table = scene.table
     table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "b").commit()
-    run = wiring.new_run(store=scene.store, branch="b")
-    plan = operate.plan_table(scene.lake.catalog, "db.t", Policy.model_validate(OPTIONS), run)
+    run = wiring.new_run(store=scene.store)
+    plan = work.plan_table(scene.lake.catalog, "db.t", Policy.model_validate(OPTIONS), run, branch="b")
 
     def silent(*asked: Any) -> None:
         raise TimeoutError("no answer")
 
     monkeypatch.setattr(scene.lake.catalog, "commit_table", silent)
-    applied = operate.apply_plan(scene.lake.catalog, plan, wiring.engine_factory("inline"), run)
+    applied = work.apply_plan(scene.lake.catalog, plan, wiring.engine_factory("inline"), run)
     assert "`iceberg-compact apply`, with the same plan," in applied.sentence
-    run = wiring.new_run(store=scene.store, branch="b")
-    rewritten = operate_manifests.rewrite_manifests(scene.lake.catalog, "db.t", run)
+    run = wiring.new_run(store=scene.store)
+    rewritten = work.rewrite_manifests(scene.lake.catalog, "db.t", run, branch="b")
     assert "`iceberg-compact manifests --table db.t --branch b`" in rewritten.sentence
 
 
@@ -556,7 +555,7 @@ def test_leftovers_in_an_object_store(s3_lake: lakes.Lake, tmp_path: Path) -> No
     store.begin(runs.make_start(table, dead, processes.this_process().model_copy(update={"started": "1"})))
     assert len(storage.files_under(table) - before) == 2
     run, policy = wiring.new_run(store=store), Policy.model_validate(NOTHING_TO_DO)
-    outcome = operate.compact_table(s3_lake.catalog, name, policy, wiring.engine_factory("inline"), run)
+    outcome = work.compact_table(s3_lake.catalog, name, policy, wiring.engine_factory("inline"), run)
     assert outcome.sentence.endswith(f"2 files of run {dead}, which did not finish, were removed.")
     assert storage.files_under(table) == before
 

@@ -14,13 +14,12 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import SetSnapshotRefUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
-from tests.factories import manifests, storage
+from tests.factories import manifests, storage, work
 from tests.factories.lake import make_table
 
 from iceberg_compaction import Compactor, Event, Kind, Policy
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import GroupEnd
-from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +77,7 @@ class Others:
 def compact(table: Table, others: Callable[[Event], object] = lambda event: None, **options: Any) -> Outcome:
     policy = Policy(min_input_files=2, **options)
     run = wiring.new_run(on_event=others)
-    outcome = operate.compact_table(table.catalog, "db.t", policy, wiring.engine_factory("inline"), run)
+    outcome = work.compact_table(table.catalog, "db.t", policy, wiring.engine_factory("inline"), run)
     check(table, outcome)
     return outcome
 

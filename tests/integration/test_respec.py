@@ -25,14 +25,13 @@ from pyiceberg.transforms import (
 )
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType, TimestampType
-from tests.factories import manifests, storage
+from tests.factories import manifests, storage, work
 from tests.factories.lake import local_catalog, make_table
 
 from iceberg_compaction import Kind, Policy
 from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.file_group import Spread
-from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -100,11 +99,11 @@ def move(table: Table, *added: tuple[str, Any], dropped: tuple[str, ...] = ()) -
 
 
 def plan_of(table: Table, policy: Policy) -> Plan:
-    return operate.plan_table(table.catalog, "db.t", policy, wiring.new_run())
+    return work.plan_table(table.catalog, "db.t", policy, wiring.new_run())
 
 
 def compact(table: Table, policy: Policy, engine: Cores) -> Outcome:
-    return operate.compact_table(table.catalog, "db.t", policy, lambda: engine, wiring.new_run())
+    return work.compact_table(table.catalog, "db.t", policy, lambda: engine, wiring.new_run())
 
 
 def files_by_partition(table: Table) -> dict[str, list[int]]:
@@ -328,7 +327,7 @@ def test_what_the_first_round_wrote_goes_when_the_second_fails(by_word: Table, s
 
     policy, run = Policy(target_file_size_bytes=3000), wiring.new_run()
     try:
-        outcome = operate.compact_table(by_word.catalog, "db.t", policy, lambda: Failing(4), run)
+        outcome = work.compact_table(by_word.catalog, "db.t", policy, lambda: Failing(4), run)
         assert outcome.kind is Kind.FAILED
     except KeyboardInterrupt:
         assert stop is KeyboardInterrupt
@@ -383,7 +382,7 @@ def test_a_damaged_file_of_the_older_spec_is_all_that_stays_in_it(by_word: Table
         current(by_word).append(pa.table({"id": ids, "k": ids, "word": ["new"] * 40, "at": pa.nulls(40, _AT)}))
     damaged = path_in(by_word, "w1")
     Path(damaged.removeprefix("file://")).unlink()
-    outcome = operate.compact_table(
+    outcome = work.compact_table(
         by_word.catalog, "db.t", Policy(min_input_files=2), lambda: Cores(1), wiring.new_run(store=None)
     )
     assert (outcome.kind, outcome.groups_failed, outcome.ok) == (Kind.COMPACTED, 1, False)

@@ -13,13 +13,13 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import manifests as made
+from tests.factories import work
 from tests.factories.lake import make_table
 
 from iceberg_compaction import Compactor, Kind, errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.operations.rewrite_manifests import cluster_entries
-from iceberg_compaction.workflow import operate_manifests
+from iceberg_compaction.operations.rewrite_manifests import cluster_entries, manifest_rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ def loaded(table: Table) -> Table:
 
 def rewrite(
     table: Table,
-    goal: operate_manifests.ManifestGoal = operate_manifests.ANY,
+    goal: manifest_rewrite.ManifestGoal = manifest_rewrite.ANY,
     *,
     branch: str = "main",
     **events: Callable[[], None],
@@ -68,8 +68,8 @@ def rewrite(
         if event.kind == "committing" and "committing" in events:
             events["committing"]()
 
-    run = wiring.new_run(branch=branch, on_event=on_event)
-    return operate_manifests.rewrite_manifests(table.catalog, ".".join(table.name()), run, goal)
+    run = wiring.new_run(on_event=on_event)
+    return work.rewrite_manifests(table.catalog, ".".join(table.name()), run, goal, branch)
 
 
 def listed(table: Table, branch: str = "main") -> dict[tuple[str, Any], tuple[Any, ...]]:
@@ -152,7 +152,7 @@ def test_every_spec_and_content_has_manifests_of_its_own(local_lake: Lake) -> No
     before = listed(table)
     kinds = {(row.content.name, row.partition_spec_id) for row in manifest_rows(table)}
     assert kinds == {("DATA", 0), ("DELETES", 0), ("DATA", 1)}
-    old = rewrite(table, operate_manifests.ManifestGoal(spec_id=0))
+    old = rewrite(table, manifest_rewrite.ManifestGoal(spec_id=0))
     assert (old.manifests_removed, old.manifests_added) == (5 + 4, 2)
     assert rewrite(table).manifests_removed == 3
     assert listed(table) == before
@@ -298,9 +298,9 @@ def test_the_library_plans_and_rewrites(local_lake: Lake) -> None:
 def test_wishes_that_cannot_be_are_refused(local_lake: Lake) -> None:
     table = make(local_lake, appends=1)
     with pytest.raises(errors.ConfigError, match="has no partition spec 7; it has 0"):
-        rewrite(table, operate_manifests.ManifestGoal(spec_id=7))
+        rewrite(table, manifest_rewrite.ManifestGoal(spec_id=7))
     with pytest.raises(errors.ConfigError, match=r"64.0 KiB at least"):
-        operate_manifests.ManifestGoal(target_size_bytes=1000)
+        manifest_rewrite.ManifestGoal(target_size_bytes=1000)
     with pytest.raises(errors.ConfigError, match="no branch 'mian'"):
         rewrite(table, branch="mian")
 

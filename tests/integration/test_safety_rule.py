@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.factories import lake as lakes
-from tests.factories import storage
+from tests.factories import storage, work
 
 from iceberg_compaction import Kind, Policy, errors
 from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import GroupEnd
 from iceberg_compaction.operations.rewrite_files import perform_files
-from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -72,7 +71,7 @@ def report(results: Sequence[TaskResult], on_result: Callable[[TaskResult], None
 @pytest.fixture
 def prepared(local_lake: lakes.Lake) -> tuple[lakes.Lake, Plan]:
     lakes.append_small_files(lakes.make_table(local_lake.catalog, "db.t"), 6)
-    return local_lake, operate.plan_table(local_lake.catalog, "db.t", POLICY, wiring.new_run())
+    return local_lake, work.plan_table(local_lake.catalog, "db.t", POLICY, wiring.new_run())
 
 
 def files(lake: lakes.Lake) -> set[str]:
@@ -103,7 +102,7 @@ class Broken(Then):
 def test_a_failed_task_sweeps_what_other_tasks_staged(prepared: Any, error: errors.ExecuteError) -> None:
     lake, plan = prepared
     before = files(lake)
-    outcome = operate.apply_plan(lake.catalog, plan, Broken(error), wiring.new_run())
+    outcome = work.apply_plan(lake.catalog, plan, Broken(error), wiring.new_run())
     assert (outcome.kind, outcome.sentence) == (Kind.FAILED, "no")
     assert files(lake) == before
 
@@ -113,14 +112,14 @@ def test_whatever_stops_the_rewrite_leaves_nothing_behind(prepared: Any, stop: B
     lake, plan = prepared
     before = files(lake)
     with pytest.raises(type(stop)):
-        operate.apply_plan(lake.catalog, plan, Broken(stop), wiring.new_run())
+        work.apply_plan(lake.catalog, plan, Broken(stop), wiring.new_run())
     assert files(lake) == before
 
 
 def test_a_lost_result_is_no_proof(prepared: Any) -> None:
     lake, plan = prepared
     before = rows(lake)
-    outcome = operate.apply_plan(lake.catalog, plan, Then(lambda results: results[1:]), wiring.new_run())
+    outcome = work.apply_plan(lake.catalog, plan, Then(lambda results: results[1:]), wiring.new_run())
     assert outcome.kind is Kind.FAILED
     assert "2 results came back for 3 tasks" in outcome.sentence
     assert rows(lake) == before
@@ -138,7 +137,7 @@ def test_a_result_with_a_failed_proof_is_not_committed(prepared: Any) -> None:
             *results[1:],
         ]
 
-    outcome = operate.apply_plan(lake.catalog, plan, Then(forge), wiring.new_run())
+    outcome = work.apply_plan(lake.catalog, plan, Then(forge), wiring.new_run())
     assert outcome.kind is Kind.FAILED
     assert "20 rows were read but the writer got 19" in outcome.sentence
     assert files(lake) == before
@@ -150,7 +149,7 @@ def test_an_unknown_commit_state_deletes_nothing(prepared: Any, monkeypatch: pyt
     monkeypatch.setattr(
         perform_files.replace_files, "replace", lambda *given, **more: fail(errors.StateUnknownError("?"))([])
     )
-    outcome = operate.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
+    outcome = work.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
     assert outcome.kind is Kind.FAILED
     staged = files(lake) - before
     assert len(staged) == 3
@@ -161,7 +160,7 @@ def test_another_table_of_the_same_name_is_not_touched(prepared: Any) -> None:
     lake, plan = prepared
     lake.catalog.drop_table("db.t")
     lakes.append_small_files(lakes.make_table(lake.catalog, "db.t"), 2)
-    outcome = operate.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
+    outcome = work.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
     assert outcome.kind is Kind.CONFLICT
     assert "uuid" in outcome.sentence
 
@@ -170,7 +169,7 @@ def test_another_table_of_the_same_name_is_not_touched(prepared: Any) -> None:
 def batches(prepared: Any) -> tuple[lakes.Lake, Plan]:
     """The same table, of which every group is a commit of its own."""
     lake, _ = prepared
-    return lake, operate.plan_table(lake.catalog, "db.t", BATCHES, wiring.new_run())
+    return lake, work.plan_table(lake.catalog, "db.t", BATCHES, wiring.new_run())
 
 
 def names(paths: Iterable[str]) -> set[str]:
@@ -195,7 +194,7 @@ def ends(outcome: Any) -> list[GroupEnd]:
 def test_what_landed_before_a_failure_stays_and_is_told(batches: Any) -> None:
     lake, plan = batches
     before = rows(lake)
-    outcome = operate.apply_plan(lake.catalog, plan, Broken(errors.ExecuteError("No.")), wiring.new_run())
+    outcome = work.apply_plan(lake.catalog, plan, Broken(errors.ExecuteError("No.")), wiring.new_run())
     assert outcome.kind is Kind.FAILED
     assert outcome.sentence.startswith("No. Before that 2 of 3 groups landed and stay: 4 files")
     assert ends(outcome) == [GroupEnd.COMMITTED, GroupEnd.COMMITTED, GroupEnd.NOT_REACHED]
@@ -210,7 +209,7 @@ def test_a_stopped_run_is_remembered_with_what_landed(batches: Any, stop: BaseEx
     store = wiring.run_store(tmp_path / "runs.db")
     before = rows(lake)
     with pytest.raises(type(stop)) as caught:
-        operate.apply_plan(lake.catalog, plan, Broken(stop), wiring.new_run(store=store))
+        work.apply_plan(lake.catalog, plan, Broken(stop), wiring.new_run(store=store))
     if isinstance(stop, errors.CancelledError):
         assert str(caught.value).startswith("Stopped. Before that 2 of 3 groups landed and stay")
     (record,) = store.history("db.t")
@@ -231,7 +230,7 @@ def test_an_unknown_batch_keeps_its_files_and_no_others(batches: Any, monkeypatc
         return real(table, request, run)
 
     monkeypatch.setattr(perform_files.replace_files, "replace", unsure)
-    outcome = operate.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
+    outcome = work.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
     assert outcome.kind is Kind.FAILED
     assert outcome.sentence.startswith("Nobody knows. Before that 1 of 3 groups landed and stay")
     assert ends(outcome) == [GroupEnd.COMMITTED, GroupEnd.UNKNOWN, GroupEnd.NOT_REACHED]
@@ -255,7 +254,7 @@ def test_a_commit_that_breaks_off_for_no_reason_of_ours_deletes_nothing_of_it(
 
     monkeypatch.setattr(perform_files.replace_files, "replace", lands_and_breaks)
     with pytest.raises(type(stop)):
-        operate.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
+        work.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
     assert staged(lake, plan) <= live(lake, plan)
     assert rows(lake) == before
 
@@ -265,7 +264,7 @@ def test_a_commit_that_breaks_off_for_no_reason_of_ours_deletes_nothing_of_it(
     [
         "iceberg_compaction.operations.rewrite_files.change.validate_replace.check_request",
         "iceberg_compaction.operations.rewrite_files.change.dangling_deletes.dangling",
-        "iceberg_compaction.operations.runs.Run.publishing",
+        "iceberg_compaction.record.runs.Run.publishing",
     ],
 )
 def test_a_defect_of_ours_before_anything_is_published_leaves_nothing_behind(
@@ -278,7 +277,7 @@ def test_a_defect_of_ours_before_anything_is_published_leaves_nothing_behind(
         raise TypeError("of ours")
 
     monkeypatch.setattr(place, defective)
-    outcome = operate.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
+    outcome = work.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
     assert outcome.kind is Kind.FAILED
     assert "A defect in iceberg-compaction ended the work on db.t" in outcome.sentence
     assert "(TypeError: of ours); nothing was committed." in outcome.sentence
@@ -297,7 +296,7 @@ def test_what_the_engine_reports_after_a_failed_commit_is_swept_and_not_committe
         raise errors.CommitError("The catalog refuses.")
 
     monkeypatch.setattr(perform_files.replace_files, "replace", refused)
-    outcome = operate.apply_plan(lake.catalog, plan, Then(lambda results: results), wiring.new_run())
+    outcome = work.apply_plan(lake.catalog, plan, Then(lambda results: results), wiring.new_run())
     assert (outcome.kind, outcome.sentence) == (Kind.FAILED, "The catalog refuses.")
     assert len(commits) == 1
     assert files(lake) == before
@@ -315,7 +314,7 @@ def test_a_listener_that_raises_stops_the_run_and_nothing_is_left(batches: Any) 
             raise RuntimeError("not me")
 
     with pytest.raises(RuntimeError, match="not me"):
-        operate.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run(on_event=listen))
+        work.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run(on_event=listen))
     assert staged(lake, plan) == live(lake, plan)
     assert rows(lake) == before
 
@@ -323,8 +322,8 @@ def test_a_listener_that_raises_stops_the_run_and_nothing_is_left(batches: Any) 
 def test_a_run_is_remembered_whatever_its_end(prepared: Any, tmp_path: Path) -> None:
     lake, plan = prepared
     store = wiring.run_store(tmp_path / "state" / "runs.db")
-    failed = operate.apply_plan(lake.catalog, plan, Broken(errors.ExecuteError("no")), wiring.new_run(store=store))
-    done = operate.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run(store=store))
+    failed = work.apply_plan(lake.catalog, plan, Broken(errors.ExecuteError("no")), wiring.new_run(store=store))
+    done = work.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run(store=store))
     assert {record.run_id: record.outcome for record in store.history("db.t")} == {
         failed.run_id: failed,
         done.run_id: done,
@@ -336,7 +335,7 @@ def test_a_store_that_cannot_be_written_does_not_fail_the_run(prepared: Any, tmp
     lake, plan = prepared
     (tmp_path / "file").write_text("in the way")
     run = wiring.new_run(store=wiring.run_store(tmp_path / "file" / "runs.db"))
-    assert operate.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), run).kind is Kind.COMPACTED
+    assert work.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), run).kind is Kind.COMPACTED
 
 
 def rows(lake: lakes.Lake) -> Any:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
-from tests.factories import racing, storage
+from tests.factories import racing, storage, work
 from tests.factories.delete_tables import DeleteTable, delete_table
 
 from iceberg_compaction import Compactor, Kind
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.operations.rewrite_files import plan_file
-from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,8 +37,8 @@ def compact(t: DeleteTable, strategy: str = "small-files") -> Outcome:
     def no_engine() -> Any:
         raise AssertionError("an engine was started")
 
-    run = wiring.new_run(branch="main", on_event=None, store=None)
-    return operate.compact_table(t.table.catalog, name(t), compactor(t, strategy).policy, no_engine, run)
+    run = wiring.new_run()
+    return work.compact_table(t.table.catalog, name(t), compactor(t, strategy).policy, no_engine, run)
 
 
 def name(t: DeleteTable) -> str:

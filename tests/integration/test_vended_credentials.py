@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.factories import lake as lakes
-from tests.factories import reader, vending
+from tests.factories import reader, vending, work
 from tests.lab import scene
 
 from iceberg_compaction import errors
@@ -19,7 +19,6 @@ from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.storage import file_io, listing, remove
-from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +67,7 @@ def check_run(vendor: vending.Vending, table: Table, engine: Engine, tmp_path: P
     policy = Policy.model_validate({"min-input-files": 2})
     with connect.connect(vendor.settings) as catalog:
         name = ".".join(table.name())
-        ended = operate.compact_table(catalog, name, policy, lambda: contextlib.nullcontext(engine), run)
+        ended = work.compact_table(catalog, name, policy, lambda: contextlib.nullcontext(engine), run)
     assert (ended.kind, ended.groups_landed) == (Kind.COMPACTED, DAYS), ended.sentence
     assert vendor.refused
     assert vendor.begun[3] >= 3
@@ -101,7 +100,7 @@ def test_keys_that_are_refused_for_good_end_the_run_in_words(
     engine = InlineEngine(rewrite=vendor.telling())
     with connect.connect(vendor.settings) as catalog:
         name = ".".join(table.name())
-        ended = operate.compact_table(
+        ended = work.compact_table(
             catalog, name, Policy.model_validate({"min-input-files": 2}), lambda: contextlib.nullcontext(engine), run
         )
     assert ended.kind is Kind.FAILED, ended.sentence

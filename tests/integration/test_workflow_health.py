@@ -20,7 +20,7 @@ from iceberg_compaction.catalog import threads
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.model.table_health import BrokenTable, PropertyFix, TableHealth
 from iceberg_compaction.operations import set_properties
-from iceberg_compaction.workflow import fleet, operate
+from iceberg_compaction.workflow import diagnose, fleet
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -42,7 +42,7 @@ def streamed(catalog: Catalog, name: str, commits: int = 8) -> None:
 def test_all_figures_of_a_streamed_table(local_lake: lakes.Lake) -> None:
     streamed(local_lake.catalog, "db.clicks")
     table = local_lake.catalog.load_table("db.clicks")
-    found = operate.diagnose(local_lake.catalog, "db.clicks", Policy())
+    found = diagnose.diagnose(local_lake.catalog, "db.clicks", Policy())
     sizes = [file["file_size_in_bytes"] for file in table.inspect.data_files().to_pylist()]
     assert found.sick
     assert (found.data_files, found.small_files, found.partitions, found.bytes) == (16, 16, 2, sum(sizes))
@@ -65,7 +65,7 @@ def test_all_figures_of_a_streamed_table(local_lake: lakes.Lake) -> None:
 
 def test_health_survives_json(local_lake: lakes.Lake) -> None:
     streamed(local_lake.catalog, "db.clicks", 2)
-    found = operate.diagnose(local_lake.catalog, "db.clicks", Policy())
+    found = diagnose.diagnose(local_lake.catalog, "db.clicks", Policy())
     assert TableHealth.model_validate_json(found.model_dump_json()) == found
 
 
@@ -74,7 +74,7 @@ def test_a_compacted_table_names_both_writers(local_lake: lakes.Lake) -> None:
 
     streamed(local_lake.catalog, "db.clicks")
     Compactor(local_lake.catalog, engine="inline").compact_table("db.clicks")
-    found = operate.diagnose(local_lake.catalog, "db.clicks", Policy())
+    found = diagnose.diagnose(local_lake.catalog, "db.clicks", Policy())
     assert (found.sick, found.data_files, found.causes) == (False, 2, ())
     assert {(one.engine, one.operation, one.live_files) for one in found.writers} == {
         ("flink", "append", 0),
@@ -88,17 +88,17 @@ def test_one_broken_table_does_not_stop_the_rest(local_lake: lakes.Lake) -> None
     seen: list[tuple[str, bool]] = []
     names = [f"db.t{number}" for number in range(6)]
 
-    def diagnose(name: str) -> TableHealth:
+    def check(name: str) -> TableHealth:
         if name == "db.t2":
             raise errors.MetadataError("Manifest m is missing.")
         if name == "db.t4":
             raise ZeroDivisionError("oh")
-        return operate.diagnose(local_lake.catalog, name, Policy())
+        return diagnose.diagnose(local_lake.catalog, name, Policy())
 
     def on_done(one: fleet.Diagnosis) -> None:
         seen.append((one.table, threading.current_thread() is threading.main_thread()))
 
-    found = fleet.diagnose_all(local_lake.catalog, names, diagnose, parallel=3, on_done=on_done)
+    found = fleet.diagnose_all(local_lake.catalog, names, check, parallel=3, on_done=on_done)
     assert [one.table for one in found] == names
     assert sorted(seen) == [(name, True) for name in names]
     broken = {one.table: one.error for one in found if isinstance(one, BrokenTable)}
@@ -130,7 +130,7 @@ def test_hive_is_asked_by_one_thread_only(local_lake: lakes.Lake) -> None:
 
 
 def healed(local_lake: lakes.Lake, *fixes: PropertyFix) -> TableHealth:
-    found = operate.diagnose(local_lake.catalog, "db.t", Policy())
+    found = diagnose.diagnose(local_lake.catalog, "db.t", Policy())
     return found.model_copy(update={"fixes": fixes})
 
 
@@ -170,7 +170,7 @@ def test_real_deletes_are_told_with_what_they_meet(local_lake: lakes.Lake) -> No
     first = table.inspect.data_files()["file_path"][0].as_py()
     table = manifests.add_position_delete(table, {first: [0, 1, 2]})
     table = manifests.add_equality_delete(table, pa.table({"id": pa.array([1, 2], pa.int64())}))
-    found = operate.diagnose(local_lake.catalog, "db.t", Policy())
+    found = diagnose.diagnose(local_lake.catalog, "db.t", Policy())
     deletes = found.deletes
     assert (deletes.position_files, deletes.position_rows, deletes.equality_files, deletes.equality_rows) == (
         1,

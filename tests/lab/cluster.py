@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.factories import work
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -103,14 +105,13 @@ def main(job: Job) -> None:
     from iceberg_compaction.execute.engines.spark import spark_session
     from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.workflow import operate
 
     catalog = connect.connect(CatalogSettings.model_validate_json(job.settings))
     opened = spark_session.open_session({"spark.master": job.master, **_conf(), **job.conf})
     for name, behaviour in job.tables.items():
         made = SparkEngine(opened.session, rewrite=make_rewrite(BEHAVIOURS[behaviour](job.folder)))
         run = wiring.new_run(store=wiring.run_store(job.state))
-        outcome = operate.compact_table(catalog, name, Policy.model_validate(job.options), lambda made=made: made, run)
+        outcome = work.compact_table(catalog, name, Policy.model_validate(job.options), lambda made=made: made, run)
         sys.stdout.write(outcome.model_dump_json() + "\n")
         sys.stdout.flush()
         if behaviour == TWICE:  # the application's end would take the other attempt with it

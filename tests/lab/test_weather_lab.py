@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.factories import gate as gates
 from tests.factories import lake as lakes
-from tests.factories import reader, vending
+from tests.factories import reader, vending, work
 from tests.lab import scene
 
 from iceberg_compaction import Compactor, errors
@@ -29,7 +29,6 @@ from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.storage import passing_faults, s3_client
-from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -169,7 +168,7 @@ def test_a_run_outlives_keys_that_end_by_the_clock(
             made = SparkEngine(session=request.getfixturevalue("spark"), rewrite=rewrite)
         run = wiring.new_run(store=wiring.run_store(str(tmp_path / "runs.db")))
         policy = Policy.model_validate(scene.OPTIONS)
-        ended = operate.compact_table(catalog, name, policy, lambda: contextlib.nullcontext(made), run)
+        ended = work.compact_table(catalog, name, policy, lambda: contextlib.nullcontext(made), run)
     assert (ended.kind, ended.groups_landed) == (Kind.COMPACTED, 4), ended.sentence
     assert vendor.refused
     assert reader.rows(table.refresh()) == expected

@@ -18,10 +18,11 @@ from tests.factories.stores import ATTEMPT, make_record, make_start
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import run_names
-from iceberg_compaction.model.copy_plan import Origin, Rate, Rates
+from iceberg_compaction.model.copy_plan import Origin, Rate
 from iceberg_compaction.model.rewrite_task import Effort
-from iceberg_compaction.operations.runs import Run
+from iceberg_compaction.plan import rates
 from iceberg_compaction.record import run_tables, sql_store, sqlite_file
+from iceberg_compaction.record.runs import Run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -267,12 +268,12 @@ def test_a_run_learns_from_those_before(
     store: RunStore, database: stores.SqliteDatabase, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = Run(run_id="new", clock=lambda: 1, store=store)
-    assert run.rates("db.t") == Run(run_id="new", clock=lambda: 1).rates("db.t") == Rates()
+    assert run.efforts("db.t") == Run(run_id="new", clock=lambda: 1).efforts("db.t") == ([], [])
     store.save(make_record("r", effort=Effort(encoded_bytes=10**9, encode_seconds=20)))
-    assert run.rates("db.t").encoding == Rate(bytes_per_second=50e6, origin=Origin.TABLE, runs=1)
-    assert run.rates("db.u").encoding == Rate(bytes_per_second=50e6, origin=Origin.OTHERS, runs=1)
+    assert rates.learn(*run.efforts("db.t")).encoding == Rate(bytes_per_second=50e6, origin=Origin.TABLE, runs=1)
+    assert rates.learn(*run.efforts("db.u")).encoding == Rate(bytes_per_second=50e6, origin=Origin.OTHERS, runs=1)
     database.path.write_text("no database" * 1000)
-    assert run.rates("db.t") == Rates()
+    assert run.efforts("db.t") == ([], [])
     assert "file is not a database" in caplog.text
 
 

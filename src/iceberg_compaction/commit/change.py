@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from iceberg_compaction.cancel import CancelToken
+    from iceberg_compaction.model.run_record import Announcement
 
 
 class StagedChange(Protocol):
@@ -86,12 +87,11 @@ class Committer(Protocol):
         """A random number from 0 to 1."""
         ...
 
-    def publishing(self, snapshot: Snapshot | None, metadata: str | None) -> None:
-        """Write down that a change is about to be published, with this snapshot and this table metadata file, if it has
-        them. Raises CommitError if it must not be (R49)."""
+    def publishing(self, announcement: Announcement) -> None:
+        """Write down that a change is about to be published. Raises CommitError if it must not be (R49)."""
         ...
 
-    def committed(self, snapshot: Snapshot | None) -> None:
+    def committed(self, snapshot_id: int | None) -> None:
         """Write down that the change is part of the table."""
         ...
 

@@ -15,6 +15,7 @@ from iceberg_compaction.catalog import publish
 from iceberg_compaction.commit import commit_retry
 from iceberg_compaction.commit.change import Change, Committer, S
 from iceberg_compaction.model import table_names
+from iceberg_compaction.model.run_record import Announcement
 from iceberg_compaction.storage import redact, remove, translate
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def commit(table: Table, change: Change[S], run: Committer) -> Committed[S]:
 
 def _tidy_up(table: Table, change: Change[S], staged: S, run: Committer) -> None:
     try:
-        run.committed(staged.snapshot)
+        run.committed(None if staged.snapshot is None else staged.snapshot.snapshot_id)
         unused = [path for path in change.written if path not in staged.files]
         run.left_behind(remove.remove_files(table.io, unused, remove.Proof.NOT_COMMITTED))
     except Exception as error:  # noqa: BLE001 - the change has landed, whatever this is
@@ -97,7 +98,18 @@ class _Witness:
         return self.run.run_id
 
     def publishing(self, metadata: str | None) -> None:
-        self.run.publishing(self.snapshot, metadata)
+        snapshot = self.snapshot
+        if snapshot is None:
+            self.run.publishing(Announcement(metadata=metadata))
+            return
+        self.run.publishing(
+            Announcement(
+                snapshot_id=snapshot.snapshot_id,
+                parent_snapshot_id=snapshot.parent_snapshot_id,
+                sequence_number=snapshot.sequence_number,
+                metadata=metadata,
+            )
+        )
 
     def left_behind(self, paths: Sequence[str]) -> None:
         self.run.left_behind(paths)

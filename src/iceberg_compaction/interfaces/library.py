@@ -13,8 +13,10 @@ from iceberg_compaction import errors
 from iceberg_compaction.catalog import connect, load_tables
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model import byte_size, policies
+from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
+from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import ManifestGoal, RewriteManifests
 from iceberg_compaction.settings import CatalogSettings
-from iceberg_compaction.workflow import operate, operate_manifests
+from iceberg_compaction.workflow import diagnose, operate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.table_health import TableHealth
-    from iceberg_compaction.operations.runs import Run
+    from iceberg_compaction.record.runs import Run
 
 
 class Compactor:
@@ -79,38 +81,49 @@ class Compactor:
 
     def inspect_table(self, name: str) -> TableHealth:
         """How healthy a table is; reads metadata only."""
-        return operate.diagnose(self.catalog, name, self.policy, branch=self._branch)
+        return diagnose.diagnose(self.catalog, name, self.policy, branch=self._branch)
 
     def plan_table(self, name: str) -> Plan:
         """What `compact_table` would do, and why; writes nothing."""
-        return operate.plan_table(self.catalog, name, self.policy, self._run())
+        return operate.plan_only(self._rewrite(name), self._house(), self._run())
 
     def apply(self, plan: Plan) -> Outcome:
         """Perform a plan made before, as it is now: groups whose files are gone by then are dropped and told."""
-        return operate.apply_plan(self.catalog, plan, self._engine_for_one, self._run())
+        return operate.operate(ApplyPlan(given=plan), self._house(), self._run())
 
     def compact_table(self, name: str) -> Outcome:
         """Plan, rewrite, prove and commit one table."""
-        return operate.compact_table(self.catalog, name, self.policy, self._engine_for_one, self._run())
+        return operate.operate(self._rewrite(name), self._house(), self._run())
 
     def plan_manifests(
         self, name: str, *, target_size: int | str | None = None, spec_id: int | None = None
     ) -> ManifestPlan:
         """What `rewrite_manifests` would do, and why; writes nothing."""
-        return operate_manifests.plan_manifests(self.catalog, name, self._run(), _goal(target_size, spec_id))
+        return operate.plan_only(self._manifests(name, target_size, spec_id), self._house(), self._run())
 
     def rewrite_manifests(
         self, name: str, *, target_size: int | str | None = None, spec_id: int | None = None
     ) -> Outcome:
         """Cluster a table's manifests by partition where that is worth a commit; no data file is touched."""
-        return operate_manifests.rewrite_manifests(self.catalog, name, self._run(), _goal(target_size, spec_id))
+        return operate.operate(self._manifests(name, target_size, spec_id), self._house(), self._run())
 
     def list_tables(self, pattern: str = "*") -> list[str]:
         """The catalog's tables whose name matches a pattern such as `shop.*`."""
         return load_tables.list_tables(self.catalog, pattern)
 
     def _run(self) -> Run:
-        return wiring.new_run(branch=self._branch, on_event=self._on_event, store=self._store)
+        return wiring.new_run(on_event=self._on_event, store=self._store)
+
+    def _house(self) -> operate.House:
+        return operate.House(catalog=self.catalog, engines=self._engine_for_one)
+
+    def _rewrite(self, name: str) -> RewriteFiles:
+        return RewriteFiles(table=name, policy=self.policy, branch=self._branch)
+
+    def _manifests(self, name: str, target_size: int | str | None, spec_id: int | None) -> RewriteManifests:
+        target = None if target_size is None else byte_size.parse_size(target_size)
+        goal = ManifestGoal(target_size_bytes=target, spec_id=spec_id)
+        return RewriteManifests(table=name, goal=goal, branch=self._branch)
 
     def _engine_for_one(self) -> AbstractContextManager[Engine]:
         if not self._keep:
@@ -118,11 +131,6 @@ class Compactor:
         if self._engine is None:
             self._engine = self._open.enter_context(self._engines())
         return nullcontext(self._engine)
-
-
-def _goal(target_size: int | str | None, spec_id: int | None) -> operate_manifests.ManifestGoal:
-    target = None if target_size is None else byte_size.parse_size(target_size)
-    return operate_manifests.ManifestGoal(target_size_bytes=target, spec_id=spec_id)
 
 
 def _settings(catalog: str | CatalogSettings) -> CatalogSettings:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
-from iceberg_compaction.operations import runs
+from iceberg_compaction.record import runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from iceberg_compaction.model.events import Event
+    from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.record.store import RunStore
-    from iceberg_compaction.workflow.operate import EngineFactory
 
 ENGINES = ("spark", "inline")
 
@@ -53,14 +53,10 @@ def check_engine(kind: str) -> None:
         installed.check_installed()
 
 
-def new_run(
-    *, branch: str = "main", on_event: Callable[[Event], None] | None = None, store: RunStore | None = None
-) -> runs.Run:
+def new_run(*, on_event: Callable[[Event], None] | None = None, store: RunStore | None = None) -> runs.Run:
     """A run with a fresh id and the machine's clock."""
-    told: dict[str, Any] = {} if on_event is None else {"on_event": on_event}
-    return runs.Run(
-        run_id=uuid.uuid4().hex, clock=lambda: time.time_ns() // 1_000_000, branch=branch, store=store, **told
-    )
+    given: dict[str, Any] = {} if on_event is None else {"on_event": on_event}
+    return runs.Run(run_id=uuid.uuid4().hex, clock=lambda: time.time_ns() // 1_000_000, store=store, **given)
 
 
 def run_store(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore:

@@ -1,10 +1,14 @@
-"""The folders that a table's new files go to."""
+"""The home of a table: its catalog entry, and the folders that its new files go to."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from pyiceberg.table import locations
+
+from iceberg_compaction.catalog import catalog_identity
+from iceberg_compaction.model import table_names
+from iceberg_compaction.model.run_record import CatalogEntry, TableHome
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -18,3 +22,15 @@ def folders(table: Table) -> tuple[str, str]:
     except (ValueError, AttributeError):  # a provider that cannot be loaded writes nothing, either
         return f"{location}/data", f"{location}/metadata"
     return provider.data_path, provider.metadata_path
+
+
+def home(table: Table) -> TableHome:
+    """Where the table is, as runs write it down."""
+    data_path, metadata_path = folders(table)
+    return TableHome(entry=entry(table), location=table.location(), data_path=data_path, metadata_path=metadata_path)
+
+
+def entry(table: Table) -> CatalogEntry:
+    """The catalog entry that the table was loaded from."""
+    name, uuid = table_names.text(table.name()), str(table.metadata.table_uuid)
+    return CatalogEntry(catalog=catalog_identity.identity(table), table=name, table_uuid=uuid)

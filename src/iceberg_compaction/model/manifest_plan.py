@@ -105,6 +105,11 @@ class ManifestPlan(Value):
         return not self.groups
 
     @property
+    def partitions(self) -> tuple[tuple[int, str], ...]:
+        """No data file is rewritten, so no partition is claimed."""
+        return ()
+
+    @property
     def replaced(self) -> int:
         return sum(len(group.manifests) for group in self.groups)
 

@@ -37,6 +37,24 @@ class CatalogEntry(Value):
         return f"{self.table} of the catalog {self.catalog}"
 
 
+class TableHome(Value):
+    """A catalog entry, and where its files are."""
+
+    entry: CatalogEntry
+    location: str
+    data_path: str  # the folders that new files go to; the table's properties may name others later
+    metadata_path: str
+
+
+class Announcement(Value):
+    """A change that is about to be published, by the snapshot that it adds. All None: it adds none."""
+
+    snapshot_id: int | None = None
+    parent_snapshot_id: int | None = None
+    sequence_number: int | None = None  # format version 1 has none
+    metadata: str | None = None  # the table metadata file with it, once the run has written that
+
+
 class RunStart(Value):
     """A run as it is entered into the journal, before it writes its first file."""
 

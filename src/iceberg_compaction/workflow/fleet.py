@@ -8,18 +8,21 @@ import shlex
 from concurrent import futures
 from typing import TYPE_CHECKING, TypeAlias
 
+from pyiceberg.table.refs import MAIN_BRANCH
+
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import load_tables, threads
 from iceberg_compaction.inspect import prevention
+from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.model.table_health import BrokenTable, TableHealth
-from iceberg_compaction.operations import journal, set_properties
+from iceberg_compaction.operations import set_properties
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyiceberg.catalog import Catalog
 
-    from iceberg_compaction.operations.runs import Run
+    from iceberg_compaction.record.runs import Run
 
 Diagnosis: TypeAlias = TableHealth | BrokenTable
 
@@ -58,7 +61,7 @@ def fix_properties(catalog: Catalog, health: TableHealth, run: Run) -> None:
         return
     table = load_tables.load_table(catalog, health.table)
     command = f"`iceberg-compact doctor --table {shlex.quote(health.table)} --fix-properties`"
-    with journal.kept(table, run, branch=run.branch, job=command):
+    with run.at_work(table_folders.home(table), branch=MAIN_BRANCH, command=command):
         set_properties.set_properties(table, wanted, {fix.name: fix.old for fix in health.fixes}, run)
 
 

@@ -13,7 +13,7 @@ from iceberg_compaction.interfaces.cli import logs
 from iceberg_compaction.interfaces.html import page
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.model.table_health import BrokenTable
-from iceberg_compaction.workflow import fleet, operate
+from iceberg_compaction.workflow import diagnose, fleet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,13 +31,13 @@ _LINE_EVERY_SECONDS = 5.0
 def examine(catalog: Any, targets: Targets, asked: DoctorOptions, console: ConsoleOptions) -> list[Diagnosis]:
     """The health of all targets. What is wrong with the only one named is the command's error."""
 
-    def diagnose(name: str) -> TableHealth:
-        return operate.diagnose(catalog, name, Policy(), branch=asked.branch, worst=asked.partitions)
+    def check(name: str) -> TableHealth:
+        return diagnose.diagnose(catalog, name, Policy(), branch=asked.branch, worst=asked.partitions)
 
     if targets.single:
-        return [diagnose(targets.names[0])]
+        return [check(targets.names[0])]
     with _progress(console, len(targets.names)) as on_done:
-        found = fleet.diagnose_all(catalog, targets.names, diagnose, parallel=asked.parallel, on_done=on_done)
+        found = fleet.diagnose_all(catalog, targets.names, check, parallel=asked.parallel, on_done=on_done)
     cleaned = [_without_secrets(one) for one in found]
     if broken := sum(isinstance(one, BrokenTable) for one in cleaned):
         sys.stderr.write(f"error: {broken} of {len(found)} tables could not be read; the result says why.\n")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from iceberg_compaction.execute.engine_door import Engine
-    from iceberg_compaction.workflow.operate import EngineFactory
+    from iceberg_compaction.operations.operation import EngineFactory
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _log = logging.getLogger(__name__)

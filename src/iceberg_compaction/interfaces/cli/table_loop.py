@@ -11,10 +11,11 @@ from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import interrupt, progress
 from iceberg_compaction.model import events
 from iceberg_compaction.model.outcome import Failed
+from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
 from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.interfaces.cli.catalog_request import Targets
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.operations.operation import EngineFactory, Operation
     from iceberg_compaction.record.store import RunStore
-    from iceberg_compaction.workflow.operate import EngineFactory
 
 
 class Session:
@@ -46,28 +47,34 @@ class Session:
         self._open.close()
 
     def compact(self, catalog: Any, targets: Targets, policy: Policy, *, branch: str = "main") -> Iterator[Outcome]:
-        """Every table in turn. One that cannot be compacted does not stop the rest, unless it is the only one."""
+        """Every table in turn."""
+        operations = [RewriteFiles(table=name, policy=policy, branch=branch) for name in targets.names]
+        return self.operate(catalog, operations, single=targets.single)
+
+    def operate(self, catalog: Any, operations: Iterable[Operation[Any]], *, single: bool) -> Iterator[Outcome]:
+        """One operation after the other. One that cannot be done does not stop the rest, unless it is the only one."""
+        house = operate.House(catalog=catalog, engines=self._one_engine)
         with progress.progress(self._console) as shown:
-            for name in targets.names:
+            for operation in operations:
                 self._interrupts.check()
                 on_event = self._listener(shown)
-                run = wiring.new_run(branch=branch, on_event=on_event, store=self._store)
+                run = wiring.new_run(on_event=on_event, store=self._store)
                 try:
-                    outcome: Outcome = operate.compact_table(catalog, name, policy, self._one_engine, run)
+                    outcome: Outcome = operate.operate(operation, house, run)
                 except (errors.ConfigError, errors.CancelledError):
                     raise
                 except errors.CompactionError as error:
-                    if targets.single:
+                    if single:
                         raise
-                    outcome = Failed(table=name, sentence=str(error), run_id=run.run_id)
-                    on_event(events.Finished(table=name, run_id=run.run_id, outcome=outcome))
+                    outcome = Failed(table=operation.table, sentence=str(error), run_id=run.run_id)
+                    on_event(events.Finished(table=operation.table, run_id=run.run_id, outcome=outcome))
                 yield outcome
 
     def apply(self, catalog: Any, plan: Plan) -> Outcome:
         """A plan made before."""
         with progress.progress(self._console) as shown:
             run = wiring.new_run(on_event=self._listener(shown), store=self._store)
-            return operate.apply_plan(catalog, plan, self._one_engine, run)
+            return operate.operate(ApplyPlan(given=plan), operate.House(catalog=catalog, engines=self._one_engine), run)
 
     def _listener(self, shown: progress.Progress) -> Callable[[Event], None]:
         def on_event(event: Event) -> None:

@@ -11,7 +11,7 @@ from iceberg_compaction.interfaces.cli import catalog_request, health_story, out
 from iceberg_compaction.interfaces.cli.options import Format
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.policies import Policy
-from iceberg_compaction.workflow import operate
+from iceberg_compaction.workflow import diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.table_health import TableHealth
-    from iceberg_compaction.workflow.operate import EngineFactory
+    from iceberg_compaction.operations.operation import EngineFactory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ def _build(catalog: Any, say: Console) -> tuple[str, ...]:
 def _look(catalog: Any, names: Sequence[str]) -> list[Look]:
     return [
         Look(
-            health=operate.diagnose(catalog, name, Policy()),
+            health=diagnose.diagnose(catalog, name, Policy()),
             scan_seconds=min(sample_lake.full_scan_seconds(catalog, name) for _ in range(2)),
         )
         for name in names

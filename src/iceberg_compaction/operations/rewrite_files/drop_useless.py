@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.operations.run_ledger import Ledger
-    from iceberg_compaction.operations.runs import Run
+    from iceberg_compaction.record.runs import Run
 
 
 def drop_useless_deletes(table: Table, plan: Plan, run: Run, ledger: Ledger) -> None:
     """Commit what the plan says; nothing is entered in the ledger if others have done so meanwhile."""
     perform_files.check_same_table(table, plan)
     assert plan.pin is not None  # it is the same table's
-    run.on_event(events.Committing(table=plan.table, run_id=run.run_id))
+    run.emit(events.Committing(table=plan.table, run_id=run.run_id))
     request = replace_files.ReplaceRequest(
         pin=plan.pin, groups=(), snapshot_properties=prove_groups.snapshot_properties(plan, run, batch=1), tidies=True
     )
@@ -46,4 +46,4 @@ def drop_useless_deletes(table: Table, plan: Plan, run: Run, ledger: Ledger) -> 
             removed_delete_files=result.removed_delete_files,
         )
     )
-    run.on_event(events.Committed(table=plan.table, run_id=run.run_id, snapshot_id=result.snapshot_id))
+    run.emit(events.Committed(table=plan.table, run_id=run.run_id, snapshot_id=result.snapshot_id))

@@ -3,25 +3,18 @@ keep others from landing. The run store's outcomes name files; without a store n
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iceberg_compaction import errors
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iceberg_compaction.model.rewrite_task import RewriteTask
-    from iceberg_compaction.model.run_record import RunRecord
     from iceberg_compaction.model.table_view import TableView
-    from iceberg_compaction.operations.runs import Run
-
-_RUNS = 20  # that are looked back at
-_log = logging.getLogger(__name__)
+    from iceberg_compaction.record.runs import Run
 
 
 def mark(view: TableView, run: Run) -> TableView:
@@ -47,28 +40,17 @@ def put_last(tasks: Sequence[RewriteTask], table: str, run: Run) -> list[Rewrite
 
 def blamed(table: str, run: Run) -> set[str]:
     """Paths of files that groups of the last runs on the table failed for."""
-    ends = (end for record in _records(table, run) for end in record.outcome.group_outcomes)
+    ends = (end for record in run.history(table) for end in record.outcome.group_outcomes)
     return {end.file_path for end in ends if end.file_path is not None}
 
 
 def _ranks(table: str, run: Run) -> dict[str, int]:
     """Paths of files that the last runs on the table failed at; the later the run, the higher the number."""
     ranks: dict[str, int] = {}
-    records = _records(table, run)
+    records = run.history(table)
     for age, record in enumerate(records):
         for group in record.outcome.group_outcomes:
             for path in (group.file_path, group.first_file):
                 if path is not None:
                     ranks.setdefault(path, len(records) - age)
     return ranks
-
-
-def _records(table: str, run: Run) -> list[RunRecord]:
-    """The last runs on the table, the newest first."""
-    if run.store is None:
-        return []
-    try:
-        return run.store.history(table, limit=_RUNS)
-    except errors.StoreError as error:
-        _log.warning("Nothing is known of earlier runs: %s", error)
-        return []

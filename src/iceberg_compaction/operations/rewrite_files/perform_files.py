@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, StagedFile, TaskResult
     from iceberg_compaction.operations.run_ledger import Ledger
-    from iceberg_compaction.operations.runs import Run
+    from iceberg_compaction.record.runs import Run
 
 _log = logging.getLogger(__name__)
 
@@ -201,7 +201,7 @@ class _Batches:
         """Publish the groups that are ready. Once a commit begins they are out of reach of `sweep`, so that whatever
         happens they are deleted only if they surely did not land."""
         run, table = self._progress.run, self._plan.table
-        run.on_event(events.Committing(table=table, run_id=run.run_id, groups=len(self._ready)))
+        run.emit(events.Committing(table=table, run_id=run.run_id, groups=len(self._ready)))
         batch, self._ready = self._ready, []
         self._commits += 1
         try:
@@ -222,9 +222,7 @@ class _Batches:
         else:
             self._land(batch, result)
             committed = len(set(result.landed))
-            run.on_event(
-                events.Committed(table=table, run_id=run.run_id, snapshot_id=result.snapshot_id, groups=committed)
-            )
+            run.emit(events.Committed(table=table, run_id=run.run_id, snapshot_id=result.snapshot_id, groups=committed))
         self._progress.emit(self._ledger)
 
     def _request(self, batch: Sequence[prove_groups.ProvedGroup]) -> replace_files.ReplaceRequest:
@@ -310,14 +308,14 @@ class _Progress:
         self.emit(ledger)
 
     def emit_failure(self, failed: task_failure.Failure) -> None:
-        self.run.on_event(
+        self.run.emit(
             events.GroupFailed(
                 table=self._plan.table, run_id=self.run.run_id, group_id=failed.group_id, sentence=failed.sentence
             )
         )
 
     def emit(self, ledger: Ledger) -> None:
-        self.run.on_event(
+        self.run.emit(
             events.Rewriting(
                 table=self._plan.table,
                 run_id=self.run.run_id,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.proof import Proof
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.rewrite_task import RewriteTask, StagedFile, TaskResult
-    from iceberg_compaction.operations.runs import Run
+    from iceberg_compaction.record.runs import Run
 
 _PLAN_ID = "compaction.plan-id"  # the snapshot property
 

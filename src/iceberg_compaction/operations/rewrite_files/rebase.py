@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from iceberg_compaction.model.rewrite_plan import PLAN_FILES, Groups, Plan
 from iceberg_compaction.model.table_view import DATA
-from iceberg_compaction.operations import claims
+from iceberg_compaction.record import claims
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,13 +10,11 @@ import typer
 from iceberg_compaction.interfaces.cli import exits, logs, options, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Sequence
 
-    from iceberg_compaction.interfaces.cli.catalog_request import Targets
-    from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
-    from iceberg_compaction.workflow.operate_manifests import ManifestGoal
+    from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import RewriteManifests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,25 +52,31 @@ def manifests(
         iceberg-compact manifests --table shop.events --target-size 4MiB --spec-id 0
     """
     logs.configure(console)
-    from iceberg_compaction.interfaces.cli import catalog_request, output
+    from iceberg_compaction.interfaces import wiring
+    from iceberg_compaction.interfaces.cli import catalog_request, output, table_loop
     from iceberg_compaction.model import byte_size
-    from iceberg_compaction.workflow import operate_manifests
+    from iceberg_compaction.operations.rewrite_manifests import manifest_rewrite
 
     target = None if asked.target_size is None else byte_size.parse_size(asked.target_size)
-    goal = operate_manifests.ManifestGoal(target_size_bytes=target, spec_id=asked.spec_id)
+    goal = manifest_rewrite.ManifestGoal(target_size_bytes=target, spec_id=asked.spec_id)
     opened = catalog_request.open_catalog(catalog)
     targets = catalog_request.find_targets(opened, table)
+    operations = [
+        manifest_rewrite.RewriteManifests(table=name, goal=goal, branch=asked.branch) for name in targets.names
+    ]
     shown = output.output(console.output)
     if asked.dry_run:
-        plans, broken = _plans(opened, targets, goal, asked.branch)
+        plans, broken = _plans(opened, operations, single=targets.single)
         shown.manifest_plans(plans, single=targets.single)
         if broken:
             raise typer.Exit(exits.FAILED)
         return
+    store = wiring.run_store(str(asked.state) if asked.state else None)
     found: list[Outcome] = []
     try:
-        for one in _rewrite(opened, targets, goal, asked, console):
-            found.append(one)  # what is done stays known when the next table is cancelled
+        with table_loop.Session(wiring.engine_factory(), store, console) as session:
+            for one in session.operate(opened, operations, single=targets.single):
+                found.append(one)  # an outcome stays known when the next table is cancelled
     finally:
         if found:
             shown.manifest_outcomes(found, single=targets.single)
@@ -80,57 +84,20 @@ def manifests(
         raise typer.Exit(exits.FAILED)
 
 
-def _plans(catalog: Any, targets: Targets, goal: ManifestGoal, branch: str) -> tuple[list[ManifestPlan], bool]:
+def _plans(catalog: Any, operations: Sequence[RewriteManifests], *, single: bool) -> tuple[list[ManifestPlan], bool]:
     """The plan of every table that has one, and whether another could not be looked at."""
     from iceberg_compaction import errors
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.workflow import operate_manifests
+    from iceberg_compaction.workflow import operate
 
-    found, broken = [], False
-    for name in targets.names:
+    plans, broken = [], False
+    house = operate.House(catalog=catalog, engines=wiring.engine_factory())
+    for operation in operations:
         try:
-            found.append(operate_manifests.plan_manifests(catalog, name, wiring.new_run(branch=branch), goal))
+            plans.append(operate.plan_only(operation, house, wiring.new_run()))
         except errors.CompactionError as error:
-            if targets.single or isinstance(error, errors.ConfigError):
+            if single or isinstance(error, errors.ConfigError):
                 raise
             broken = True
             exits.complain(error)
-    return found, broken
-
-
-def _rewrite(
-    catalog: Any, targets: Targets, goal: ManifestGoal, asked: ManifestOptions, console: options.ConsoleOptions
-) -> Iterator[Outcome]:
-    """Every table in turn. One that cannot be rewritten does not stop the rest, unless it is the only one."""
-    from iceberg_compaction import errors
-    from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli import interrupt, progress
-    from iceberg_compaction.model import events
-    from iceberg_compaction.model.outcome import Failed
-    from iceberg_compaction.workflow import operate_manifests
-
-    store = wiring.run_store(str(asked.state) if asked.state else None)
-    interrupts = interrupt.Interrupts()
-    with interrupts.listening(), progress.progress(console) as shown:
-        for name in targets.names:
-            interrupts.check()
-            on_event = _both(interrupts.on_event, shown.on_event)
-            run = wiring.new_run(branch=asked.branch, on_event=on_event, store=store)
-            try:
-                outcome: Outcome = operate_manifests.rewrite_manifests(catalog, name, run, goal)
-            except errors.ConfigError:
-                raise
-            except errors.CompactionError as error:
-                if targets.single:
-                    raise
-                outcome = Failed(table=name, sentence=str(error), run_id=run.run_id)
-                on_event(events.Finished(table=name, run_id=run.run_id, outcome=outcome))
-            yield outcome
-
-
-def _both(first: Callable[[Event], None], second: Callable[[Event], None]) -> Callable[[Event], None]:
-    def on_event(event: Event) -> None:
-        first(event)
-        second(event)
-
-    return on_event
+    return plans, broken

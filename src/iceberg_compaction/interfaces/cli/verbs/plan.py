@@ -31,6 +31,7 @@ def plan(
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import catalog_request, output
     from iceberg_compaction.operations.rewrite_files import plan_file
+    from iceberg_compaction.operations.rewrite_files.file_rewrite import RewriteFiles
     from iceberg_compaction.workflow import operate
 
     chosen = catalog_request.make_policy(policy)
@@ -40,9 +41,11 @@ def plan(
     if how.out is not None and len(targets.names) != 1:
         raise errors.ConfigError(f"--out takes one table's plan, but {len(targets.names)} tables are meant.")
     found, broken = [], False
+    house = operate.House(catalog=opened, engines=wiring.engine_factory())
     for name in targets.names:
+        operation = RewriteFiles(table=name, policy=chosen, branch=how.branch)
         try:
-            found.append(operate.plan_table(opened, name, chosen, wiring.new_run(branch=how.branch, store=store)))
+            found.append(operate.plan_only(operation, house, wiring.new_run(store=store)))
         except errors.CompactionError as error:
             if targets.single or isinstance(error, errors.ConfigError):
                 raise

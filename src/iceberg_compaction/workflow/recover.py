@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import catalog_identity, load_tables, publish, run_names
-from iceberg_compaction.metadata import reachable
+from iceberg_compaction.catalog import publish, run_names
+from iceberg_compaction.metadata import reachable, table_folders
 from iceberg_compaction.model import events, outcome, table_names
-from iceberg_compaction.model.run_record import CatalogEntry
 from iceberg_compaction.record import processes
 from iceberg_compaction.storage import listing, remove
 from iceberg_compaction.workflow import fates
@@ -23,20 +22,17 @@ from iceberg_compaction.workflow.fates import Fate
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
-    from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
-    from iceberg_compaction.model.manifest_plan import ManifestPlan
-    from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.run_record import UnfinishedRun
-    from iceberg_compaction.operations.runs import Run
+    from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
     from iceberg_compaction.storage.listing import Listed
 
 _MINUTE_MS = 60_000
-# A run on another machine gives a sign of life twice a minute. One that was only asleep finds out before it commits.
+# A run on another machine writes a heartbeat twice a minute. One that was only asleep finds out before it commits.
 SILENT_MS = 60 * _MINUTE_MS
-# Executors may outlive their driver for a while, so that a run is looked at again until its last sign is this old.
+# Executors may outlive their driver for a while, so that a run is looked at again until its last heartbeat is this old.
 STRAGGLING_MS = 10 * _MINUTE_MS
 # What nobody can do anything about is not told for ever.
 TOLD_MS = 30 * 24 * 60 * _MINUTE_MS
@@ -81,41 +77,39 @@ class Settled:
 NOTHING = Settled()
 
 
-def attend(
-    catalog: Catalog, plan: Plan | ManifestPlan, run: Run, work: Callable[[], outcome.Outcome]
-) -> outcome.Outcome:
-    """Do the work on the plan's table, and settle what other runs left there: before it, or after it if only a commit
-    of this run makes sure that another one's cannot land."""
-    settled = _settle_plan(catalog, plan, run)
-    result = work()
-    if settled.waiting and result.snapshot_id is not None:
-        again = _settle_plan(catalog, plan, run)
-        settled = replace(again, removed={**settled.removed, **again.removed})
-    if not settled.sentence:
-        return result
-    return result.model_copy(update={"sentence": f"{result.sentence} {settled.sentence}"})
-
-
-def _settle_plan(catalog: Catalog, plan: Plan | ManifestPlan, run: Run) -> Settled:
-    if run.store is None or plan.pin is None:
+def recover(table: Table, run: Run) -> Settled:
+    """Remove the files that other runs on the table's catalog entry left behind, as far as that is surely right."""
+    if run.store is None:
         return NOTHING
     try:
-        over = [
-            one for one in run.store.unfinished(plan.pin.table_uuid) if processes.is_over(one, run.clock(), SILENT_MS)
-        ]
+        unfinished = run.store.unfinished(str(table.metadata.table_uuid))
+        over = [one for one in unfinished if processes.is_over(one, run.clock(), SILENT_MS)]
         if not over:
             return NOTHING
-        run.on_event(events.Recovering(table=plan.table, run_id=run.run_id, runs=len(over)))
-        return settle(load_tables.load_table(catalog, plan.table), over, run.store, run.clock)
+        run.emit(events.Recovering(table=table_names.text(table.name()), run_id=run.run_id, runs=len(over)))
+        return settle(table, over, run.store, run.clock)
     except errors.CompactionError as error:  # the work itself need not suffer from what others left undone
         _log.warning("Files of a run that did not finish could not be removed: %s", error)
         return Settled(failed=str(error))
 
 
+def recover_again(table: Table, run: Run, before: Settled) -> Settled:
+    """The same after a commit of this run, which may have made sure that a commit of another one cannot land."""
+    again = recover(publish.reload(table), run)
+    return replace(again, removed={**before.removed, **again.removed})
+
+
+def mention(settled: Settled, result: outcome.Outcome) -> outcome.Outcome:
+    """The outcome, and what became of other runs."""
+    if not settled.sentence:
+        return result
+    return result.model_copy(update={"sentence": f"{result.sentence} {settled.sentence}"})
+
+
 def settle(table: Table, over: Sequence[UnfinishedRun], store: RunStore, clock: Callable[[], int]) -> Settled:
     """Remove what these runs, which are over, left behind, as far as they worked on the table under the name and in the
     catalog that it was loaded from."""
-    entry, now_ms = _entry(table), clock()
+    entry, now_ms = table_folders.entry(table), clock()
     own = [
         run for run in over if entry.catalog and run.start.entry == entry and run_names.is_distinct(run.start.run_id)
     ]
@@ -156,11 +150,6 @@ def settle(table: Table, over: Sequence[UnfinishedRun], store: RunStore, clock: 
     if told.sentence:
         _log.info("%s", told.sentence)
     return told
-
-
-def _entry(table: Table) -> CatalogEntry:
-    name, uuid = table_names.text(table.name()), str(table.metadata.table_uuid)
-    return CatalogEntry(catalog=catalog_identity.identity(table), table=name, table_uuid=uuid)
 
 
 def _find(table: Table, runs: Sequence[UnfinishedRun]) -> list[Listed]:

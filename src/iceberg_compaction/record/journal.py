@@ -12,23 +12,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyiceberg.table.refs import MAIN_BRANCH
-
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import catalog_identity, run_names
-from iceberg_compaction.metadata import table_folders
-from iceberg_compaction.model import run_record, table_names
+from iceberg_compaction.catalog import run_names
+from iceberg_compaction.model import run_record
 from iceberg_compaction.record import processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
-
-    from iceberg_compaction.execute.engine_door import Engine, OnEnd, TaskEnd
-    from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
-    from iceberg_compaction.operations.runs import Run
+    from iceberg_compaction.model.run_record import TableHome
+    from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
 
 HEARTBEAT_S = 30.0
@@ -47,17 +40,10 @@ class Entry:
     _attempt: run_record.Attempt | None = None  # the last one
     _landed: tuple[int, ...] = ()
 
-    def publishing(self, snapshot: Snapshot | None, metadata: str | None) -> None:
-        """Note a change, and the snapshot that it adds, before it is published. CommitError: it must not be, because
-        others took this run for dead and may have removed its files, or because nobody can tell whether they did."""
-        self._attempt = run_record.Attempt(
-            snapshot_id=None if snapshot is None else snapshot.snapshot_id,
-            parent_snapshot_id=None if snapshot is None else snapshot.parent_snapshot_id,
-            sequence_number=None if snapshot is None else snapshot.sequence_number,
-            at_ms=self.run.clock(),
-            landed=self._landed,
-            metadata=metadata,
-        )
+    def publishing(self, announcement: run_record.Announcement) -> None:
+        """Note a change before it is published. CommitError: it must not be, because others took this run for dead and
+        may have removed its files, or because nobody can tell whether they did."""
+        self._attempt = run_record.Attempt(**announcement.model_dump(), at_ms=self.run.clock(), landed=self._landed)
         if not self._confirm(self._attempt):
             raise errors.CommitError(
                 f"Run {self.run.run_id} had no heartbeat for so long that another run removed its files, or the "
@@ -77,18 +63,13 @@ class Entry:
                 self._over.wait(wait)
         raise AssertionError("unreachable")
 
-    def committed(self, snapshot: Snapshot | None) -> None:
+    def committed(self, snapshot_id: int | None) -> None:
         """Remember that a snapshot is part of the table: should it leave the table, others may have it still."""
-        if snapshot is None:
+        if snapshot_id is None or self._attempt is None:
             return
-        self._landed = tuple(dict.fromkeys((*self._landed, snapshot.snapshot_id)))
-        if self._attempt is not None:
-            told = self._attempt.model_copy(update={"landed": self._landed})
-            self._try(lambda: self.store.committed(self.run.run_id, told))
-
-    def watched(self, engine: Engine) -> Engine:
-        """The same engine, except that the journal hears when it may have left files of unfinished tasks."""
-        return _WatchedEngine(engine=engine, entry=self)
+        self._landed = tuple(dict.fromkeys((*self._landed, snapshot_id)))
+        attempt = self._attempt.model_copy(update={"landed": self._landed})
+        self._try(lambda: self.store.committed(self.run.run_id, attempt))
 
     def close(self) -> None:
         """The run has ended."""
@@ -100,7 +81,7 @@ class Entry:
             self._try(lambda: self.store.end(run_id, self.run.clock()))
 
     def beat(self) -> None:
-        """Give signs of life until the run ends."""
+        """Write heartbeats until the run ends."""
         while not self._over.wait(HEARTBEAT_S):
             self._try(lambda: self.store.heartbeat(self.run.run_id, self.run.clock()))
 
@@ -113,22 +94,22 @@ class Entry:
 
 @contextmanager
 def kept(
-    table: Table, run: Run, *, branch: str, job: str, claims: tuple[tuple[int, str], ...] = ()
-) -> Iterator[Entry | None]:
-    """Keep the journal of a run on the table while it works; `job` is the command that does such work, `claims` are the
-    partitions that it works on. None: there is no journal."""
-    entry = _begin(table, run, branch, claims)
+    home: TableHome, run: Run, *, branch: str, command: str, claims: tuple[tuple[int, str], ...] = ()
+) -> Iterator[None]:
+    """Keep the journal of a run on the table while it works; `command` is the command line that does such work,
+    `claims` are the partitions that it works on. Without a store there is no journal."""
+    entry = _begin(home, run, branch, claims)
     if entry is None:
-        yield None
+        yield
         return
     threading.Thread(target=entry.beat, name="heartbeat", daemon=True).start()
     run.entry = entry
     try:
-        yield entry
+        yield
     except errors.StateUnknownError as error:
         entry.clean = False
         raise errors.StateUnknownError(
-            f"{error} Run {job} later: it finds out what became of the snapshot, removes its files if it cannot "
+            f"{error} Run {command} later: it finds out what became of the snapshot, removes its files if it cannot "
             "land any more, and does what is left to do."
         ) from error
     except errors.CompactionError:
@@ -141,22 +122,21 @@ def kept(
         entry.close()
 
 
-def _begin(table: Table, run: Run, branch: str, claims: tuple[tuple[int, str], ...]) -> Entry | None:
+def _begin(home: TableHome, run: Run, branch: str, claims: tuple[tuple[int, str], ...]) -> Entry | None:
     if run.store is None or not run_names.is_distinct(run.run_id):
         return None
-    data_path, metadata_path = table_folders.folders(table)
     start = run_record.RunStart(
         run_id=run.run_id,
-        table=table_names.text(table.name()),
-        table_uuid=str(table.metadata.table_uuid),
-        table_location=table.location(),
-        data_path=data_path,
-        metadata_path=metadata_path,
+        table=home.entry.table,
+        table_uuid=home.entry.table_uuid,
+        table_location=home.location,
+        data_path=home.data_path,
+        metadata_path=home.metadata_path,
         branch=branch,
         process=processes.this_process(),
         started_ms=run.clock(),
         claims=claims,
-        catalog=catalog_identity.identity(table),
+        catalog=home.entry.catalog,
     )
     try:
         clean = run.store.begin(start)
@@ -168,31 +148,7 @@ def _begin(table: Table, run: Run, branch: str, claims: tuple[tuple[int, str], .
     return Entry(run=run, store=run.store, clean=clean, _landed=landed)
 
 
-def command(verb: str, table: str, branch: str) -> str:
+def command_line(verb: str, table: str, branch: str) -> str:
     """The command line that does the work of a verb on a table's branch."""
-    which = "" if branch == MAIN_BRANCH else f" --branch {shlex.quote(branch)}"
+    which = "" if branch == "main" else f" --branch {shlex.quote(branch)}"
     return f"`iceberg-compact {verb} --table {shlex.quote(table)}{which}`"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _WatchedEngine:
-    engine: Engine
-    entry: Entry
-
-    def cores(self) -> int:
-        return self.engine.cores()
-
-    def cancel(self) -> None:
-        self.engine.cancel()
-
-    def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_end: OnEnd) -> list[TaskResult]:
-        def look(end: TaskEnd) -> None:
-            if end.left_behind:
-                self.entry.clean = False
-            on_end(end)
-
-        try:
-            return self.engine.run(tasks, context, look)
-        except BaseException:
-            self.entry.clean = False  # a worker that is killed removes nothing
-            raise

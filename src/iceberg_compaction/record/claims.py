@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.run_record import UnfinishedRun
     from iceberg_compaction.model.table_view import TableView
-    from iceberg_compaction.operations.runs import Run
+    from iceberg_compaction.record.runs import Run
 
     Place = tuple[int, str]  # spec id and canonical JSON of a partition
 
-# A run on another machine gives a sign of life twice a minute. To take a living one for dead costs a conflict at most.
+# A run on another machine writes a heartbeat twice a minute. To take a living one for dead costs a conflict at most.
 SILENT_MS = 3 * 60_000
 _log = logging.getLogger(__name__)
 
@@ -39,14 +39,14 @@ def leave_to_others(view: TableView, run: Run) -> TableView:
     except errors.StoreError as error:
         _log.warning("Nothing is known of other runs: %s", error)
         return view
-    places = {place for other in unfinished if _is_at_work(other, run) for place in other.start.claims}
+    places = {place for other in unfinished if _is_at_work(other, run, view.pin.branch) for place in other.start.claims}
     if not places:
         return view
     return replace(view, claimed=pa.array(in_places(view.files, places)))
 
 
-def _is_at_work(other: UnfinishedRun, run: Run) -> bool:
-    if other.start.branch != run.branch or other.start.run_id == run.run_id:
+def _is_at_work(other: UnfinishedRun, run: Run, branch: str) -> bool:
+    if other.start.branch != branch or other.start.run_id == run.run_id:
         return False
     return not processes.is_over(other, run.clock(), SILENT_MS)
 

@@ -1,0 +1,59 @@
+"""The seam between the main line and the operations: each operation is one value that says which table it is for, makes
+a plan, and performs it. Everything else, from recovery to memory, is the same for all and is in `workflow.operate`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from pyiceberg.table import Table
+
+    from iceberg_compaction.execute.engine_door import Engine
+    from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.operations.run_ledger import Ledger
+    from iceberg_compaction.record.runs import Run
+
+# Called only when there is something to rewrite, so that a healthy table never starts an engine.
+EngineFactory: TypeAlias = "Callable[[], AbstractContextManager[Engine]]"
+
+
+class AnyPlan(Protocol):
+    """The facts of a plan that the main line needs."""
+
+    @property
+    def empty(self) -> bool: ...
+    @property
+    def partitions(self) -> tuple[tuple[int, str], ...]:
+        """The partition keys that are rewritten; a run claims them."""
+        ...
+
+
+P = TypeVar("P", bound=AnyPlan)
+
+
+class Operation(Protocol[P]):
+    """One kind of work on one table."""
+
+    @property
+    def table(self) -> str: ...
+    @property
+    def branch(self) -> str: ...
+    @property
+    def command(self) -> str:
+        """The command line that does the same, for messages."""
+        ...
+
+    def plan(self, table: Table, run: Run, ledger: Ledger) -> P:
+        """Decide what to do, from metadata alone. Writes nothing."""
+        ...
+
+    def perform(self, plan: P, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> Outcome:
+        """Do it. Raises what ends the work; by then the ledger has everything that was committed."""
+        ...
+
+    def idle(self, plan: P, run: Run, ledger: Ledger) -> Outcome:
+        """The outcome of an empty plan."""
+        ...

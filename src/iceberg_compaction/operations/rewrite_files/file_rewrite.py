@@ -1,0 +1,135 @@
+"""The operation `rewrite_files`: small, large and delete-heavy data files become files of the target size. It is asked
+for by a policy, which is turned into a plan, or by a plan made before, of which the groups that still hold are done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors
+from iceberg_compaction.metadata import look, target_partitions
+from iceberg_compaction.model import events
+from iceberg_compaction.operations.rewrite_files import (
+    drop_useless,
+    failed_files,
+    perform_files,
+    plan_again,
+    prove_groups,
+    rebase,
+)
+from iceberg_compaction.operations.rewrite_files.watched_engine import WatchedEngine
+from iceberg_compaction.plan import build, plan_request, rates
+from iceberg_compaction.record import claims, journal
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.model.policies import Policy
+    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.operations.operation import EngineFactory
+    from iceberg_compaction.operations.run_ledger import Ledger
+    from iceberg_compaction.record.runs import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteFiles:
+    """By a policy: plan and perform in one go. Groups in conflict, and groups that fail for one of their files, are
+    planned again in the same run."""
+
+    table: str
+    policy: Policy
+    branch: str = "main"
+
+    @property
+    def command(self) -> str:
+        return journal.command_line("run", self.table, self.branch)
+
+    def plan(self, table: Table, run: Run, ledger: Ledger) -> Plan:
+        """The plan, pinned to the branch's head."""
+        view = look.look(table, name=self.table, branch=self.branch, where=self.policy.where)
+        view = failed_files.mark(claims.leave_to_others(view, run), run)
+        plan = build.build(
+            target_partitions.add(table, view),
+            self.policy,
+            plan_id=f"plan-{run.run_id}",
+            now_ms=run.clock(),
+            rates=rates.learn(*run.efforts(self.table)),
+        )
+        ledger.open(plan)
+        run.emit(planned(plan, run))
+        return plan
+
+    def perform(self, plan: Plan, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> Outcome:
+        if not len(plan.groups):
+            drop_useless.drop_useless_deletes(table, plan, run, ledger)
+            return ledger.close()
+        with engines() as bare:
+            engine = WatchedEngine(engine=bare, work=run)
+            perform_files.apply(table, plan, engine, run, ledger)
+            for current, newer in plan_again.plans(table, plan, run, ledger, branch=self.branch):
+                perform_files.apply(current, newer, engine, run, ledger)
+        return ledger.close()
+
+    def idle(self, plan: Plan, run: Run, ledger: Ledger) -> Outcome:
+        return ledger.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyPlan:
+    """By a plan made before, at any time since: groups that no longer hold are dropped. Nothing else than the plan is
+    done, so groups in conflict are not planned again."""
+
+    given: Plan
+
+    @property
+    def table(self) -> str:
+        return self.given.table
+
+    @property
+    def branch(self) -> str:
+        return self.given.pin.branch if self.given.pin else "main"
+
+    @property
+    def command(self) -> str:
+        return "`iceberg-compact apply`, with the same plan,"
+
+    def plan(self, table: Table, run: Run, ledger: Ledger) -> Plan:
+        """The groups of the plan that still hold."""
+        ledger.open(self.given)
+        if self.given.empty:
+            return self.given
+        perform_files.check_same_table(table, self.given)
+        if self.branch not in table.metadata.refs:
+            raise errors.StalePlanError(f"The branch {self.branch} of {self.table} is gone since the plan was made.")
+        view = look.look(table, name=self.table, branch=self.branch)
+        build.check(plan_request.resolve(view, self.given.policy))
+        rebased = rebase.rebase(self.given, view)
+        ledger.drop(rebased.dropped)
+        before = [each.snapshot_id for each in table.snapshots() if prove_groups.is_of(self.given, each)]
+        if rebased.dropped and before:
+            ledger.remark(f"Snapshots of this plan were committed before: {len(before)}, the last is {before[-1]}.")
+        return rebased.plan
+
+    def perform(self, plan: Plan, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> Outcome:
+        if not len(plan.groups):
+            drop_useless.drop_useless_deletes(table, plan, run, ledger)
+            return ledger.close()
+        with engines() as bare:
+            perform_files.apply(table, plan, WatchedEngine(engine=bare, work=run), run, ledger)
+        return ledger.close()
+
+    def idle(self, plan: Plan, run: Run, ledger: Ledger) -> Outcome:
+        return ledger.close()
+
+
+def planned(plan: Plan, run: Run) -> events.Planned:
+    """The event that shows a plan."""
+    return events.Planned(
+        table=plan.table,
+        run_id=run.run_id,
+        sentence=plan.sentence,
+        files=plan.input_files,
+        bytes=plan.input_bytes,
+        groups=len(plan.groups),
+    )

@@ -1,0 +1,169 @@
+"""The operation `rewrite_manifests`: many small or scattered manifests become few that are clustered by partition. No
+data file is read or written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors, version
+from iceberg_compaction.catalog import run_names
+from iceberg_compaction.metadata import fetch, look
+from iceberg_compaction.model import byte_size, events, manifest_plan, outcome
+from iceberg_compaction.operations.rewrite_manifests import choose_manifests, manifest_change, manifest_facts
+from iceberg_compaction.record import journal
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+    from iceberg_compaction.operations.operation import EngineFactory
+    from iceberg_compaction.operations.run_ledger import Ledger
+    from iceberg_compaction.record.runs import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestGoal:
+    """What is asked of a rewrite of manifests."""
+
+    target_size_bytes: int | None = None  # None: the table's own setting
+    spec_id: int | None = None  # None: all partition specs
+
+    def __post_init__(self) -> None:
+        if self.target_size_bytes is not None and self.target_size_bytes < manifest_plan.LEAST_TARGET:
+            raise errors.ConfigError(
+                f"A manifest of {byte_size.format_size(self.target_size_bytes)} would hold little beside its header; "
+                f"the target size is {byte_size.format_size(manifest_plan.LEAST_TARGET)} at least."
+            )
+
+
+ANY = ManifestGoal()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteManifests:
+    """Cluster the manifests of a branch by partition, in manifests of about the target size, where that is worth a
+    commit."""
+
+    table: str
+    goal: ManifestGoal = ANY
+    branch: str = "main"
+
+    @property
+    def command(self) -> str:
+        return journal.command_line("manifests", self.table, self.branch)
+
+    def plan(self, table: Table, run: Run, ledger: Ledger) -> manifest_plan.ManifestPlan:
+        """The manifests to write again, and why. Reads metadata, writes nothing."""
+        snapshot = look.head_of(table, self.table, self.branch)
+        sources = _sources(table, snapshot)
+        question = choose_manifests.Question(
+            plan_id=f"plan-{run.run_id}",
+            table=self.table,
+            now_ms=run.clock(),
+            pin=look.pin_of(table, self.branch, snapshot) if snapshot else None,
+            target=self.goal.target_size_bytes or _target(table),
+            spec_id=_known_spec(table, self.table, self.goal.spec_id),
+            unwritable_specs=manifest_facts.unwritable_specs(table),
+        )
+        facts = manifest_facts.read(table, snapshot, sources, branch=self.branch) if snapshot else []
+        plan = choose_manifests.build(facts, question)
+        files, size = sum(group.entries for group in plan.groups), sum(group.bytes for group in plan.groups)
+        figures = {"files": files, "bytes": size, "groups": len(plan.groups)}
+        run.emit(events.Planned(table=self.table, run_id=run.run_id, sentence=plan.sentence, **figures))
+        return plan
+
+    def perform(
+        self, plan: manifest_plan.ManifestPlan, table: Table, run: Run, ledger: Ledger, engines: EngineFactory
+    ) -> outcome.Outcome:
+        assert plan.pin is not None  # a plan without a snapshot is empty
+        progress = _Progress(plan, run)
+        request = manifest_change.RewriteRequest(
+            plan=plan,
+            sources=_sources(table, table.metadata.snapshot_by_id(plan.pin.snapshot_id)),
+            snapshot_properties={
+                "engine-name": "iceberg-compaction",
+                "engine-version": version.__version__,
+                run_names.PROPERTY: run.run_id,
+            },
+            on_entries=progress.on_entries,
+        )
+        result = manifest_change.rewrite_manifests(table, request, run, on_commit=progress.on_commit)
+        run.emit(events.Committed(table=plan.table, run_id=run.run_id, snapshot_id=result.snapshot_id))
+        return _rewritten(plan, result, run)
+
+    def idle(self, plan: manifest_plan.ManifestPlan, run: Run, ledger: Ledger) -> outcome.Outcome:
+        return outcome.Healthy(table=plan.table, sentence=plan.sentence, run_id=run.run_id, plan_id=plan.id)
+
+
+def _sources(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
+    """The live manifests of a snapshot."""
+    manifest_files = fetch.list_manifests(table.io, snapshot) if snapshot else []
+    manifest_facts.check(table, manifest_files)
+    return manifest_facts.live_manifests(table, manifest_files)
+
+
+def _target(table: Table) -> int:
+    text = table.properties.get(manifest_plan.TARGET_PROPERTY, "")
+    return (
+        max(manifest_plan.LEAST_TARGET, int(text))
+        if text.isascii() and text.isdigit()
+        else manifest_plan.DEFAULT_TARGET
+    )
+
+
+def _known_spec(table: Table, name: str, spec_id: int | None) -> int | None:
+    if spec_id is not None and spec_id not in table.specs():
+        known = ", ".join(str(one) for one in sorted(table.specs()))
+        raise errors.ConfigError(f"{name} has no partition spec {spec_id}; it has {known}.")
+    return spec_id
+
+
+def _rewritten(plan: manifest_plan.ManifestPlan, result: manifest_change.RewriteResult, run: Run) -> outcome.Outcome:
+    replaced = "1 manifest" if plan.replaced == 1 else f"{plan.replaced} manifests"
+    files = "1 file" if result.digest.entries == 1 else f"{result.digest.entries} files"
+    return outcome.Compacted(
+        table=plan.table,
+        sentence=(
+            f"{replaced} became {result.manifests} in snapshot {result.snapshot_id}; the {files} that they list, and "
+            "since when, are the same."
+        ),
+        run_id=run.run_id,
+        plan_id=plan.id,
+        snapshot_id=result.snapshot_id,
+        snapshot_ids=(result.snapshot_id,),
+        manifests_removed=plan.replaced,
+        manifests_added=result.manifests,
+        manifest_entries=result.digest.entries,
+        attempts=result.attempts,
+    )
+
+
+class _Progress:
+    """Entries that have been read."""
+
+    def __init__(self, plan: manifest_plan.ManifestPlan, run: Run) -> None:
+        self._plan, self._run, self._done = plan, run, 0
+        self._files = sum(group.entries for group in plan.groups)
+        self._bytes = sum(group.bytes for group in plan.groups)
+        self._emit()
+
+    def on_entries(self, count: int) -> None:
+        self._done += count
+        self._emit()
+
+    def on_commit(self) -> None:
+        self._run.emit(events.Committing(table=self._plan.table, run_id=self._run.run_id))
+
+    def _emit(self) -> None:
+        self._run.emit(
+            events.Rewriting(
+                table=self._plan.table,
+                run_id=self._run.run_id,
+                files_done=self._done,
+                files_total=self._files,
+                bytes_done=self._bytes * self._done // max(1, self._files),
+                bytes_total=self._bytes,
+            )
+        )

@@ -1,0 +1,123 @@
+"""One run's identity and surroundings: who it is, what time it is, who listens, who remembers. All of it is given from
+outside, so that the work itself is reproducible."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import cancel, errors, version
+from iceberg_compaction.model import events, run_record
+from iceberg_compaction.record import journal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from iceberg_compaction.model.events import Event
+    from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.model.rewrite_task import Effort
+    from iceberg_compaction.record.store import RunStore
+
+_RUNS = 20  # of the history that a run looks back at
+_log = logging.getLogger(__name__)
+
+
+def _ignore(event: Event) -> None:
+    """Nobody listens."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """What every step of a run may need to know besides its work."""
+
+    run_id: str
+    clock: Callable[[], int]  # milliseconds since the epoch
+    on_event: Callable[[Event], None] = _ignore
+    store: RunStore | None = None
+    cancel: cancel.CancelToken = field(default_factory=cancel.CancelToken)
+    pause: Callable[[float], None] = time.sleep
+    chance: Callable[[], float] = random.random
+    entry: journal.Entry | None = None  # its line in the journal, while it is at work
+    started_ms: int = field(init=False)
+    _history: list[run_record.RunRecord] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.started_ms = self.clock()
+
+    def emit(self, event: Event) -> None:
+        """Inform those who watch. None of them steers."""
+        self.on_event(event)
+
+    @contextmanager
+    def at_work(
+        self, home: run_record.TableHome, *, branch: str, command: str, claims: tuple[tuple[int, str], ...] = ()
+    ) -> Iterator[None]:
+        """Keep the run's line in the journal while it changes the table. `claims`: the partitions that it works on."""
+        with journal.kept(home, self, branch=branch, command=command, claims=claims):
+            yield
+
+    def publishing(self, announcement: run_record.Announcement) -> None:
+        """Write down that a change is about to be published. Raises CommitError if it must not be (R49)."""
+        if self.entry is not None:
+            self.entry.publishing(announcement)
+
+    def committed(self, snapshot_id: int | None) -> None:
+        """Write down that the change is part of the table."""
+        if self.entry is not None:
+            self.entry.committed(snapshot_id)
+
+    def left_behind(self, paths: Sequence[str]) -> None:
+        """Remember that there are files for the next run to remove."""
+        if paths:
+            self.may_leave_files()
+
+    def may_leave_files(self) -> None:
+        """Remember that there may be files for the next run to remove."""
+        if self.entry is not None:
+            self.entry.clean = False
+
+    def efforts(self, table: str) -> tuple[list[Effort], list[Effort]]:
+        """The bytes and seconds of earlier runs, on the table and on others. A store that cannot be read must not stop
+        planning."""
+        if self.store is None:
+            return [], []
+        try:
+            return self.store.efforts(table)
+        except errors.StoreError as error:
+            _log.warning("The efforts of earlier runs are not used: %s", error)
+            return [], []
+
+    def history(self, table: str) -> list[run_record.RunRecord]:
+        """The last runs on the run's table, the newest first; read once."""
+        if self._history is None and self.store is not None:
+            try:
+                self._history = self.store.history(table, limit=_RUNS)
+            except errors.StoreError as error:
+                _log.warning("The outcomes of earlier runs are not used: %s", error)
+                self._history = []
+        return self._history or []
+
+    def remember(self, outcome: Outcome) -> Outcome:
+        """Keep the outcome, with the time that it took. A store that cannot be written must not turn a commit into a
+        failure."""
+        finished_ms = self.clock()
+        outcome = outcome.model_copy(update={"seconds": (finished_ms - self.started_ms) / 1000})
+        if self.store is not None:
+            record = run_record.RunRecord(
+                run_id=self.run_id,
+                table=outcome.table,
+                version=version.__version__,
+                started_ms=self.started_ms,
+                finished_ms=finished_ms,
+                outcome=outcome.brief(),
+            )
+            try:
+                self.store.save(record)
+            except errors.StoreError as error:
+                _log.warning("This run is not in the history: %s", error)
+        self.emit(events.Finished(table=outcome.table, run_id=self.run_id, outcome=outcome))
+        return outcome

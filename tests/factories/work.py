@@ -1,0 +1,41 @@
+"""Operations on tables, in the words of tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction.interfaces import wiring
+from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
+from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import ANY, ManifestGoal, RewriteManifests
+from iceberg_compaction.workflow import operate
+
+if TYPE_CHECKING:
+    from iceberg_compaction.model.manifest_plan import ManifestPlan
+    from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.model.policies import Policy
+    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.record.runs import Run
+
+
+def compact_table(catalog: Any, name: str, policy: Policy, engines: Any, run: Run) -> Outcome:
+    return operate.operate(RewriteFiles(table=name, policy=policy), _house(catalog, engines), run)
+
+
+def plan_table(catalog: Any, name: str, policy: Policy, run: Run, branch: str = "main") -> Plan:
+    return operate.plan_only(RewriteFiles(table=name, policy=policy, branch=branch), _house(catalog), run)
+
+
+def apply_plan(catalog: Any, plan: Plan, engines: Any, run: Run) -> Outcome:
+    return operate.operate(ApplyPlan(given=plan), _house(catalog, engines), run)
+
+
+def rewrite_manifests(catalog: Any, name: str, run: Run, goal: ManifestGoal = ANY, branch: str = "main") -> Outcome:
+    return operate.operate(RewriteManifests(table=name, goal=goal, branch=branch), _house(catalog), run)
+
+
+def plan_manifests(catalog: Any, name: str, run: Run, goal: ManifestGoal = ANY) -> ManifestPlan:
+    return operate.plan_only(RewriteManifests(table=name, goal=goal), _house(catalog), run)
+
+
+def _house(catalog: Any, engines: Any = None) -> operate.House:
+    return operate.House(catalog=catalog, engines=engines or wiring.engine_factory("inline"))

@@ -106,7 +106,7 @@ def test_r9_a_group_whose_rows_are_all_deleted_leaves_no_file(local_lake: lakes.
     assert compactor(local_lake).plan_table("db.t").empty
 
 
-def test_only_worn_files_are_rewritten_and_deletes_that_others_need_stay(local_lake: lakes.Lake) -> None:
+def test_only_delete_heavy_files_are_rewritten_and_deletes_that_others_need_stay(local_lake: lakes.Lake) -> None:
     table = make(local_lake, spec=BY_DAY, days=2)
     first, _, _, fourth, *_ = paths(table)
     table = manifests.add_position_delete(table, {first: [1, 2, 3, 4]})

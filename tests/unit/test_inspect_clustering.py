@@ -17,7 +17,7 @@ from iceberg_compaction.model import table_view
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iceberg_compaction.model.table_health import Clustering
+    from iceberg_compaction.model.table_health import ClusteringHealth
 
 Interval = tuple[int | None, int | None]
 
@@ -26,53 +26,53 @@ def rows_of(
     bounds: Sequence[Interval], partitions: Sequence[str] | str = "{}", content: int | list[int] = 0
 ) -> pa.Table:
     rows = inventories.files([100] * len(bounds), partitions=partitions, content=content)
-    for place, name in enumerate(("cluster_lower", "cluster_upper")):
-        values = pa.array([pair[place] for pair in bounds], pa.int64())
+    for bound, name in enumerate(("cluster_lower", "cluster_upper")):
+        values = pa.array([pair[bound] for pair in bounds], pa.int64())
         rows = rows.set_column(rows.schema.get_field_index(name), table_view.FILES.field(name), values)
     return rows
 
 
-def depth(rows: pa.Table) -> tuple[Clustering | None, list[float]]:
-    stock = inventories.view(rows, clustering_column="at")
-    found, by_place = overlap.clustering(stock, file_census.take(stock))
-    return found, by_place.tolist()
+def depth(rows: pa.Table) -> tuple[ClusteringHealth | None, list[float]]:
+    view = inventories.view(rows, clustering_column="at")
+    clustering, depths = overlap.clustering(view, file_census.take(view))
+    return clustering, depths.tolist()
 
 
 def test_side_by_side_is_one() -> None:
-    found, _ = depth(rows_of([(0, 9), (10, 19), (20, 29)]))
-    assert found is not None
-    assert (found.column, found.depth, found.files, found.sampled_files) == ("at", 1.0, 3, 3)
+    clustering, _ = depth(rows_of([(0, 9), (10, 19), (20, 29)]))
+    assert clustering is not None
+    assert (clustering.column, clustering.depth, clustering.files, clustering.sampled_files) == ("at", 1.0, 3, 3)
 
 
 def test_files_that_touch_both_hold_the_value() -> None:
-    found, _ = depth(rows_of([(0, 10), (10, 20)]))  # 1 file holds 0, both hold 10
-    assert found is not None
-    assert found.depth == 1.5
+    clustering, _ = depth(rows_of([(0, 10), (10, 20)]))  # 1 file holds 0, both hold 10
+    assert clustering is not None
+    assert clustering.depth == 1.5
 
 
 def test_partitions_do_not_overlap_one_another() -> None:
     a, b = '{"p": 1}', '{"p": 2}'
-    found, by_place = depth(rows_of([(0, 9), (0, 9), (0, 9), (0, 9)], [a, a, a, b]))
-    assert found is not None
-    assert found.depth == 2.5  # three files with 3, one with 1
-    assert sorted(by_place) == [1.0, 3.0]
+    clustering, depths = depth(rows_of([(0, 9), (0, 9), (0, 9), (0, 9)], [a, a, a, b]))
+    assert clustering is not None
+    assert clustering.depth == 2.5  # three files with 3, one with 1
+    assert sorted(depths) == [1.0, 3.0]
 
 
 def test_files_without_bounds_and_deletes_do_not_count() -> None:
-    found, _ = depth(rows_of([(0, 9), (None, None), (0, None), (0, 9), (0, 9)], content=[0, 0, 0, 0, 1]))
-    assert found is not None
-    assert (found.depth, found.files) == (2.0, 2)
-    unknown, by_place = depth(rows_of([(None, None)]))
+    clustering, _ = depth(rows_of([(0, 9), (None, None), (0, None), (0, 9), (0, 9)], content=[0, 0, 0, 0, 1]))
+    assert clustering is not None
+    assert (clustering.depth, clustering.files) == (2.0, 2)
+    unknown, depths = depth(rows_of([(None, None)]))
     assert unknown is None
-    assert by_place == [pytest.approx(math.nan, nan_ok=True)]
+    assert depths == [pytest.approx(math.nan, nan_ok=True)]
     assert depth(table_view.FILES.empty_table()) == (None, [])
 
 
 def test_extreme_bounds_fit() -> None:
     low, high = -(2**63), 2**63 - 1
-    found, _ = depth(rows_of([(low, low), (high, high), (0, 0), (5, 1)]))  # the last one ends before it begins
-    assert found is not None
-    assert found.depth == 1.0
+    clustering, _ = depth(rows_of([(low, low), (high, high), (0, 0), (5, 1)]))  # the last one ends before it begins
+    assert clustering is not None
+    assert clustering.depth == 1.0
 
 
 def test_a_sample_estimates_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,11 +95,11 @@ FILE = st.tuples(st.tuples(BOUND, BOUND).map(sorted).map(tuple), st.sampled_from
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(st.lists(FILE, min_size=1, max_size=20))
 def test_the_depth_is_the_mean_count_of_files_at_a_lower_bound(files: list[tuple[tuple[int, int], str]]) -> None:
-    bounds, parts = [one[0] for one in files], [one[1] for one in files]
+    bounds, parts = [file[0] for file in files], [file[1] for file in files]
     spread = max(high for _, high in bounds) - min(low for low, _ in bounds)
     if spread >= 2**60:  # then bounds lose their lowest bits, and only an upper bound is promised
         return
     counts = [sum(low <= mine <= high for (low, high), other in files if other == part) for (mine, _), part in files]
-    found, _ = depth(rows_of(bounds, parts))
-    assert found is not None
-    assert found.depth == round(sum(counts) / len(counts), 2)
+    clustering, _ = depth(rows_of(bounds, parts))
+    assert clustering is not None
+    assert clustering.depth == round(sum(counts) / len(counts), 2)

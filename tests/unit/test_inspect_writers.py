@@ -1,4 +1,4 @@
-"""Who is made responsible for small files, at what cadence, and what is proposed against it."""
+"""The writers of small files, their cadence, and the remedies."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def assessed(
     if sequence is not None:
         field = table_view.FILES.field("file_sequence_number")
         rows = rows.set_column(rows.schema.get_field_index(field.name), field, pa.array(sequence, pa.int64()))
-    stock = inventories.view(rows, **changes)
-    sizes_in_force = resolve_sizes(Policy(), stock.properties)
-    return assess.assess(stock, health_request.Checkup(policy=Policy(), sizes=sizes_in_force, sick=True, history=past))
+    view = inventories.view(rows, **changes)
+    sizes_in_force = resolve_sizes(Policy(), view.properties)
+    return assess.assess(view, health_request.Checkup(policy=Policy(), sizes=sizes_in_force, sick=True, history=past))
 
 
 FLINK = {"engine": "flink", "app": "5f1c", "added_files": 4, "added_bytes": 4 * MIB, "added_records": 40}
@@ -46,8 +46,8 @@ def test_the_guilty_writer_is_named_with_its_cadence() -> None:
         partitioned=True,
     )
     sequence = [number for number in range(1, 11) for _ in range(4)] + [11, 12]
-    found = assessed([MIB] * 40 + [512 * MIB] * 2, past, sequence=sequence)
-    flink, spark = found.writers
+    health = assessed([MIB] * 40 + [512 * MIB] * 2, past, sequence=sequence)
+    flink, spark = health.writers
     assert (flink.name, flink.engine, flink.app, flink.operation) == (
         "flink job 5f1c (append)",
         "flink",
@@ -59,13 +59,13 @@ def test_the_guilty_writer_is_named_with_its_cadence() -> None:
     assert (flink.live_files, flink.live_small_files, flink.small_share) == (40, 40, 1.0)
     assert (spark.live_files, spark.live_small_files, spark.small_share) == (2, 0, 0.0)
     # Ten commits cannot become less than one, however hasty they were.
-    assert found.causes == (
-        "Flink job 5f1c (append) wrote 40 of the 40 small files: a commit every 12 s, 4.0 files for each, 1.0 MiB on "
+    assert health.causes == (
+        "Flink job 5f1c (append) wrote 40 of the 40 small files: a commit every 12 s, 4.0 files each, 1.0 MiB on "
         "average. A checkpoint interval of 10 minutes (execution.checkpointing.interval) would make about 10 times "
         "fewer files.",
     )
-    assert [(fix.name, fix.old, fix.new) for fix in found.fixes] == [("write.distribution-mode", None, "hash")]
-    assert "flink job 5f1c (append) adds 4.0 files to each partition" in found.fixes[0].why
+    assert [(fix.name, fix.old, fix.new) for fix in health.fixes] == [("write.distribution-mode", None, "hash")]
+    assert "flink job 5f1c (append) adds 4.0 files to each partition" in health.fixes[0].why
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_the_guilty_writer_is_named_with_its_cadence() -> None:
 )
 def test_each_engine_has_its_own_knob(engine: str, knob: str) -> None:
     made = {**FLINK, "engine": engine, "app": None}
-    found = assessed([MIB] * 40, histories.history(histories.commits(40, **made)))
-    assert knob.lower() in found.causes[0].lower()
-    assert "10 times fewer" in found.causes[0]
+    health = assessed([MIB] * 40, histories.history(histories.commits(40, **made)))
+    assert knob.lower() in health.causes[0].lower()
+    assert "10 times fewer" in health.causes[0]
 
 
 def test_a_slow_writer_is_not_told_to_be_slower() -> None:
@@ -108,34 +108,34 @@ def test_short_lived_applications_are_taken_together() -> None:
 def test_operations_are_writers_of_their_own_and_rewrites_are_not_guilty() -> None:
     replaced = {**FLINK, "engine": "iceberg-compaction", "app": None, "operation": "replace"}
     past = histories.history(histories.commits(5, **replaced))
-    found = assessed([MIB] * 40, past, sequence=[1] * 40)
-    assert [writer.name for writer in found.writers] == ["iceberg-compaction (replace)"]
-    assert found.causes == ()
+    health = assessed([MIB] * 40, past, sequence=[1] * 40)
+    assert [writer.name for writer in health.writers] == ["iceberg-compaction (replace)"]
+    assert health.causes == ()
 
 
 def test_version_one_cannot_tell_whose_files_are_live() -> None:
     past = histories.history(histories.commits(4, sequence_number=0, **FLINK))
-    found = assessed([MIB] * 16, past, sequence=[0] * 16)
-    assert (found.writers[0].live_files, found.writers[0].live_small_files) == (None, None)
-    assert "added 16 files" in found.causes[0]
+    health = assessed([MIB] * 16, past, sequence=[0] * 16)
+    assert (health.writers[0].live_files, health.writers[0].live_small_files) == (None, None)
+    assert "added 16 files" in health.causes[0]
 
 
 def test_sequence_numbers_far_apart_are_counted_too() -> None:
     far = 2**40
     past = histories.history(histories.commits(2, sequence_number=[1, far], **FLINK))
-    found = assessed([MIB, MIB, 512 * MIB], past, sequence=[1, far, far])
-    assert (found.writers[0].live_files, found.writers[0].live_small_files) == (3, 2)
+    health = assessed([MIB, MIB, 512 * MIB], past, sequence=[1, far, far])
+    assert (health.writers[0].live_files, health.writers[0].live_small_files) == (3, 2)
 
 
 def test_files_of_expired_snapshots_belong_to_nobody() -> None:
-    found = assessed([MIB] * 10, histories.history(histories.commits(2, first=9, **FLINK)))
-    assert (found.writers[0].live_files, found.writers[0].live_small_files) == (2, 2)
+    health = assessed([MIB] * 10, histories.history(histories.commits(2, first=9, **FLINK)))
+    assert (health.writers[0].live_files, health.writers[0].live_small_files) == (2, 2)
 
 
 def test_a_summary_without_counts_says_nothing() -> None:
-    found = assessed([MIB] * 10, histories.history(histories.commits(3)))
-    assert found.writers == ()
-    assert found.growth[0].total_files is None
+    health = assessed([MIB] * 10, histories.history(histories.commits(3)))
+    assert health.writers == ()
+    assert health.growth[0].total_files is None
     assert assessed([MIB], histories.history()).growth == ()
 
 
@@ -196,9 +196,9 @@ def test_properties_are_proposed_only_where_they_are_part_of_the_trouble(
     properties: dict[str, str], metadata_files: int, fixed: dict[str, tuple[str | None, str]]
 ) -> None:
     past = histories.history(metadata_files=metadata_files, partitioned=True)
-    found = assessed([MIB] * 40, past, properties=properties, manifests=40)
-    assert {fix.name: (fix.old, fix.new) for fix in found.fixes} == fixed
-    assert all(fix.why and fix.name in prevention.SAFE for fix in found.fixes)
+    health = assessed([MIB] * 40, past, properties=properties, manifests=40)
+    assert {fix.name: (fix.old, fix.new) for fix in health.fixes} == fixed
+    assert all(fix.why and fix.name in prevention.SAFE for fix in health.fixes)
 
 
 @pytest.mark.parametrize(
@@ -217,8 +217,8 @@ def test_rows_are_distributed_by_partition(engine: str, mode: str | None, partit
         histories.commits(10, changed_partitions=1, **{**FLINK, "engine": engine}), partitioned=partitioned
     )
     properties = {} if mode is None else {"write.distribution-mode": mode}
-    found = assessed([MIB] * 40, past, properties=properties)
-    assert [(fix.name, fix.old, fix.new) for fix in found.fixes] == (
+    health = assessed([MIB] * 40, past, properties=properties)
+    assert [(fix.name, fix.old, fix.new) for fix in health.fixes] == (
         [("write.distribution-mode", mode, "hash")] if proposed else []
     )
 

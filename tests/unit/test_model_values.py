@@ -1,4 +1,4 @@
-"""The vocabulary: sizes as people write them, policies that refuse nonsense, proofs that tell what differs."""
+"""The vocabulary: sizes as people write them, policies that refuse nonsense, proofs that name the difference."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_proof_that_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "words"),
     [
         ({"expected_rows": 6}, "manifests promise 6 rows, 5 were read"),
         ({"sink": SOURCE.model_copy(update={"rows": 4})}, "5 rows were read but the writer got 4"),
@@ -154,8 +154,8 @@ def test_a_proof_that_holds() -> None:
         ({"level": policies.ProofLevel.DEEP}, "5 rows were read but storage got 0"),
     ],
 )
-def test_a_proof_that_fails_tells_why(changed: dict[str, object], told: str) -> None:
-    assert any(told in failure for failure in proof(**changed).failures)
+def test_a_proof_that_fails_tells_why(changed: dict[str, object], words: str) -> None:
+    assert any(words in failure for failure in proof(**changed).failures)
     assert proof(**changed).sentence.startswith("Proof failed")
 
 
@@ -165,7 +165,7 @@ def test_a_sink_that_was_never_measured_is_no_proof() -> None:
 
 
 @pytest.mark.parametrize(
-    ("effort", "told"),
+    ("effort", "words"),
     [
         (Effort(), ""),
         (
@@ -189,5 +189,5 @@ def test_a_sink_that_was_never_measured_is_no_proof() -> None:
         ),
     ],
 )
-def test_an_effort_in_words(effort: Effort, told: str) -> None:
-    assert effort.sentence == told
+def test_an_effort_in_words(effort: Effort, words: str) -> None:
+    assert effort.sentence == words

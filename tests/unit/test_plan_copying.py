@@ -1,5 +1,5 @@
-"""Copy or encode: from which size on a row group is worth copying, what is expected of each group, what people are
-told, and what is learned from earlier runs."""
+"""Copy or encode: the size from which on a row group is copied, the expectation for each group, its words, and the
+rates learned from earlier runs."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ def planned(
     more: dict[str, Any] = {"properties": properties or {}, "sorts_rows": sorts_rows}
     if deleted is not None:
         more |= {"deleted_rows": pa.array(deleted), "delete_files": pa.array([int(count > 0) for count in deleted])}
-    found = inventories.view(rows, **more)
+    plan = inventories.view(rows, **more)
     chosen = Policy(rewrite_all=True, **policy)
-    return build.build(found, chosen, plan_id="p", now_ms=1, rates=rates or make_rates())
+    return build.build(plan, chosen, plan_id="p", now_ms=1, rates=rates or make_rates())
 
 
-def test_the_break_even_is_what_the_formula_says() -> None:
-    found = copy_or_encode.break_even(make_rates(), ROW_GROUP)
-    saved = found * (1 / 40e6 - 1 / 600e6)
-    lost = copy_or_encode.SCANS * copy_or_encode.SCAN_SECONDS * (1 - found / ROW_GROUP)
+def test_the_break_even_solves_the_formula() -> None:
+    even = copy_or_encode.break_even(make_rates(), ROW_GROUP)
+    saved = even * (1 / 40e6 - 1 / 600e6)
+    lost = copy_or_encode.SCANS * copy_or_encode.SCAN_SECONDS * (1 - even / ROW_GROUP)
     assert saved == pytest.approx(lost, rel=1e-6)
-    assert found == pytest.approx(8.06e6, rel=0.01)
+    assert even == pytest.approx(8.06e6, rel=0.01)
 
 
 @fixed
@@ -86,11 +86,11 @@ def test_nothing_below_the_minimum_is_copied(
     files: list[tuple[int, int]], minimum: int, encoding: float, copied: float
 ) -> None:
     sizes, groups = [size for size, _ in files], [count for _, count in files]
-    found = planned(sizes, groups, rates=make_rates(encoding, copied), min_row_group_size_bytes=minimum)
+    plan = planned(sizes, groups, rates=make_rates(encoding, copied), min_row_group_size_bytes=minimum)
     large = [size for size, count in files if size / count >= minimum]
-    assert found.copying.least >= minimum
-    assert found.copying.copied_bytes <= sum(large)
-    for group in found.groups:
+    assert plan.copying.least >= minimum
+    assert plan.copying.copied_bytes <= sum(large)
+    for group in plan.groups:
         assert group.copying is Way.SMALL or 2 * sum(large) >= group.bytes
 
 
@@ -121,30 +121,30 @@ def test_faster_encoding_never_copies_more(files: list[tuple[int, int]], one: fl
     st.booleans(),
     st.booleans(),
 )
-def test_sentences_always_say_figures(
+def test_sentences_always_have_figures(
     files: list[tuple[int, int | None, int, int]], mode: CopyMode, sorts: bool, keep: bool
 ) -> None:
     sizes, groups, specs, deleted = (list(column) for column in zip(*files, strict=True))
-    found = planned(sizes, groups, specs=specs, deleted=deleted, sorts_rows=sorts, copy_row_groups=mode, keep_spec=keep)
+    plan = planned(sizes, groups, specs=specs, deleted=deleted, sorts_rows=sorts, copy_row_groups=mode, keep_spec=keep)
     assert re.search(
-        r"(Nothing|About \d+%) of [\d.]+ [KMGT]?i?B is copied as bytes, row groups of ", found.copying.sentence
+        r"(Nothing|About \d+%) of [\d.]+ [KMGT]?i?B is copied as bytes, row groups of ", plan.copying.sentence
     )
-    for group in found.groups:
+    for group in plan.groups:
         assert re.search(r"row groups of [\d.]+ [KMGT]?i?B on average", group.copy_sentence)
         assert ("copied" in group.copy_sentence) or not group.copying.copies
         assert 0 <= group.copied_bytes <= group.bytes
         assert not group.copied_bytes or not group.copying.forbids
-    assert found.copying.copied_bytes == found.groups.total("copied_bytes")
+    assert plan.copying.copied_bytes == plan.groups.total("copied_bytes")
 
 
 def test_large_row_groups_are_copied() -> None:
-    found = planned([64 * MIB] * 9 + [16 * MIB], [3] * 9 + [16])
-    (group,) = found.groups
+    plan = planned([64 * MIB] * 9 + [16 * MIB], [3] * 9 + [16])
+    (group,) = plan.groups
     assert (group.copying, group.copied_bytes, group.row_groups) == (Way.LARGE, 9 * 64 * MIB, 43)
     assert group.copy_sentence == (
         "row groups of 13.8 MiB on average are copied where they have at least 8.0 MiB, in 9 of 10 files"
     )
-    assert found.copying.sentence == (
+    assert plan.copying.sentence == (
         "About 97% of 592.0 MiB is copied as bytes, row groups of 13.8 MiB on average; break-even 7.7 MiB at 40 MB/s "
         "encoding (assumed) and 600 MB/s copying (assumed), but nothing below 8.0 MiB. Row groups that are not "
         "compressed with zstd, gzip or brotli are encoded."
@@ -152,8 +152,8 @@ def test_large_row_groups_are_copied() -> None:
 
 
 def test_small_row_groups_are_encoded() -> None:
-    found = planned([4 * MIB] * 20 + [20 * MIB])
-    (group,) = found.groups
+    plan = planned([4 * MIB] * 20 + [20 * MIB])
+    (group,) = plan.groups
     assert (group.copying, group.copied_bytes) == (Way.SMALL, 20 * MIB)
     assert group.copy_sentence == (
         "row groups of 4.8 MiB on average are encoded, because they have less than 8.0 MiB in 20 of 21 files; "
@@ -193,15 +193,15 @@ def test_deleted_rows_touch_as_many_row_groups_as_chance_has_it() -> None:
     assert group.copied_bytes == pytest.approx(640 * MIB * (1 + 0.9**5), rel=1e-6)
 
 
-def test_asked_to_copy_always_size_does_not_matter() -> None:
-    found = planned([MIB] * 9, 4, copy_row_groups="always")
-    assert found.copying.least == 1
-    assert found.groups[0].copying is Way.ASKED
-    assert found.copying.copied_bytes == 9 * MIB
-    assert "whatever their size, as asked" in found.copying.sentence
+def test_with_always_the_size_does_not_matter() -> None:
+    plan = planned([MIB] * 9, 4, copy_row_groups="always")
+    assert plan.copying.least == 1
+    assert plan.groups[0].copying is Way.ASKED
+    assert plan.copying.copied_bytes == 9 * MIB
+    assert "whatever their size, as asked" in plan.copying.sentence
 
 
-def test_where_manifests_do_not_tell_row_groups_are_assumed() -> None:
+def test_row_groups_are_assumed_if_manifests_lack_them() -> None:
     (group,) = planned([300 * MIB, 10 * MIB], [None, 1]).groups
     assert (group.row_groups, group.untold_files) == (4, 1)
     assert "(assumed for 1 of 2 files)" in group.copy_sentence
@@ -210,20 +210,20 @@ def test_where_manifests_do_not_tell_row_groups_are_assumed() -> None:
 
 
 @pytest.mark.parametrize("stated", ["", "0", "many", "-5"])
-def test_a_row_group_size_that_is_none_is_not_the_planners_business(stated: str) -> None:
-    found = planned([64 * MIB] * 6, properties={"write.parquet.row-group-size-bytes": stated})
-    assert found.copying.encoded_row_group == copy_or_encode.DEFAULT_ROW_GROUP
+def test_a_property_that_is_no_size_means_the_default_row_group(stated: str) -> None:
+    plan = planned([64 * MIB] * 6, properties={"write.parquet.row-group-size-bytes": stated})
+    assert plan.copying.encoded_row_group == copy_or_encode.DEFAULT_ROW_GROUP
 
 
-def test_the_tables_codec_is_told() -> None:
-    found = planned([64 * MIB] * 6, properties={"write.parquet.compression-codec": "SNAPPY"})
-    assert found.copying.sentence.endswith("Row groups that are not compressed with snappy are encoded.")
+def test_the_tables_codec_is_in_the_sentence() -> None:
+    plan = planned([64 * MIB] * 6, properties={"write.parquet.compression-codec": "SNAPPY"})
+    assert plan.copying.sentence.endswith("Row groups that are not compressed with snappy are encoded.")
 
 
 def test_a_plan_with_nothing_in_it() -> None:
-    found = planned([])
-    assert found.copying.sentence == "Nothing is rewritten, so nothing is copied."
-    assert found.copying.least == DEFAULT_MIN_ROW_GROUP
+    plan = planned([])
+    assert plan.copying.sentence == "Nothing is rewritten, so nothing is copied."
+    assert plan.copying.least == DEFAULT_MIN_ROW_GROUP
 
 
 def effort(encoded: float = 0, encode_seconds: float = 0, copied: float = 0, copy_seconds: float = 0) -> Effort:
@@ -243,10 +243,10 @@ def test_nothing_is_learned_from_nothing() -> None:
 def test_runs_of_the_same_table_count_before_others() -> None:
     own = [effort(encoded=20e6, encode_seconds=1)]
     others = [effort(encoded=90e6, encode_seconds=1, copied=500e6, copy_seconds=1)] * 2
-    found = rates.learn(own, others)
-    assert found.encoding == Rate(bytes_per_second=20e6, origin=Origin.TABLE, runs=1)
-    assert found.copying == Rate(bytes_per_second=500e6, origin=Origin.OTHERS, runs=2)
-    assert (found.encoding.sentence, found.copying.sentence) == (
+    learned = rates.learn(own, others)
+    assert learned.encoding == Rate(bytes_per_second=20e6, origin=Origin.TABLE, runs=1)
+    assert learned.copying == Rate(bytes_per_second=500e6, origin=Origin.OTHERS, runs=2)
+    assert (learned.encoding.sentence, learned.copying.sentence) == (
         "measured in 1 run on this table",
         "measured in 2 runs on other tables",
     )
@@ -265,10 +265,10 @@ def test_newer_and_larger_runs_count_for_more() -> None:
 @fixed
 @given(st.lists(st.tuples(st.integers(2 * 10**7, 10**12), st.floats(0.1, 1e4)), min_size=1, max_size=20))
 def test_a_learned_rate_lies_between_those_that_were_measured(figures: list[tuple[int, float]]) -> None:
-    found = rates.learn([effort(copied=size, copy_seconds=seconds) for size, seconds in figures], []).copying
+    learned = rates.learn([effort(copied=size, copy_seconds=seconds) for size, seconds in figures], []).copying
     measured = [size / seconds for size, seconds in figures if 1e6 <= size / seconds <= 1e11]
     if measured:
-        assert min(measured) * 0.999 <= found.bytes_per_second <= max(measured) * 1.001
-        assert 1 <= found.runs <= rates.RUNS
+        assert min(measured) * 0.999 <= learned.bytes_per_second <= max(measured) * 1.001
+        assert 1 <= learned.runs <= rates.RUNS
     else:
-        assert found.origin is Origin.DEFAULT
+        assert learned.origin is Origin.DEFAULT

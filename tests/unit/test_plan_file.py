@@ -1,4 +1,4 @@
-"""Plans as files: what is read is what was written, and whatever else a file may be is told in one sentence."""
+"""Plans as files: a plan survives writing and reading, and any other file is refused in one sentence."""
 
 from __future__ import annotations
 
@@ -65,35 +65,35 @@ def test_the_name_says_whether_it_is_packed(tmp_path: Path) -> None:
 
 def test_people_can_read_it() -> None:
     lines = plan_file.dump(planned()).decode().splitlines()
-    told = json.loads("\n".join(lines))
-    assert list(told)[:2] == ["format", "checksum"]
-    assert told["policy"]["min-input-files"] == 5
+    stored = json.loads("\n".join(lines))
+    assert list(stored)[:2] == ["format", "checksum"]
+    assert stored["policy"]["min-input-files"] == 5
     assert sum(line.strip().startswith('"f-') for line in lines) == 12  # a line for each file
     assert sum('"copy_sentence"' in line for line in lines) == 2  # and for each group
 
 
 def test_a_formatter_does_no_harm() -> None:
     plan = planned()
-    told = json.loads(plan_file.dump(plan))
-    for text in (json.dumps(told, indent=8, sort_keys=True), json.dumps(dict(reversed(told.items())))):
+    stored = json.loads(plan_file.dump(plan))
+    for text in (json.dumps(stored, indent=8, sort_keys=True), json.dumps(dict(reversed(stored.items())))):
         assert plan_file.load(text.encode()) == plan
 
 
 def edited(change: Callable[[dict[str, Any]], object]) -> bytes:
-    told = json.loads(plan_file.dump(planned()))
-    change(told)
-    return json.dumps(told).encode()
+    stored = json.loads(plan_file.dump(planned()))
+    change(stored)
+    return json.dumps(stored).encode()
 
 
 def signed(**change: Any) -> bytes:
     """A file of which only the content is wrong."""
-    told = json.loads(plan_file.dump(planned())) | change
-    del told["checksum"]
-    return json.dumps(told | {"checksum": plan_file._checksum(told)}).encode()
+    stored = json.loads(plan_file.dump(planned())) | change
+    del stored["checksum"]
+    return json.dumps(stored | {"checksum": plan_file._checksum(stored)}).encode()
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "words"),
     [
         (b"", "cannot be read as JSON"),
         (b"PAR1 and more", "cannot be read as JSON"),
@@ -105,13 +105,13 @@ def signed(**change: Any) -> bytes:
         (b"[]", "is not a plan: `iceberg-compact plan --out FILE` writes one"),
         (b'{"format": 5}', "is not a plan: "),
         (planned().model_dump_json().encode(), "is not a plan: "),
-        (edited(lambda told: told.update(format=4)), "has format 4, and this version reads 5; make a new plan"),
-        (edited(lambda told: told.update(table="shop.other")), "checksum differs"),
-        (edited(lambda told: told["policy"].update({"where": "id > 3"})), "checksum differs"),
-        (edited(lambda told: told["files"]["file_path"].reverse()), "checksum differs"),
-        (edited(lambda told: told["groups"].pop()), "checksum differs"),
-        (edited(lambda told: told.update(surprise=1)), "checksum differs"),
-        (edited(lambda told: told.update(checksum=None)), "checksum differs"),
+        (edited(lambda stored: stored.update(format=4)), "has format 4, and this version reads 5; make a new plan"),
+        (edited(lambda stored: stored.update(table="shop.other")), "checksum differs"),
+        (edited(lambda stored: stored["policy"].update({"where": "id > 3"})), "checksum differs"),
+        (edited(lambda stored: stored["files"]["file_path"].reverse()), "checksum differs"),
+        (edited(lambda stored: stored["groups"].pop()), "checksum differs"),
+        (edited(lambda stored: stored.update(surprise=1)), "checksum differs"),
+        (edited(lambda stored: stored.update(checksum=None)), "checksum differs"),
         (signed(surprise=1), "makes no sense: surprise: Extra inputs are not permitted; make a new plan"),
         (signed(groups=[]), "makes no sense: the groups hold"),
         (signed(files={"file_path": ["a"], "file_size_in_bytes": [1, 2], "record_count": [1]}), "and of one length"),
@@ -119,8 +119,8 @@ def signed(**change: Any) -> bytes:
         (signed(table="\ud800"), "there is half a character in it"),
     ],
 )
-def test_whatever_else_a_file_is_it_is_told_in_a_sentence(data: bytes, told: str) -> None:
-    with pytest.raises(errors.ConfigError, match=told) as caught:
+def test_a_file_that_is_no_plan_is_refused_in_one_sentence(data: bytes, words: str) -> None:
+    with pytest.raises(errors.ConfigError, match=words) as caught:
         plan_file.load(data, name="that.json")
     assert "that.json" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -132,35 +132,35 @@ WRONG: list[Any] = [
 ]
 
 
-def places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Every field of a plan, and of lists the first two items."""
-    yield place
+    yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
     for key, one in inside:
-        yield from places(one, (*place, key))
+        yield from paths(one, (*path, key))
 
 
-def changed(told: dict[str, Any], place: tuple[Any, ...], wrong: Any) -> dict[str, Any]:
-    told = copy.deepcopy(told)
-    inside: Any = told
-    for key in place[:-1]:
+def changed(stored: dict[str, Any], path: tuple[Any, ...], wrong: Any) -> dict[str, Any]:
+    stored = copy.deepcopy(stored)
+    inside: Any = stored
+    for key in path[:-1]:
         inside = inside[key]
     if wrong == "gone":
-        del inside[place[-1]]
+        del inside[path[-1]]
     elif wrong == "twice" and isinstance(inside, list):
-        inside.append(inside[place[-1]])
+        inside.append(inside[path[-1]])
     else:
-        inside[place[-1]] = wrong
-    return told
+        inside[path[-1]] = wrong
+    return stored
 
 
 def test_whatever_stands_in_a_field_is_read_or_told_in_a_sentence() -> None:
     """The checksum is right each time: somebody else wrote the file, or another version."""
-    told = json.loads(plan_file.dump(planned(4, min_input_files=2, where="id > 3")))
+    stored = json.loads(plan_file.dump(planned(4, min_input_files=2, where="id > 3")))
     read = 0
-    for number, place in enumerate(places(told)):
-        for wrong in WRONG[number % 3 :: 3] if place and place[0] not in ("format", "checksum") else []:
-            change = changed(told, place, wrong)
+    for number, path in enumerate(paths(stored)):
+        for wrong in WRONG[number % 3 :: 3] if path and path[0] not in ("format", "checksum") else []:
+            change = changed(stored, path, wrong)
             del change["checksum"]
             try:
                 plan_file.load(
@@ -173,12 +173,12 @@ def test_whatever_stands_in_a_field_is_read_or_told_in_a_sentence() -> None:
     assert 0 < read < 150  # of 900: what a field may say
 
 
-def is_sentence(told: str) -> bool:
-    return "that.json" in told and told.endswith(".") and "\n" not in told and len(told) < 500
+def is_sentence(text: str) -> bool:
+    return "that.json" in text and text.endswith(".") and "\n" not in text and len(text) < 500
 
 
 @pytest.mark.parametrize(
-    ("place", "wrong", "why"),
+    ("path", "wrong", "why"),
     [
         (("files", "file_path", 1), "f-00000", "files: a file is there twice"),
         (("files", "file_path", 0), None, "files: file_path of a file is null"),
@@ -194,24 +194,24 @@ def is_sentence(told: str) -> bool:
         (("copying", "rates", "copying", "bytes_per_second"), float("inf"), "should be a finite number"),
     ],
 )
-def test_what_makes_no_sense_is_told_by_its_place(place: tuple[Any, ...], wrong: Any, why: str) -> None:
-    told = json.loads(plan_file.dump(planned(4, min_input_files=2)))
+def test_a_wrong_value_is_named_by_its_path(path: tuple[Any, ...], wrong: Any, why: str) -> None:
+    stored = json.loads(plan_file.dump(planned(4, min_input_files=2)))
     if isinstance(wrong, str) and wrong.startswith("f-"):
-        wrong = told["files"]["file_path"][0]
+        wrong = stored["files"]["file_path"][0]
     with pytest.raises(errors.ConfigError, match=f"makes no sense: .*{why}.*; make a new plan"):
-        plan_file.load(signed(**changed(told, place, wrong)))
+        plan_file.load(signed(**changed(stored, path, wrong)))
 
 
 def test_every_damaged_byte_is_noticed() -> None:
     data = plan_file.dump(planned(6))
     plan = plan_file.load(data)
-    for place in range(0, len(data), 7):
-        damaged = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+    for offset in range(0, len(data), 7):
+        damaged = data[:offset] + bytes([data[offset] ^ 1]) + data[offset + 1 :]
         try:
             assert plan_file.load(damaged) == plan  # white space is no part of the plan
         except errors.ConfigError:
             continue
-        assert data[place : place + 1].isspace()
+        assert data[offset : offset + 1].isspace()
 
 
 def test_files_that_cannot_be_opened(tmp_path: Path) -> None:

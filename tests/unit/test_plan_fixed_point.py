@@ -40,7 +40,7 @@ def tables(draw: st.DrawFn) -> TableView:
 
 @settings(deadline=None, derandomize=True, max_examples=300)
 @given(
-    stock=tables(),
+    view=tables(),
     strategy=st.sampled_from(BY_SIZE),
     few=st.sampled_from([1, 2, 5, 10]),
     capacity=st.sampled_from([16, 20, 64, 10_000]),
@@ -48,7 +48,7 @@ def tables(draw: st.DrawFn) -> TableView:
     cores=st.sampled_from([1, 64]),
 )
 def test_a_second_plan_is_empty(
-    stock: TableView, strategy: Strategy, few: int, capacity: int, data: Data, cores: int
+    view: TableView, strategy: Strategy, few: int, capacity: int, data: Data, cores: int
 ) -> None:
     policy = Policy(
         strategy=strategy,
@@ -56,8 +56,8 @@ def test_a_second_plan_is_empty(
         min_input_files=few,
         max_file_group_size_bytes=capacity * TARGET,
     )
-    first = build.build(stock, policy, plan_id="first", now_ms=0)
-    after = perform(first, stock, data, cores=cores)
+    first = build.build(view, policy, plan_id="first", now_ms=0)
+    after = perform(first, view, data, cores=cores)
     second = build.build(after, policy, plan_id="second", now_ms=0)
     assert second.empty, second.sentence
     assert all(size <= first.sizes.max for size in after.files["file_size_in_bytes"].to_pylist())
@@ -66,21 +66,21 @@ def test_a_second_plan_is_empty(
 @pytest.mark.parametrize("strategy", BY_SIZE)
 @pytest.mark.parametrize("ratio", [0.3, 0.45, 1.0, 1.2])
 def test_a_large_partition_cut_into_many_tasks_ends_in_no_small_file(strategy: Strategy, ratio: float) -> None:
-    stock = inventories.view(inventories.files([TARGET // 10] * 3000))
+    view = inventories.view(inventories.files([TARGET // 10] * 3000))
     policy = Policy(strategy=strategy, target_file_size_bytes=TARGET)
-    first = build.build(stock, policy, plan_id="first", now_ms=0)
-    after = perform(first, stock, Data(ratio=ratio))
+    first = build.build(view, policy, plan_id="first", now_ms=0)
+    after = perform(first, view, Data(ratio=ratio))
     sizes = after.files["file_size_in_bytes"].to_pylist()
     assert first.sizes.min <= min(sizes) <= max(sizes) <= first.sizes.max
     assert build.build(after, policy, plan_id="second", now_ms=0).empty
 
 
 def test_small_groups_by_option_still_come_to_an_end() -> None:
-    stock = inventories.view(inventories.files([100] * 2000))
+    view = inventories.view(inventories.files([100] * 2000))
     policy = Policy(target_file_size_bytes=TARGET, max_file_group_input_files=50)
     counts = [2000]
-    while not (found := build.build(stock, policy, plan_id="p", now_ms=0)).empty:
-        stock = perform(found, stock, Data(noise=0.0))
-        counts.append(stock.files.num_rows)
+    while not (plan := build.build(view, policy, plan_id="p", now_ms=0)).empty:
+        view = perform(plan, view, Data(noise=0.0))
+        counts.append(view.files.num_rows)
         assert counts[-1] < counts[-2]
     assert counts == [2000, 40, 2]

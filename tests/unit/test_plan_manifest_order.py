@@ -58,8 +58,8 @@ def test_batches_empty_one_manifest_after_the_other() -> None:
 
 def test_a_budget_empties_the_oldest_manifests() -> None:
     view = scattered(manifests=8, partitions=8)
-    found = manifests_of(planned(view, **{"max-files-to-rewrite": 2 * 8 * EACH}), view)
-    assert [number for group in found for number in group] == [7] * 8 + [6] * 8  # lists begin with the newest
+    plan = manifests_of(planned(view, **{"max-files-to-rewrite": 2 * 8 * EACH}), view)
+    assert [number for group in plan for number in group] == [7] * 8 + [6] * 8  # lists begin with the newest
 
 
 def test_groups_of_one_manifest_are_sorted_by_partition() -> None:
@@ -71,8 +71,8 @@ def test_the_order_that_was_asked_for_is_above_that_of_manifests() -> None:
     rows = inventories.files([3 * MIB] * EACH + [MIB] * EACH, partitions=["{}"] * EACH + ['{"a":1}'] * EACH)
     view = inventories.view(rows, manifest_files=(EACH, EACH))
     for order, sizes in (("bytes-asc", [5, 15]), ("bytes-desc", [15, 5]), ("none", [5, 15]), ("files-asc", [5, 15])):
-        found = planned(view, **{"rewrite-job-order": order})
-        assert [group.bytes // MIB for group in found.groups] == sizes, order
+        plan = planned(view, **{"rewrite-job-order": order})
+        assert [group.bytes // MIB for group in plan.groups] == sizes, order
 
 
 @given(

@@ -28,8 +28,8 @@ def test_files_are_read_by_clustering_column_then_sequence_then_as_listed_and_un
     rows = inventories.files(
         [100] * 6, sequence=[6, 5, 4, 4, 2, 1], bounds=[(7, 9), (-3, 8), (7, 8), (7, 7), None, (2**63 - 1, 2**63 - 1)]
     )
-    found = build.build(inventories.view(rows), Policy(), plan_id="p", now_ms=0)
-    assert found.files["file_path"].to_pylist() == [f"f-{number}.parquet" for number in (1, 2, 3, 0, 5, 4)]
+    plan = build.build(inventories.view(rows), Policy(), plan_id="p", now_ms=0)
+    assert plan.files["file_path"].to_pylist() == [f"f-{number}.parquet" for number in (1, 2, 3, 0, 5, 4)]
 
 
 @settings(deadline=None, derandomize=True, max_examples=200)
@@ -52,13 +52,13 @@ def test_at_no_key_do_outputs_overlap_more_than_their_inputs_and_one(
         rewrite_all=rewrite_all,
         max_file_group_size_bytes=capacity * TARGET,
     )
-    stock = inventories.view(inventories.files(sizes, bounds=ranges))
-    found = build.build(stock, policy, plan_id="p", now_ms=0)
-    known = bounds(stock)
+    view = inventories.view(inventories.files(sizes, bounds=ranges))
+    plan = build.build(view, policy, plan_id="p", now_ms=0)
+    bounds_of = bounds(view)
     outputs = [
-        [known[path] or (0, 0) for path in output.inputs]
-        for task in cut_tasks.build_tasks(found)
-        for output in write(task, found.sizes, Data(noise=0.0))
+        [bounds_of[path] or (0, 0) for path in output.inputs]
+        for task in cut_tasks.build_tasks(plan)
+        for output in write(task, plan.sizes, Data(noise=0.0))
     ]
     for key in {end for output in outputs for bound in output for end in bound}:
         covering = sum(min(low for low, _ in output) <= key <= max(high for _, high in output) for output in outputs)
@@ -71,20 +71,22 @@ def test_at_no_key_do_outputs_overlap_more_than_their_inputs_and_one(
 def test_outputs_cover_no_more_keys_than_those_of_another_order(lows: list[int]) -> None:
     lows = lows[: len(lows) // 4 * 4]  # one task, outputs of four files each
     sizes, ranges = [TARGET // 4] * len(lows), [(low, low + 1000) for low in lows]
-    stock, unknown = (inventories.view(inventories.files(sizes, bounds=known)) for known in (ranges, None))
+    view, unbounded = (
+        inventories.view(inventories.files(sizes, bounds=bounds_given)) for bounds_given in (ranges, None)
+    )
 
     def covered(seen: TableView) -> int:
-        found = build.build(seen, Policy(target_file_size_bytes=TARGET), plan_id="p", now_ms=0)
-        after = bounds(perform(found, stock, Data(noise=0.0)))
+        plan = build.build(seen, Policy(target_file_size_bytes=TARGET), plan_id="p", now_ms=0)
+        after = bounds(perform(plan, view, Data(noise=0.0)))
         assert len(after) == len(lows) // 4
         return sum(high - low for low, high in filter(None, after.values()))
 
     lows.sort()
-    assert covered(stock) == sum(lows[i + 3] + 1000 - lows[i] for i in range(0, len(lows), 4))  # no order covers less
-    assert covered(stock) <= covered(unknown)  # where nothing is known, the order is that of sequence numbers
+    assert covered(view) == sum(lows[i + 3] + 1000 - lows[i] for i in range(0, len(lows), 4))  # no order covers less
+    assert covered(view) <= covered(unbounded)  # where nothing is known, the order is that of sequence numbers
 
 
 def test_a_budget_takes_the_first_neighbours() -> None:
-    stock = inventories.view(inventories.files([100] * 30, bounds=[(30 - n, 31 - n) for n in range(30)]))
-    found = build.build(stock, Policy(max_files_to_rewrite=4), plan_id="p", now_ms=0)
-    assert found.files["file_path"].to_pylist() == [f"f-{number}.parquet" for number in (29, 28, 27, 26)]
+    view = inventories.view(inventories.files([100] * 30, bounds=[(30 - n, 31 - n) for n in range(30)]))
+    plan = build.build(view, Policy(max_files_to_rewrite=4), plan_id="p", now_ms=0)
+    assert plan.files["file_path"].to_pylist() == [f"f-{number}.parquet" for number in (29, 28, 27, 26)]

@@ -1,4 +1,4 @@
-"""What holds for the plan of any table."""
+"""Rules that every plan keeps."""
 
 from __future__ import annotations
 
@@ -62,83 +62,83 @@ def reading_order(row: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def rows_of(
-    found: rewrite_plan.Plan, group: rewrite_plan.FileGroup, files: dict[str, dict[str, Any]]
+    plan: rewrite_plan.Plan, group: rewrite_plan.FileGroup, files: dict[str, dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    return [files[path] for path in found.files_of(group)["file_path"].to_pylist()]
+    return [files[path] for path in plan.files_of(group)["file_path"].to_pylist()]
 
 
 @settings(deadline=None, derandomize=True, max_examples=300)
 @given(tables(), policies())
-def test_every_plan_keeps_the_rules(stock: TableView, policy: Policy) -> None:
-    found = build.build(stock, policy, plan_id="p", now_ms=0)
-    files = {row["file_path"]: row for row in stock.files.to_pylist()}
+def test_every_plan_keeps_the_rules(view: TableView, policy: Policy) -> None:
+    plan = build.build(view, policy, plan_id="p", now_ms=0)
+    files = {row["file_path"]: row for row in view.files.to_pylist()}
     data = [row for row in files.values() if row["content"] == 0]
 
-    # Groups and what is left out are all data files, each once.
-    paths = found.files["file_path"].to_pylist()
+    # Every data file is in one group, or left out once.
+    paths = plan.files["file_path"].to_pylist()
     assert max(Counter(paths).values(), default=0) <= 1
-    assert found.input_files + sum(entry.files for entry in found.left_out) == len(data)
-    assert found.input_bytes + sum(entry.bytes for entry in found.left_out) == sum(
+    assert plan.input_files + sum(entry.files for entry in plan.left_out) == len(data)
+    assert plan.input_bytes + sum(entry.bytes for entry in plan.left_out) == sum(
         row["file_size_in_bytes"] for row in data
     )
-    assert len({entry.reason for entry in found.left_out}) == len(found.left_out)
+    assert len({entry.reason for entry in plan.left_out}) == len(plan.left_out)
 
     # Only selected data files are rewritten.
-    selected = stock.selected.to_pylist() if stock.selected is not None else [True] * len(files)
+    selected = view.selected.to_pylist() if view.selected is not None else [True] * len(files)
     allowed = {path for path, chosen in zip(files, selected, strict=True) if chosen and files[path]["content"] == 0}
     assert set(paths) <= allowed
 
-    for group in found.groups:
-        rows = rows_of(found, group, files)
+    for group in plan.groups:
+        rows = rows_of(plan, group, files)
         # Files of one partition are side by side and in order; only those whose rows move may lie in several.
-        sections = [((one.spec_id, one.partition), one.files) for one in group.sections]
+        sections = [((section.spec_id, section.partition), section.files) for section in group.sections]
         sections = sections or [((group.spec_id, group.partition), group.files)]
         assert [(row["spec_id"], row["partition"]) for row in rows] == [
-            place for place, count in sections for _ in range(count)
+            partition_key for partition_key, count in sections for _ in range(count)
         ]
         assert len(dict(sections)) == len(sections)
         assert len(sections) == 1 or not any(spec_id == inventories.PIN.spec_id for (spec_id, _), _ in sections)
-        for place in dict(sections):
-            mine = [row for row in rows if (row["spec_id"], row["partition"]) == place]
+        for partition_key in dict(sections):
+            mine = [row for row in rows if (row["spec_id"], row["partition"]) == partition_key]
             assert mine == sorted(mine, key=reading_order)
         assert group.bytes == sum(row["file_size_in_bytes"] for row in rows)
         assert group.bytes <= policy.max_file_group_size_bytes or group.files == 1
         assert group.files <= (policy.max_file_group_input_files or group.files)
         assert group.sentence
-    assert found.input_files <= (policy.max_files_to_rewrite or found.input_files)
-    assert found.input_bytes <= (policy.max_bytes_to_rewrite or found.input_bytes)
+    assert plan.input_files <= (policy.max_files_to_rewrite or plan.input_files)
+    assert plan.input_bytes <= (policy.max_bytes_to_rewrite or plan.input_bytes)
 
 
 @settings(deadline=None, derandomize=True, max_examples=200)
 @given(tables(), policies())
-def test_whether_there_is_work_is_known_without_a_plan(stock: TableView, policy: Policy) -> None:
-    assert quick_look.needs_work(stock, policy) is not build.build(stock, policy, plan_id="p", now_ms=0).empty
+def test_a_quick_look_agrees_with_the_plan(view: TableView, policy: Policy) -> None:
+    assert quick_look.needs_work(view, policy) is not build.build(view, policy, plan_id="p", now_ms=0).empty
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(tables(), policies())
-def test_plans_are_reproducible_and_survive_json(stock: TableView, policy: Policy) -> None:
-    found = build.build(stock, policy, plan_id="p", now_ms=0)
-    assert build.build(stock, policy, plan_id="p", now_ms=0) == found
-    assert rewrite_plan.Plan.model_validate_json(found.model_dump_json()) == found
+def test_plans_are_reproducible_and_survive_json(view: TableView, policy: Policy) -> None:
+    plan = build.build(view, policy, plan_id="p", now_ms=0)
+    assert build.build(view, policy, plan_id="p", now_ms=0) == plan
+    assert rewrite_plan.Plan.model_validate_json(plan.model_dump_json()) == plan
 
 
 @settings(deadline=None, derandomize=True, max_examples=100)
 @given(tables(), policies())
-def test_tasks_hold_the_files_of_the_plan_in_its_order(stock: TableView, policy: Policy) -> None:
-    found = build.build(stock, policy, plan_id="p", now_ms=0)
-    tasks = cut_tasks.build_tasks(found)
-    assert inventories.unsplit(tasks) == found.files["file_path"].to_pylist()
+def test_tasks_hold_the_files_of_the_plan_in_its_order(view: TableView, policy: Policy) -> None:
+    plan = build.build(view, policy, plan_id="p", now_ms=0)
+    tasks = cut_tasks.build_tasks(plan)
+    assert inventories.unsplit(tasks) == plan.files["file_path"].to_pylist()
     assert [task.id for task in tasks] == list(range(len(tasks)))
-    for group in found.groups:
+    for group in plan.groups:
         own = [task for task in tasks if task.group_id == group.id]
         assert sum(task.bytes for task in own) == group.bytes
         lies = [[part.spec_id, part.partition, path] for task in own for part in task.parts for path in part.file_paths]
         assert lies == [
             [section["spec_id"], section["partition"], path]
             for section, path in zip(
-                (one for one in sections_of(group.model_dump()) for _ in range(one["files"])),
-                found.files_of(group)["file_path"].to_pylist(),
+                (section for section in sections_of(group.model_dump()) for _ in range(section["files"])),
+                plan.files_of(group)["file_path"].to_pylist(),
                 strict=True,
             )
         ]

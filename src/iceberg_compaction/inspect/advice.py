@@ -1,5 +1,5 @@
-"""What a person can do about a table, most useful first. Its figures come in, sentences go out, each naming a command,
-a property or a number; none for a healthy one."""
+"""Advice for people, the most useful first. Figures of a table come in, sentences go out, each with a command, a
+property or a number; none for a healthy table."""
 
 from __future__ import annotations
 
@@ -13,53 +13,53 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iceberg_compaction.inspect.health_request import Checkup
-    from iceberg_compaction.inspect.score import Figures
+    from iceberg_compaction.inspect.score import HealthFigures
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.model.table_view import TableView
 
 TARGET_PROPERTY = "write.target-file-size-bytes"
-CROWDED = 4  # files that hold a value, on average, from which on sorting is worth a thought
+CROWDED = 4  # files per value, on average, from which on the advice is to sort
 HEAVY_METADATA_FILE = 8 * 2**20
 
 
-def advice(view: TableView, checkup: Checkup, found: TableHealth, figures: Figures) -> tuple[str, ...]:
-    """All that can be said about the table as it is; `causes` says how it became so."""
-    told = [f"Not supported yet: {reason.rstrip('.')}." for reason in view.unsupported]
+def advice(view: TableView, checkup: Checkup, health: TableHealth, figures: HealthFigures) -> tuple[str, ...]:
+    """Advice about the state of the table; `causes` explains how it came about."""
+    sentences = [f"Not supported yet: {reason.rstrip('.')}." for reason in view.unsupported]
     if checkup.sick:
         strategy = checkup.policy.strategy.value
-        told.append(f"Run: iceberg-compact run --table {shlex.quote(view.table)} --strategy {strategy}")
-    if checkup.worn:
-        told.append(
+        sentences.append(f"Run: iceberg-compact run --table {shlex.quote(view.table)} --strategy {strategy}")
+    if checkup.delete_heavy:
+        sentences.append(
             f"Run: iceberg-compact run --table {shlex.quote(view.table)} --strategy delete-files "
             f"--delete-file-threshold {health_request.MANY_DELETES}"
         )
     if (figures.small_files - figures.lone_small_files) * 2 > figures.data_files:
-        told.append(_sizes(view, checkup, found))
-    told += _deletes(found)
+        sentences.append(_sizes(view, checkup, health))
+    sentences += _deletes(health)
     if figures.manifests > figures.fair_manifests:
-        told.append(
+        sentences.append(
             f"{figures.manifests:,} manifests for {figures.data_files + figures.delete_files:,} files slow planning "
             "down; check that commit.manifest-merge.enabled is true."
         )
-    told += _layout(found, checkup)
-    told += _past(found, checkup)
-    return tuple(told)
+    sentences += _layout(health, checkup)
+    sentences += _past(health, checkup)
+    return tuple(sentences)
 
 
-def _sizes(view: TableView, checkup: Checkup, found: TableHealth) -> str:
+def _sizes(view: TableView, checkup: Checkup, health: TableHealth) -> str:
     target = byte_size.format_size(checkup.sizes.target)
     if checkup.policy.target_file_size_bytes is not None:
-        origin = f"The target asked for is {target}"
+        origin = f"The requested target is {target}"
     elif TARGET_PROPERTY in view.properties:
         origin = f"{TARGET_PROPERTY} is {target}"
     else:
         origin = f"{TARGET_PROPERTY} is not set, so the target is {target}"
-    mean = byte_size.format_size(found.mean_file_bytes)
+    mean = byte_size.format_size(health.mean_file_bytes)
     return f"{origin}, but files have {mean} on average: let the writer commit less often."
 
 
-def _deletes(found: TableHealth) -> Iterator[str]:
-    deletes = found.deletes
+def _deletes(health: TableHealth) -> Iterator[str]:
+    deletes = health.deletes
     if not deletes.files:
         return
     kinds = {
@@ -68,46 +68,46 @@ def _deletes(found: TableHealth) -> Iterator[str]:
         "deletion vectors": deletes.vectors,
     }
     listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
-    met = ""
+    each = ""
     if deletes.per_data_file_mean is not None:
-        met = f", {deletes.per_data_file_mean:.1f} for a data file on average and {deletes.per_data_file_max:,} at most"
+        each = f", {deletes.per_data_file_mean:.1f} per data file on average and {deletes.per_data_file_max:,} at most"
     if deletes.files > (deletes.dangling_files or 0):
-        yield f"{deletes.files:,} delete files ({listed}) are applied whenever the table is read{met}."
+        yield f"{deletes.files:,} delete files ({listed}) are applied whenever the table is read{each}."
     if deletes.dangling_files:
-        yield f"{deletes.dangling_files:,} delete files apply to no data file any more: a run drops them."
+        yield f"{deletes.dangling_files:,} delete files no longer apply to any data file: a run drops them."
     if deletes.deleted_row_ratio >= 0.1:
         yield f"{deletes.deleted_row_ratio:.0%} of the rows are deleted, but still stored and read."
 
 
-def _layout(found: TableHealth, checkup: Checkup) -> Iterator[str]:
-    if found.stale_spec_ratio:
-        old = sum(spec.files for spec in found.specs if not spec.current)
+def _layout(health: TableHealth, checkup: Checkup) -> Iterator[str]:
+    if health.stale_spec_ratio:
+        old = sum(spec.files for spec in health.specs if not spec.current)
         yield (
-            f"{old:,} of {found.data_files:,} data files are of an older partition spec, so filters on the current "
+            f"{old:,} of {health.data_files:,} data files are of an older partition spec, so filters on the current "
             "partition fields skip fewer of them."
         )
-    clustering = found.clustering
+    clustering = health.clustering
     # Many small files overlap anyway; compaction comes first.
-    if clustering is None or clustering.column is None or checkup.sick or found.small_ratio >= 0.5:
+    if clustering is None or clustering.column is None or checkup.sick or health.small_ratio >= 0.5:
         return
     if clustering.depth >= CROWDED:
         yield (
             f"A value of {clustering.column} lies in the range of {clustering.depth:.1f} files of its partition on "
-            f"average; if queries filter on it, sort by it: ALTER TABLE {found.table} WRITE ORDERED BY "
+            f"average; if queries filter on it, sort by it: ALTER TABLE {health.table} WRITE ORDERED BY "
             f"{clustering.column}, then rewrite."
         )
 
 
-def _past(found: TableHealth, checkup: Checkup) -> Iterator[str]:
-    if found.snapshots > score.MANY_SNAPSHOTS:
+def _past(health: TableHealth, checkup: Checkup) -> Iterator[str]:
+    if health.snapshots > score.MANY_SNAPSHOTS:
         yield (
-            f"{found.snapshots:,} snapshots are kept, and the files of all of them; expire old ones, in Spark by "
-            f"CALL system.expire_snapshots(table => '{found.table}'). history.expire.max-snapshot-age-ms and "
-            "history.expire.min-snapshots-to-keep say what is kept."
+            f"{health.snapshots:,} snapshots and all their files are kept; expire old snapshots, in Spark with "
+            f"CALL system.expire_snapshots(table => '{health.table}'). history.expire.max-snapshot-age-ms and "
+            "history.expire.min-snapshots-to-keep set the limits."
         )
     heavy = checkup.history.metadata_file_bytes if checkup.history else None
     if heavy is not None and heavy > HEAVY_METADATA_FILE:
         yield (
-            f"The metadata file has {byte_size.format_size(heavy)} and is written anew with every commit; fewer "
-            "snapshots make it smaller."
+            f"The metadata file has {byte_size.format_size(heavy)}, and every commit rewrites it; fewer snapshots make "
+            "it smaller."
         )

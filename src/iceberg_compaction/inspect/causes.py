@@ -1,5 +1,5 @@
-"""Which writer makes the small files, and what would help at the writer. Writers come in, sentences go out. What a
-table property can do is in `prevention`."""
+"""The writers that make small files, and their remedies. Writers come in, sentences go out. Table properties that help
+are in `prevention`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Sizes
     from iceberg_compaction.model.table_health import TableHealth, Writer
 
-MOST = 3
-SMALL_SHARE = 0.5  # of a writer's files, from which on it counts as a cause where live files cannot be told apart
-SLOW_SECONDS = 600  # a writer that commits less often than this is not too hasty
-SCATTERED = 2.0  # files for each partition that a commit touches, from which on rows are spread over too many tasks
+MOST = 3  # writers
+SMALL_SHARE = 0.5  # of a writer's files, from which on it is a cause if the writers of live files are unknown
+SLOW_SECONDS = 600  # a longer interval between commits is no cause
+SCATTERED = 2.0  # files per partition and commit, from which on rows are spread over too many tasks
 
 _KNOBS = {
     "flink": "a checkpoint interval of 10 minutes (execution.checkpointing.interval)",
@@ -25,37 +25,37 @@ _KNOBS = {
 _ANY_KNOB = "collecting rows for 10 minutes before each commit"
 
 
-def guilty(found: TableHealth) -> list[Writer]:
-    """Writers that added small files, the worst first. Rewrites are not writers: they pass on what they were given."""
+def guilty(health: TableHealth) -> list[Writer]:
+    """Writers that added small files, the worst first. Rewrites do not count, since their rows come from others."""
     return [
         writer
-        for writer in found.writers
+        for writer in health.writers
         if writer.operation != "replace"
         and (writer.live_small_files or (writer.live_small_files is None and writer.small_share >= SMALL_SHARE))
     ]
 
 
 def files_per_partition(writer: Writer) -> float:
-    """Files that one commit adds to each partition that it touches."""
+    """The number of files that one commit adds to each partition it touches."""
     return writer.files_per_commit / max(1.0, writer.partitions_per_commit or 1.0)
 
 
-def causes(found: TableHealth, sizes: Sizes) -> tuple[str, ...]:
-    """Who, how much, how often and what to do, for up to MOST writers; none where small files are no trouble."""
-    if found.small_files <= found.partitions:
+def causes(health: TableHealth, sizes: Sizes) -> tuple[str, ...]:
+    """Writer, files, cadence and remedy of up to MOST writers; none if small files are no problem."""
+    if health.small_files <= health.partitions:
         return ()
-    return tuple(f"{_deed(writer, found)} {_remedy(writer, sizes)}" for writer in guilty(found)[:MOST])
+    return tuple(f"{_deed(writer, health)} {_remedy(writer, sizes)}" for writer in guilty(health)[:MOST])
 
 
-def _deed(writer: Writer, found: TableHealth) -> str:
+def _deed(writer: Writer, health: TableHealth) -> str:
     if writer.live_small_files is None:
         wrote = f"added {writer.added_files:,} files"
     else:
-        wrote = f"wrote {writer.live_small_files:,} of the {found.small_files:,} small files"
+        wrote = f"wrote {writer.live_small_files:,} of the {health.small_files:,} small files"
     often = f"a commit every {span(writer.median_interval_seconds)}" if writer.median_interval_seconds else "one commit"
     return (
         f"{writer.name[0].upper()}{writer.name[1:]} {wrote}: {often}, {writer.files_per_commit:.1f} files "
-        f"for each, {format_size(writer.mean_file_bytes)} on average."
+        f"each, {format_size(writer.mean_file_bytes)} on average."
     )
 
 
@@ -72,7 +72,7 @@ def _remedy(writer: Writer, sizes: Sizes) -> str:
 
 
 def span(seconds: float) -> str:
-    """A time span in the unit a person would choose."""
+    """A time span in the unit that people would use."""
     for unit, length in (("days", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds / length:.0f} {unit}"

@@ -1,5 +1,5 @@
-"""What deletes cost readers: counts and ratios from a census, and how many delete files a data file meets, if the
-delete index was asked."""
+"""The cost of deletes for readers: counts and ratios from a census, and the number of delete files that apply to a data
+file, if it was counted."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Applied:
-    """What the delete index knows: which deletes meet which data."""
+class AppliedCounts:
+    """Counts of the delete index."""
 
     per_data_file: NDArray[np.int64]  # delete files that apply to each data file
     dangling: int  # delete files that apply to none
 
 
-def deletes(census: Census, applied: Applied | None) -> DeleteHealth:
-    """Figures of all delete files; those of `applied` stay unknown without it."""
+def deletes(census: Census, applied: AppliedCounts | None) -> DeleteHealth:
+    """Figures of all delete files; those that need `applied` are None without it."""
     position, equality, vectors = census.deletes
     if not any(len(part) for part in census.deletes):
         return DeleteHealth(per_data_file_mean=0.0, per_data_file_max=0, dangling_files=0)
     rows = {"position": int(position.records.sum()), "vector": int(vectors.records.sum())}
     keys, records = int(equality.records.sum()), census.records
-    found = DeleteHealth(
+    health = DeleteHealth(
         position_files=len(position),
         position_rows=rows["position"],
         equality_files=len(equality),
@@ -44,17 +44,17 @@ def deletes(census: Census, applied: Applied | None) -> DeleteHealth:
         equality_row_ratio=ratio(keys, records),
     )
     if applied is None:
-        return found
-    met = applied.per_data_file
-    return found.model_copy(
+        return health
+    counts = applied.per_data_file
+    return health.model_copy(
         update={
-            "per_data_file_mean": round(float(met.mean()), 4) if len(met) else 0.0,
-            "per_data_file_max": int(met.max()) if len(met) else 0,
+            "per_data_file_mean": round(float(counts.mean()), 4) if len(counts) else 0.0,
+            "per_data_file_max": int(counts.max()) if len(counts) else 0,
             "dangling_files": applied.dangling,
         }
     )
 
 
 def ratio(part: int, whole: int) -> float:
-    """A ratio for people: four digits, and the part itself where the whole is nothing."""
+    """A ratio for people: four digits, and the part itself if the whole is 0."""
     return round(part / max(1, whole), 4)

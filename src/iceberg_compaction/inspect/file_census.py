@@ -1,6 +1,6 @@
 """The columns that health is made of, as arrays numbered by partition, so that every figure is arithmetic over whole
-columns. An inventory comes in; its data files and its delete files go out. Nothing is sorted, and of a million files no
-column is copied that need not be."""
+columns. The view of a table comes in; its data files and its delete files go out. Nothing is sorted, and no column of a
+million files is copied without need."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
-    """Partitions as numbers 0, 1, ..., each a spec and a partition text. Some may hold no file."""
+class PartitionKeys:
+    """Partitions as numbers 0, 1, ..., each a spec and a partition text. A partition may hold no file."""
 
     texts: pa.StringArray  # all different
     pairs: Ints  # spec id x number of texts + number of the text
@@ -32,27 +32,27 @@ class Places:
     def __len__(self) -> int:
         return len(self.pairs)
 
-    def name(self, place: int) -> tuple[int, str]:
+    def key(self, partition: int) -> tuple[int, str]:
         """Spec id and canonical partition text."""
-        spec_id, text = divmod(int(self.pairs[place]), len(self.texts))
+        spec_id, text = divmod(int(self.pairs[partition]), len(self.texts))
         return spec_id, self.texts[text].as_py()
 
     def specs(self) -> Ints:
-        """The spec id of every place."""
+        """The spec id of every partition."""
         return self.pairs // max(1, len(self.texts))
 
-    def texts_of(self, places: Ints) -> pa.StringArray:
-        """The partition texts of some places."""
-        return self.texts.take(pa.array(self.pairs[places] % max(1, len(self.texts))))
+    def texts_of(self, partitions: Ints) -> pa.StringArray:
+        """The texts of these partitions."""
+        return self.texts.take(pa.array(self.pairs[partitions] % max(1, len(self.texts))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
+class DeleteColumns:
     """Delete files of one kind. The arrays run in parallel."""
 
     bytes: Ints
-    records: Ints  # that they delete; none if they apply to nothing
-    places: Ints
+    records: Ints  # that they delete; 0 for a file that applies to nothing
+    partition: Ints  # number of the partition
 
     def __len__(self) -> int:
         return len(self.bytes)
@@ -63,18 +63,18 @@ class Census:
     """A table's files, divided as health needs them."""
 
     files: pa.Table
-    is_data: Mask | None  # which rows are data files; None: all
+    is_data: Mask | None  # the rows that are data files; None: all
     sizes: Ints  # of data files
-    of_place: NDArray[Any]  # the place of each data file
+    partition: NDArray[Any]  # number of the partition of each data file
     records: int  # of all data files
-    places: Places
-    position: Columns
-    equality: Columns
-    vectors: Columns
+    partition_keys: PartitionKeys
+    position: DeleteColumns
+    equality: DeleteColumns
+    vectors: DeleteColumns
 
     @property
-    def deletes(self) -> tuple[Columns, Columns, Columns]:
-        """All that takes rows away."""
+    def deletes(self) -> tuple[DeleteColumns, DeleteColumns, DeleteColumns]:
+        """Delete files of all kinds."""
         return self.position, self.equality, self.vectors
 
     def data(self, name: str) -> NDArray[Any]:
@@ -84,32 +84,32 @@ class Census:
 
 
 def take(view: TableView) -> Census:
-    """Count everything that `inventory` has, whatever a `where` selects."""
+    """The census of all files of the view, whatever a `where` selects."""
     files = view.files
-    of_place, places = _places(files)
+    partition, partition_keys = _partitions(files)
     content = files["content"].to_numpy()
     kinds = _delete_kinds(files, content)
     is_data = content == table_view.DATA if kinds else None
     sizes, records = files["file_size_in_bytes"].to_numpy(), files["record_count"]
     nothing: Ints = np.zeros(0, np.int64)
-    none = Columns(bytes=nothing, records=nothing, places=nothing)
+    no_deletes = DeleteColumns(bytes=nothing, records=nothing, partition=nothing)
 
-    def deletes(kind: str) -> Columns:
+    def deletes(kind: str) -> DeleteColumns:
         rows = kinds.get(kind)
         if rows is None:
-            return none
-        applied = records.take(pa.array(rows)).to_numpy()
+            return no_deletes
+        deleted = records.take(pa.array(rows)).to_numpy()
         if view.dangling is not None:
-            applied = np.where(view.dangling.take(pa.array(rows)).to_numpy(zero_copy_only=False), 0, applied)
-        return Columns(bytes=sizes[rows], records=applied, places=of_place[rows])
+            deleted = np.where(view.dangling.take(pa.array(rows)).to_numpy(zero_copy_only=False), 0, deleted)
+        return DeleteColumns(bytes=sizes[rows], records=deleted, partition=partition[rows])
 
     return Census(
         files=files,
         is_data=is_data,
         sizes=sizes if is_data is None else sizes[is_data],
-        of_place=of_place if is_data is None else of_place[is_data],
+        partition=partition if is_data is None else partition[is_data],
         records=pc.sum(records if is_data is None else records.filter(pa.array(is_data))).as_py() or 0,
-        places=places,
+        partition_keys=partition_keys,
         position=deletes("position"),
         equality=deletes("equality"),
         vectors=deletes("vector"),
@@ -130,10 +130,10 @@ def _delete_kinds(files: pa.Table, content: NDArray[Any]) -> dict[str, Ints]:
     }
 
 
-def _places(files: pa.Table) -> tuple[NDArray[Any], Places]:
-    """The place of every file."""
+def _partitions(files: pa.Table) -> tuple[NDArray[Any], PartitionKeys]:
+    """The partition number of every file, and the keys behind the numbers."""
     if not files.num_rows:
-        return np.zeros(0, np.int64), Places(texts=pa.array([], pa.string()), pairs=np.zeros(0, np.int64))
+        return np.zeros(0, np.int64), PartitionKeys(texts=pa.array([], pa.string()), pairs=np.zeros(0, np.int64))
     column = files["partition"]
     column = column.chunk(0) if column.num_chunks == 1 else column.unify_dictionaries().combine_chunks()
     codes: NDArray[Any] = column.indices.to_numpy()
@@ -145,8 +145,8 @@ def _places(files: pa.Table) -> tuple[NDArray[Any], Places]:
     specs = pc.min_max(files["spec_id"])
     first, last = specs["min"].as_py(), specs["max"].as_py()
     if first == last:
-        return codes, Places(texts=texts, pairs=first * len(texts) + np.arange(len(texts)))
+        return codes, PartitionKeys(texts=texts, pairs=first * len(texts) + np.arange(len(texts)))
     pairs = files["spec_id"].to_numpy() * np.int64(len(texts)) + codes
     used = np.zeros((last + 1) * len(texts), np.bool_)
     used[pairs] = True
-    return (np.cumsum(used) - 1)[pairs], Places(texts=texts, pairs=np.flatnonzero(used))
+    return (np.cumsum(used) - 1)[pairs], PartitionKeys(texts=texts, pairs=np.flatnonzero(used))

@@ -1,4 +1,4 @@
-"""How a table grew, day by day: the commits of its history come in, one value for each day (UTC) with commits goes out,
+"""Growth of a table by day: the commits of its history come in, one value for each day (UTC) with commits goes out, the
 oldest first."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def growth(commits: Commits, snapshots: pa.Table) -> tuple[GrowthDay, ...]:
 
 def _day(commits: Commits, totals: dict[str, pa.ChunkedArray], day: int, rows: np.ndarray) -> GrowthDay:
     added = np.bincount(commits.writer[rows], weights=commits.columns["added_files"][rows]).astype(np.int64)
-    last = int(rows[-1])  # snapshots are in the order of the branch's line, whatever their clocks say
+    last = int(rows[-1])  # snapshots are in the order of the branch, whatever their timestamps
     return GrowthDay(
         day=times.day(day),
         commits=len(rows),

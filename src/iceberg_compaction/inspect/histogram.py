@@ -1,5 +1,5 @@
-"""File sizes against the target, as bars. The sizes in force come in, the bars' edges go out; then files and bytes of
-each bar come in, and buckets that add up to all files go out."""
+"""The histogram of file sizes. The sizes in force come in, the edges of its bars go out; then files and bytes of each
+bar come in, and buckets that add up to all files go out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Edges:
         return self.lows.index(self.sizes.min)
 
     def bar_of(self, size: Ints) -> NDArray[np.int8]:
-        """The number of each file's bar. Comparing a few times is faster than searching."""
+        """The number of each file's bar. A few comparisons are faster than a search."""
         bar, above = np.zeros(len(size), np.int8), np.empty(len(size), np.bool_)
         for low in self.lows[1:]:
             np.greater_equal(size, low, out=above)
@@ -49,7 +49,7 @@ def edges(sizes: Sizes) -> Edges:
 
 
 def histogram(bars: Edges, files: Ints, size: Ints) -> tuple[SizeBucket, ...]:
-    """Bars with what is in each; the one from min to max is called `near target`."""
+    """Bars with their files; the one from min to max is called `near target`."""
     return tuple(
         SizeBucket(label=_label(low, high, bars.sizes), upto=high, files=int(count), bytes=int(total))
         for low, high, count, total in zip(bars.lows, [*bars.lows[1:], None], files, size, strict=True)

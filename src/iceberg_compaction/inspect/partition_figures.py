@@ -16,7 +16,7 @@ from iceberg_compaction.model.table_health import PartitionHealth
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iceberg_compaction.inspect.file_census import Census, Columns
+    from iceberg_compaction.inspect.file_census import Census, DeleteColumns
     from iceberg_compaction.inspect.histogram import Edges
 
     Ints = NDArray[np.int64]
@@ -25,10 +25,10 @@ _BLOCK = 1 << 17  # files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partitions:
-    """By place and bar of the histogram, and by place."""
+class PartitionFigures:
+    """Counts and sums by partition number, and by partition number and bar of the histogram."""
 
-    files_by_size: Ints  # two dimensions: place, bar
+    files_by_size: Ints  # two dimensions: partition, bar
     bytes_by_size: Ints
     files: Ints
     bytes: Ints
@@ -39,27 +39,27 @@ class Partitions:
 
     @property
     def with_data(self) -> int:
-        """Partitions that hold a data file."""
+        """The number of partitions that hold a data file."""
         return int(np.count_nonzero(self.files))
 
     @property
     def with_small(self) -> int:
-        """Partitions that hold a small file."""
+        """The number of partitions that hold a small file."""
         return int(np.count_nonzero(self.small))
 
 
-def measure(census: Census, edges: Edges) -> Partitions:
-    """Count and add up, partition by partition and bar by bar."""
-    places = len(census.places)
+def measure(census: Census, edges: Edges) -> PartitionFigures:
+    """The figures by partition and bar."""
+    partitions = len(census.partition_keys)
     files, size = _by_size(census, edges)
 
-    def count(deletes: Columns) -> Ints:
-        return np.bincount(deletes.places, minlength=places)
+    def count(deletes: DeleteColumns) -> Ints:
+        return np.bincount(deletes.partition, minlength=partitions)
 
-    def rows(deletes: Columns) -> Ints:
-        return np.bincount(deletes.places, weights=deletes.records, minlength=places).astype(np.int64)
+    def rows(deletes: DeleteColumns) -> Ints:
+        return np.bincount(deletes.partition, weights=deletes.records, minlength=partitions).astype(np.int64)
 
-    return Partitions(
+    return PartitionFigures(
         files_by_size=files,
         bytes_by_size=size,
         files=files.sum(axis=1),
@@ -72,62 +72,66 @@ def measure(census: Census, edges: Edges) -> Partitions:
 
 
 def _by_size(census: Census, edges: Edges) -> tuple[Ints, Ints]:
-    """Files and bytes by place and bar. Block by block, as what fits into the processor's cache takes half the time."""
-    places, bars = len(census.places), len(edges.lows)
-    cells = places * bars
+    """Files and bytes by partition and bar. A block that fits into the processor's cache takes half the time."""
+    partitions, bars = len(census.partition_keys), len(edges.lows)
+    cells = partitions * bars
     files, size = np.zeros(cells, np.int64), np.zeros(cells)
     block = max(_BLOCK, cells)
     for first in range(0, len(census.sizes), block):
-        some = census.sizes[first : first + block]
-        cell = np.multiply(census.of_place[first : first + block], bars, dtype=np.int64)
-        cell += edges.bar_of(some)
+        block_sizes = census.sizes[first : first + block]
+        cell = np.multiply(census.partition[first : first + block], bars, dtype=np.int64)
+        cell += edges.bar_of(block_sizes)
         files += np.bincount(cell, minlength=cells)
         # Sums are made of doubles, so they are exact up to 2^53: 9 PB in one partition.
-        size += np.bincount(cell, weights=some, minlength=cells)
-    return files.reshape(places, bars), size.astype(np.int64).reshape(places, bars)
+        size += np.bincount(cell, weights=block_sizes, minlength=cells)
+    return files.reshape(partitions, bars), size.astype(np.int64).reshape(partitions, bars)
 
 
-def worst(found: Partitions, census: Census, most: int, depths: NDArray[np.float64]) -> tuple[PartitionHealth, ...]:
+def worst(
+    figures: PartitionFigures, census: Census, most: int, depths: NDArray[np.float64]
+) -> tuple[PartitionHealth, ...]:
     """The partitions with the most needless files: small ones beside another, and deletes. Equal ones in a fixed order,
-    so that reports can be compared. `depths`: the clustering depth of each place, NaN where it is not known."""
-    needless = np.where(found.small > 1, found.small, 0) + found.delete_files
-    places = np.flatnonzero(needless)
+    so that reports can be compared. `depths`: the clustering depth of each partition, NaN where it is unknown."""
+    needless = np.where(figures.small > 1, figures.small, 0) + figures.delete_files
+    partitions = np.flatnonzero(needless)
     columns = {
-        "needless": needless[places],
-        "spec": census.places.specs()[places],
-        "text": census.places.texts_of(places),
+        "needless": needless[partitions],
+        "spec": census.partition_keys.specs()[partitions],
+        "text": census.partition_keys.texts_of(partitions),
     }
     keys = [("needless", "descending"), ("spec", "ascending"), ("text", "ascending")]
-    most = min(most, len(places))  # whoever wants all may write any number
-    first = pc.select_k_unstable(pa.table(columns), most, sort_keys=keys).to_numpy() if most else places[:0]
-    ordered = places[first].tolist()
+    most = min(most, len(partitions))  # a caller who wants all may pass any number
+    first = pc.select_k_unstable(pa.table(columns), most, sort_keys=keys).to_numpy() if most else partitions[:0]
+    ordered = partitions[first].tolist()
     records = _records(census, ordered)
-    return tuple(_health(found, census, place, records[place], float(depths[place])) for place in ordered)
-
-
-def _records(census: Census, places: list[int]) -> NDArray[Any]:
-    """The rows of some places; adding up all of them would take longer than all the rest."""
-    if not places:
-        return np.zeros(0)
-    wanted = np.zeros(len(census.places), np.bool_)
-    wanted[places] = True
-    chosen = np.flatnonzero(wanted[census.of_place])
-    return np.bincount(
-        census.of_place[chosen], weights=census.data("record_count")[chosen], minlength=len(census.places)
+    return tuple(
+        _health(figures, census, partition, records[partition], float(depths[partition])) for partition in ordered
     )
 
 
-def _health(found: Partitions, census: Census, place: int, records: float, depth: float) -> PartitionHealth:
-    spec_id, text = census.places.name(place)
+def _records(census: Census, partitions: list[int]) -> NDArray[Any]:
+    """The rows of these partitions; a sum over all partitions would take longer than all the rest."""
+    if not partitions:
+        return np.zeros(0)
+    wanted = np.zeros(len(census.partition_keys), np.bool_)
+    wanted[partitions] = True
+    rows = np.flatnonzero(wanted[census.partition])
+    return np.bincount(
+        census.partition[rows], weights=census.data("record_count")[rows], minlength=len(census.partition_keys)
+    )
+
+
+def _health(figures: PartitionFigures, census: Census, partition: int, records: float, depth: float) -> PartitionHealth:
+    spec_id, text = census.partition_keys.key(partition)
     return PartitionHealth(
         spec_id=spec_id,
         partition=text,
-        files=int(found.files[place]),
-        bytes=int(found.bytes[place]),
+        files=int(figures.files[partition]),
+        bytes=int(figures.bytes[partition]),
         records=int(records),
-        small_files=int(found.small[place]),
-        large_files=int(found.large[place]),
-        delete_files=int(found.delete_files[place]),
-        deleted_row_ratio=round(min(1.0, int(found.deleted_rows[place]) / max(1.0, records)), 4),
+        small_files=int(figures.small[partition]),
+        large_files=int(figures.large[partition]),
+        delete_files=int(figures.delete_files[partition]),
+        deleted_row_ratio=round(min(1.0, int(figures.deleted_rows[partition]) / max(1.0, records)), 4),
         clustering_depth=None if math.isnan(depth) else round(depth, 2),
     )

@@ -1,6 +1,5 @@
-"""Table properties that would prevent the trouble that was found, each with its reason. Only properties that change how
-the table is written from now on: none that loses history or data. A property that somebody set is changed only where
-its value is part of the trouble, and shown as such."""
+"""Table properties that would prevent the problems of a table, each with its reason. They only affect later writes:
+none of them loses history or data. A property that somebody set is changed only if its value is part of the problem."""
 
 from __future__ import annotations
 
@@ -35,23 +34,23 @@ _DEFAULT_VERSIONS = 100
 _UNSHUFFLED = ("flink", "unknown")
 
 
-def fixes(found: TableHealth, checkup: Checkup, properties: Mapping[str, str]) -> tuple[PropertyFix, ...]:
-    """What to set, the most useful first."""
+def fixes(health: TableHealth, checkup: Checkup, properties: Mapping[str, str]) -> tuple[PropertyFix, ...]:
+    """The properties to set, the most useful first."""
     return (
-        *_distribution(found, checkup, properties),
-        *_target(found, properties),
-        *_parquet(found, properties),
-        *_metadata(found, properties),
+        *_distribution(health, checkup, properties),
+        *_target(health, properties),
+        *_parquet(health, properties),
+        *_metadata(health, properties),
     )
 
 
-def _distribution(found: TableHealth, checkup: Checkup, properties: Mapping[str, str]) -> Iterator[PropertyFix]:
-    if checkup.history is None or not checkup.history.partitioned or found.small_files <= found.partitions:
+def _distribution(health: TableHealth, checkup: Checkup, properties: Mapping[str, str]) -> Iterator[PropertyFix]:
+    if checkup.history is None or not checkup.history.partitioned or health.small_files <= health.partitions:
         return
     mode = properties.get(DISTRIBUTION)
     scattering = [
         writer
-        for writer in causes.guilty(found)
+        for writer in causes.guilty(health)
         if causes.files_per_partition(writer) > causes.SCATTERED and _unshuffled(writer, mode)
     ]
     if scattering:
@@ -67,21 +66,21 @@ def _unshuffled(writer: Writer, mode: str | None) -> bool:
     return mode == "none" or (mode is None and writer.engine in _UNSHUFFLED)
 
 
-def _target(found: TableHealth, properties: Mapping[str, str]) -> Iterator[PropertyFix]:
+def _target(health: TableHealth, properties: Mapping[str, str]) -> Iterator[PropertyFix]:
     target = _number(properties.get(TARGET))
-    if target is not None and target < _TINY_TARGET and found.bytes > 16 * max(1, found.partitions) * target:
+    if target is not None and target < _TINY_TARGET and health.bytes > 16 * max(1, health.partitions) * target:
         why = (
-            f"The target itself makes files of {format_size(target)}, but partitions hold "
-            f"{format_size(found.bytes // max(1, found.partitions))} on average; {format_size(DEFAULT_TARGET)} is "
+            f"The target makes files of {format_size(target)}, but partitions hold "
+            f"{format_size(health.bytes // max(1, health.partitions))} on average; {format_size(DEFAULT_TARGET)} is "
             "Iceberg's default."
         )
         yield PropertyFix(name=TARGET, old=properties[TARGET], new=str(DEFAULT_TARGET), why=why)
 
 
-def _parquet(found: TableHealth, properties: Mapping[str, str]) -> Iterator[PropertyFix]:
-    group = _number(properties.get(ROW_GROUP))
-    if group is not None and group < _TINY_ROW_GROUP <= found.target_file_bytes // 4:
-        why = f"Row groups of {format_size(group)} compress badly and cost a request each; 128 MiB is the default."
+def _parquet(health: TableHealth, properties: Mapping[str, str]) -> Iterator[PropertyFix]:
+    row_group = _number(properties.get(ROW_GROUP))
+    if row_group is not None and row_group < _TINY_ROW_GROUP <= health.target_file_bytes // 4:
+        why = f"Row groups of {format_size(row_group)} compress badly and cost a request each; 128 MiB is the default."
         yield PropertyFix(name=ROW_GROUP, old=properties[ROW_GROUP], new=str(_DEFAULT_ROW_GROUP), why=why)
     codec = properties.get(CODEC)
     if codec is not None and codec.lower() in ("uncompressed", "none", "gzip"):
@@ -89,25 +88,25 @@ def _parquet(found: TableHealth, properties: Mapping[str, str]) -> Iterator[Prop
         yield PropertyFix(name=CODEC, old=codec, new="zstd", why=f"Zstandard files are {gain}; it is the default.")
 
 
-def _metadata(found: TableHealth, properties: Mapping[str, str]) -> Iterator[PropertyFix]:
+def _metadata(health: TableHealth, properties: Mapping[str, str]) -> Iterator[PropertyFix]:
     merge = properties.get(MERGE)
-    fair = max(score.FEW_MANIFESTS, (found.data_files + found.delete_files) // score.FILES_PER_MANIFEST)
-    if merge is not None and merge.lower() == "false" and found.manifests > fair:
-        why = f"{found.manifests:,} manifests for {found.data_files:,} data files: every scan reads them all."
+    fair = max(score.FEW_MANIFESTS, (health.data_files + health.delete_files) // score.FILES_PER_MANIFEST)
+    if merge is not None and merge.lower() == "false" and health.manifests > fair:
+        why = f"{health.manifests:,} manifests for {health.data_files:,} data files: every scan reads them all."
         yield PropertyFix(name=MERGE, old=merge, new="true", why=why)
     clean = properties.get(CLEAN)
-    if found.metadata_files >= _MANY_METADATA_FILES and (clean or "false").lower() != "true":
+    if health.metadata_files >= _MANY_METADATA_FILES and (clean or "false").lower() != "true":
         why = (
-            f"{found.metadata_files:,} metadata files are kept track of, and older ones stay in storage for ever; "
-            "with this, a commit deletes those beyond write.metadata.previous-versions-max."
+            f"{health.metadata_files:,} metadata files are tracked, and older ones stay in storage forever; "
+            "with this property, a commit deletes those beyond write.metadata.previous-versions-max."
         )
         yield PropertyFix(name=CLEAN, old=clean, new="true", why=why)
     versions = _number(properties.get(VERSIONS))
-    if versions is not None and versions > _DEFAULT_VERSIONS and found.metadata_files > _DEFAULT_VERSIONS:
-        why = f"Each of the {found.metadata_files:,} metadata files lists all snapshots; 100 is the default."
+    if versions is not None and versions > _DEFAULT_VERSIONS and health.metadata_files > _DEFAULT_VERSIONS:
+        why = f"Each of the {health.metadata_files:,} metadata files lists all snapshots; 100 is the default."
         yield PropertyFix(name=VERSIONS, old=properties[VERSIONS], new=str(_DEFAULT_VERSIONS), why=why)
 
 
 def _number(text: str | None) -> int | None:
-    """A property's number; what is not one is somebody else's trouble."""
+    """The number in a property; None if it is not set or no number."""
     return int(text) if text is not None and text.isascii() and text.isdigit() else None

@@ -15,8 +15,8 @@ MANY_SNAPSHOTS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """The counts that the score is made of."""
+class HealthFigures:
+    """The counts behind the score."""
 
     data_files: int
     delete_files: int
@@ -31,34 +31,35 @@ class Figures:
 
     @property
     def wrong_files(self) -> int:
-        """Files of a wrong size that need not be."""
+        """Files of a wrong size that a rewrite could avoid."""
         return self.small_files - self.lone_small_files + self.large_files
 
     @property
     def fair_manifests(self) -> int:
-        """Manifests that a table with this many files may have."""
+        """The number of manifests that suits this many files."""
         return max(FEW_MANIFESTS, (self.data_files + self.delete_files) // FILES_PER_MANIFEST)
 
 
-def parts(figures: Figures) -> tuple[ScorePart, ...]:
-    """What each aspect of the table earns, and by which division."""
+def parts(figures: HealthFigures) -> tuple[ScorePart, ...]:
+    """The points of each aspect of the table, and the division behind them."""
     files = figures.data_files
     by_files = _ratio(figures.delete_files, files)
     by_rows = _ratio(figures.deleted_rows, figures.records)
-    deleted, of = (figures.delete_files, files) if by_files >= by_rows else (figures.deleted_rows, figures.records)
-    what = "delete files / data files" if by_files >= by_rows else "deleted rows / rows"
+    deleted, whole = (figures.delete_files, files) if by_files >= by_rows else (figures.deleted_rows, figures.records)
+    ratio = "delete files / data files" if by_files >= by_rows else "deleted rows / rows"
     return (
         _lost("file sizes", SIZES, figures.wrong_files, files, "files of a wrong size / data files"),
-        _lost("deletes", DELETES, deleted, of, what),
+        _lost("deletes", DELETES, deleted, whole, ratio),
         _kept("manifests", MANIFESTS, figures.fair_manifests, figures.manifests, "fair manifests / manifests"),
         _kept("snapshots", SNAPSHOTS, MANY_SNAPSHOTS, figures.snapshots, "snapshots that are plenty / snapshots"),
         _lost("partition spec", SPEC, figures.stale_spec_files, files, "files of older specs / data files"),
     )
 
 
-def score(found: tuple[ScorePart, ...], *, sick: bool, supported: bool) -> tuple[int, str | None]:
-    """The sum of the parts, kept on the side of `HEALTHY` where the table belongs; and why, if that changed it."""
-    points = int(sum(part.points for part in found) + 1e-9)  # 7.1 + 2.9 is 10, whatever doubles say
+def score(score_parts: tuple[ScorePart, ...], *, sick: bool, supported: bool) -> tuple[int, str | None]:
+    """The sum of the parts, limited so that sick tables stay below `HEALTHY` and others do not; and a note if the limit
+    changed it."""
+    points = int(sum(part.points for part in score_parts) + 1e-9)  # 7.1 + 2.9 is 10, whatever doubles say
     if sick and points >= HEALTHY:
         return HEALTHY - 1, f"the parts make {points}, but a table that needs a run has at most {HEALTHY - 1}"
     if not sick and supported and points < HEALTHY:
@@ -70,11 +71,11 @@ def _ratio(part: int, whole: int) -> float:
     return min(1.0, part / whole) if whole else float(part > 0)
 
 
-def _lost(name: str, most: int, wrong: int, whole: int, what: str) -> ScorePart:
+def _lost(name: str, most: int, wrong: int, whole: int, ratio: str) -> ScorePart:
     points = round(most * (1 - _ratio(wrong, whole)), 2)
-    return ScorePart(name=name, points=points, most=most, why=f"{most} x (1 - {wrong:,} / {whole:,}), {what}")
+    return ScorePart(name=name, points=points, most=most, why=f"{most} x (1 - {wrong:,} / {whole:,}), {ratio}")
 
 
-def _kept(name: str, most: int, fair: int, found: int, what: str) -> ScorePart:
-    points = round(most * min(1.0, fair / max(1, found)), 2)
-    return ScorePart(name=name, points=points, most=most, why=f"{most} x {fair:,} / {found:,}, at most {most}, {what}")
+def _kept(name: str, most: int, fair: int, count: int, ratio: str) -> ScorePart:
+    points = round(most * min(1.0, fair / max(1, count)), 2)
+    return ScorePart(name=name, points=points, most=most, why=f"{most} x {fair:,} / {count:,}, at most {most}, {ratio}")

@@ -1,6 +1,6 @@
-"""Who wrote the table: commits grouped by engine, application and operation, with their cadence and the files they
-added. Snapshot history and the live files come in. A live file names the commit that added it by its sequence number,
-so small files are counted by writer exactly, as long as that commit's snapshot is kept."""
+"""The writers of a table: commits grouped by engine, application and operation, with their cadence and the files they
+added. Snapshot history and live files come in. The sequence number of a live file names the commit that added it, so
+small files are counted exactly by writer, as long as that commit's snapshot is kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-FEW_COMMITS = 3  # an application with fewer is short-lived, and taken together with others of its engine
+FEW_COMMITS = 3  # an application with fewer is short-lived, and joined with others of its engine
 _LARGEST = 1 << 22  # sequence numbers beyond this are counted by sorting
 _KINDS = {"flink": "job", "spark": "application"}
 
@@ -32,7 +32,7 @@ class Commits:
     """Snapshots as arrays, and the writer of each as a number."""
 
     columns: dict[str, Ints]  # null counts as 0
-    partitions_known: NDArray[np.bool_]
+    has_partitions: NDArray[np.bool_]  # the snapshot states its changed partitions
     keys: list[tuple[str, str | None, str]]  # engine, app, operation of each writer
     apps: list[int]
     writer: Ints
@@ -49,21 +49,21 @@ class Commits:
 
 
 def group(snapshots: pa.Table) -> Commits:
-    """Number the writers in order of appearance."""
-    given = list(zip(*(snapshots[name].to_pylist() for name in ("engine", "app", "operation")), strict=True))
-    commits = Counter(given)
+    """The commits with their writers, numbered in order of appearance."""
+    writer_keys = list(zip(*(snapshots[name].to_pylist() for name in ("engine", "app", "operation")), strict=True))
+    commits = Counter(writer_keys)
     numbers: dict[tuple[str, str | None, str], int] = {}
     members: dict[int, set[str | None]] = {}
-    writer = np.zeros(len(given), np.int64)
-    for place, (engine, app, operation) in enumerate(given):
+    writer = np.zeros(len(writer_keys), np.int64)
+    for row, (engine, app, operation) in enumerate(writer_keys):
         kept = app if commits[(engine, app, operation)] >= FEW_COMMITS else None
         number = numbers.setdefault((engine, kept, operation), len(numbers))
         members.setdefault(number, set()).add(app)
-        writer[place] = number
+        writer[row] = number
     names = [field.name for field in snapshots.schema if field.type == "int64"]
     return Commits(
         columns={name: snapshots[name].fill_null(0).to_numpy() for name in names},
-        partitions_known=snapshots["changed_partitions"].is_valid().to_numpy(),
+        has_partitions=snapshots["changed_partitions"].is_valid().to_numpy(),
         keys=list(numbers),
         apps=[len(members[number]) for number in range(len(numbers))],
         writer=writer,
@@ -75,12 +75,11 @@ def writers(commits: Commits, census: Census, sizes: Sizes) -> tuple[Writer, ...
     if not commits.columns["added_files"].any():
         return ()
     live, small = _live(commits, census, sizes)
-    found = []
-    for number in range(len(commits.keys)):
-        mine = commits.writer == number
-        if commits.columns["added_files"][mine].any():
-            found.append(_writer(commits, number, sizes, live, small))
-    return tuple(sorted(found, key=lambda one: (-(one.live_small_files or 0), -one.added_files, one.name)))
+    added = np.bincount(commits.writer, weights=commits.columns["added_files"], minlength=len(commits.keys))
+    every_writer = [_writer(commits, number, sizes, live, small) for number in np.flatnonzero(added).tolist()]
+    return tuple(
+        sorted(every_writer, key=lambda writer: (-(writer.live_small_files or 0), -writer.added_files, writer.name))
+    )
 
 
 def _writer(commits: Commits, number: int, sizes: Sizes, live: Ints | None, small: Ints | None) -> Writer:
@@ -89,7 +88,7 @@ def _writer(commits: Commits, number: int, sizes: Sizes, live: Ints | None, smal
     engine, app, operation = commits.keys[number]
     files, every = of["added_files"], of["added_files"] + of["added_delete_files"]
     in_small = files[(of["added_bytes"] < sizes.min * every) & (every > 0)]
-    at, count, touched = np.sort(of["timestamp_ms"]), len(files), commits.partitions_known[mine]
+    at, count, touched = np.sort(of["timestamp_ms"]), len(files), commits.has_partitions[mine]
     return Writer(
         name=commits.name(number),
         engine=engine,
@@ -113,24 +112,24 @@ def _writer(commits: Commits, number: int, sizes: Sizes, live: Ints | None, smal
 
 
 def _live(commits: Commits, census: Census, sizes: Sizes) -> tuple[Ints, Ints] | tuple[None, None]:
-    """Live data files, and the small ones, that each snapshot added; unknown in format version 1, whose files all have
-    sequence number 0."""
-    asked = commits.columns["sequence_number"]
-    if not len(census.sizes) or not asked.any():
+    """The numbers of live data files, and of small ones, that each snapshot added; unknown in format version 1, where
+    all files have sequence number 0."""
+    commit_numbers = commits.columns["sequence_number"]
+    if not len(census.sizes) or not commit_numbers.any():
         return None, None
     numbers, small = census.data("file_sequence_number"), census.sizes < sizes.min
     last = int(numbers.max())
     if last > _LARGEST:
-        return _count(numbers, asked), _count(numbers[small], asked)
-    # Even places count large files, odd ones small files: one pass for both.
+        return _count(numbers, commit_numbers), _count(numbers[small], commit_numbers)
+    # Even cells count other files, odd ones small files: one pass for both.
     cells = numbers * 2
     cells += small
-    found = np.bincount(cells, minlength=2 * (last + 1)).reshape(-1, 2)
-    by_commit = np.where((asked <= last)[:, None], found[np.minimum(asked, last)], 0)
+    counts = np.bincount(cells, minlength=2 * (last + 1)).reshape(-1, 2)
+    by_commit = np.where((commit_numbers <= last)[:, None], counts[np.minimum(commit_numbers, last)], 0)
     return by_commit.sum(axis=1), by_commit[:, 1]
 
 
-def _count(numbers: Ints, asked: Ints) -> Ints:
-    """How often each asked number occurs, however far apart they are."""
+def _count(numbers: Ints, values: Ints) -> Ints:
+    """How often each value occurs among the numbers, however far apart they are."""
     ordered = np.sort(numbers)
-    return np.searchsorted(ordered, asked, side="right") - np.searchsorted(ordered, asked, side="left")
+    return np.searchsorted(ordered, values, side="right") - np.searchsorted(ordered, values, side="left")

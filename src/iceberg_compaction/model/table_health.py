@@ -1,5 +1,5 @@
-"""A table's health in words and figures: what `doctor` prints, reports and services hand on. docs/health.md says how
-each figure is made."""
+"""The health of a table in words and figures, as `doctor`, reports and services show it. docs/health.md defines each
+figure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SizeBucket(Value):
 
 
 class PartitionHealth(Value):
-    """One partition's share of the picture."""
+    """The figures of one partition."""
 
     spec_id: int
     partition: str
@@ -27,12 +27,12 @@ class PartitionHealth(Value):
     large_files: int
     delete_files: int
     deleted_row_ratio: float  # as in DeleteHealth
-    clustering_depth: float | None = None  # as in Clustering
+    clustering_depth: float | None = None  # as in ClusteringHealth
 
 
 class DeleteHealth(Value):
-    """What readers have to apply. A position delete or a deletion vector's entry takes one row away; an equality
-    delete's key may match none, one or many, so the two are never added up."""
+    """The deletes that readers apply. A position delete or an entry of a deletion vector deletes one row; the key of an
+    equality delete may match none, one or many, so the two are never added up."""
 
     position_files: int = 0
     position_rows: int = 0
@@ -47,7 +47,7 @@ class DeleteHealth(Value):
     equality_row_ratio: float = 0.0  # keys of equality deletes / rows of data files
     per_data_file_mean: float | None = None  # delete files that apply to a data file; None: not computed
     per_data_file_max: int | None = None
-    dangling_files: int | None = None  # delete files that apply to nothing any more
+    dangling_files: int | None = None  # delete files that no longer apply to anything
 
     @property
     def files(self) -> int:
@@ -55,13 +55,13 @@ class DeleteHealth(Value):
         return self.position_files + self.equality_files + self.vectors
 
 
-class Clustering(Value):
-    """How many files of a partition hold a value of the clustering column, on average; 1.0 is perfectly clustered."""
+class ClusteringHealth(Value):
+    """The mean number of files of a partition whose range covers a value; 1.0 is perfectly clustered."""
 
     column: str | None
     depth: float
-    files: int  # with known bounds
-    sampled_files: int  # that the depth was computed from
+    files: int  # that have bounds
+    sampled_files: int  # behind the depth
 
 
 class SpecShare(Value):
@@ -74,7 +74,7 @@ class SpecShare(Value):
 
 
 class ScorePart(Value):
-    """One summand of the score, and the division that gave it."""
+    """One summand of the score, and the division behind it."""
 
     name: str
     points: float
@@ -87,7 +87,7 @@ class Writer(Value):
 
     name: str  # for people: `flink job 5f1c (append)`
     engine: str
-    app: str | None  # its application or job id; None: it gives none, or several short-lived ones are taken together
+    app: str | None  # application or job id; None: there is none, or several short-lived applications are joined
     apps: int
     operation: str
     commits: int
@@ -101,12 +101,12 @@ class Writer(Value):
     added_bytes: int
     mean_file_bytes: int
     small_share: float  # of its added files, those from commits whose mean file is small
-    live_files: int | None = None  # data files of the table that it wrote; None: the table does not say
+    live_files: int | None = None  # data files of the table that it wrote; None: unknown
     live_small_files: int | None = None
 
 
 class PropertyFix(Value):
-    """A table property that would prevent some of the trouble."""
+    """A table property that would prevent problems."""
 
     name: str
     old: str | None  # None: not set
@@ -115,7 +115,7 @@ class PropertyFix(Value):
 
 
 class GrowthDay(Value):
-    """What the commits of one day (UTC) did, and how large the table was after the last of them."""
+    """The changes of one day (UTC) by commits, and the size of the table after the last of them."""
 
     day: str
     commits: int
@@ -132,7 +132,7 @@ class GrowthDay(Value):
 
 
 class TableHealth(Value):
-    """What a table looks like and whether it is sick, from metadata alone."""
+    """The state of a table, from metadata alone."""
 
     table: str
     snapshot_id: int | None
@@ -152,28 +152,28 @@ class TableHealth(Value):
     small_manifests: int = 0  # below half of commit.manifest.target-size-bytes
     snapshots: int
     refs: int = 0
-    metadata_files: int = 0  # metadata.json files that the table keeps track of
+    metadata_files: int = 0  # metadata.json files in the table's metadata log
     metadata_bytes: int | None = None  # the current metadata.json and manifests together
     histogram: tuple[SizeBucket, ...]
     deletes: DeleteHealth = DeleteHealth()
-    clustering: Clustering | None = None  # None: no file has bounds of a clustering column
+    clustering: ClusteringHealth | None = None  # None: no file has bounds of a clustering column
     specs: tuple[SpecShare, ...] = ()
-    stale_spec_ratio: float = 0.0  # data files that are not of the current spec / data files
+    stale_spec_ratio: float = 0.0  # data files of older specs / data files
     worst_partitions: tuple[PartitionHealth, ...]  # most small and delete files first
     score: int  # 0 (sick) to 100 (healthy)
     score_parts: tuple[ScorePart, ...] = ()
     score_note: str | None = None  # why the score is not the sum of its parts
-    sick: bool  # a default `small-files` run would find something to do, or deletes have piled up on a data file
+    sick: bool  # a run of the policy has something to do, or many delete files apply to one data file
     advice: tuple[str, ...]
     writers: tuple[Writer, ...] = ()  # most live small files first
-    causes: tuple[str, ...] = ()  # which writer makes the small files, and what would help
+    causes: tuple[str, ...] = ()  # writers of small files, with remedies
     fixes: tuple[PropertyFix, ...] = ()
     growth: tuple[GrowthDay, ...] = ()
     unsupported: tuple[str, ...] = ()
 
 
 class BrokenTable(Value):
-    """A table whose health could not be read, among others that could."""
+    """A table whose health could not be read."""
 
     table: str
     error: str

@@ -32,7 +32,7 @@ def diagnose(
         policy=policy,
         sizes=plan_request.resolve(view, policy).sizes,
         sick=quick_look.needs_work(view, policy),
-        worn=view.delete_files is not None and quick_look.needs_rewrite(view, _MANY_DELETES),
+        delete_heavy=view.delete_files is not None and quick_look.needs_rewrite(view, _MANY_DELETES),
         applied=_applied_deletes(view),
         history=snapshot_log.read_history(table, branch=branch),
         worst=worst,
@@ -40,9 +40,9 @@ def diagnose(
     return assess.assess(view, request)
 
 
-def _applied_deletes(view: TableView) -> delete_cost.Applied | None:
+def _applied_deletes(view: TableView) -> delete_cost.AppliedCounts | None:
     """How many delete files apply to each data file, if there are any."""
     if view.delete_files is None:
         return None
     per_data_file = view.delete_files.filter(pc.equal(view.files["content"].combine_chunks(), DATA))
-    return delete_cost.Applied(per_data_file=per_data_file.to_numpy(), dangling=pc.sum(view.dangling).as_py() or 0)
+    return delete_cost.AppliedCounts(per_data_file=per_data_file.to_numpy(), dangling=pc.sum(view.dangling).as_py() or 0)

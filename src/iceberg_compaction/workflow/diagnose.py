@@ -45,4 +45,5 @@ def _applied_deletes(view: TableView) -> delete_cost.AppliedCounts | None:
     if view.delete_files is None:
         return None
     per_data_file = view.delete_files.filter(pc.equal(view.files["content"].combine_chunks(), DATA))
-    return delete_cost.AppliedCounts(per_data_file=per_data_file.to_numpy(), dangling=pc.sum(view.dangling).as_py() or 0)
+    dangling = pc.sum(view.dangling).as_py() or 0
+    return delete_cost.AppliedCounts(per_data_file=per_data_file.to_numpy(), dangling=dangling)

@@ -1,0 +1,287 @@
+"""The house rules that no single file shows, held for all files at once. Every exception has its reason next to it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, defaultdict
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACKAGE = Path(__file__).resolve().parents[2] / "src" / "iceberg_compaction"
+OWN = "iceberg_compaction"
+MOST_MODULES = 17  # of a package; one that has more needs rooms
+
+# Modules with values that change while the program runs.
+STATE = {
+    "metadata.cache.arrow_cache": "folders are made once, and an entry is written by one thread",
+    "interfaces.cli.logs": "no log line of this process may show a secret",
+    "execute.engines.spark.sockets": "the session of a process has one configuration",
+    "execute.engines.spark.shipping": "the package does not change while the process runs",
+}
+# Modules that read the environment.
+ENVIRONMENT = {
+    "interfaces.wiring": "the composition root",
+    "interfaces.cli.catalog_request": "flags over environment",
+    "catalog.connect": "the default of an argument",
+    "metadata.cache.arrow_cache": "the default of an argument",
+    "execute.engines.spark.spark_session": "Spark is configured by it",
+    "execute.engines.spark.jvm": "Java's process gets it",
+    "execute.engines.spark.java": "JAVA_HOME",
+    "execute.worker.arrange.sort_rows": "Spark names the disks of an executor in it",
+}
+# Modules that use time, ids or chance which are not arguments.
+CHANCE = {
+    "interfaces.wiring": "the composition root has the machine's clock and makes ids",
+    "interfaces.cli.examination": "progress is drawn",
+    "interfaces.cli.progress": "progress is drawn",
+    "catalog.sample_lake": "a lake to play with, and the time of a scan",
+    "catalog.run_names": "two attempts of a run must not write the same file",
+    "execute.engines.inline_engine": "two attempts of a task must not write the same file",
+    "execute.engines.spark.rows": "two attempts of a task must not write the same file",
+    "execute.engines.spark.submission": "jobs of two runs in one session must not stop each other",
+    "execute.worker.execute_task": "effort is measured in seconds",
+    "execute.worker.transfer": "effort is measured in seconds",
+    "metadata.cache.arrow_cache": "drafts of two processes must not meet, and entries have an age",
+    "metadata.manifest.written_manifests": "Avro separates blocks by random bytes",
+    "operations.rewrite_manifests.cluster_entries": "Avro separates blocks by random bytes",
+    "cancel": "the default of an argument",
+    "record.runs": "the default of an argument",
+    "storage.passing_faults": "the default of an argument",
+}
+# Modules outside of `interfaces` with functions that import modules of ours.
+LATE_IMPORTS = {
+    "catalog.connect": "the client of a catalog is loaded for its own kind alone",
+    "catalog.load_tables": "the client of a store is loaded where it is used",
+    "catalog.publish": "the client of a catalog is loaded for its own kind alone",
+    "catalog.run_names": "the client of a store is loaded where it is used",
+    "execute.engines.inline_engine": "a plan is shown without the worker's libraries",
+    "execute.engines.spark.daemon": "Spark's daemon starts before the package is in its path",
+    "execute.engines.spark.rows": "executors run this function",
+    "execute.engines.spark.spark_engine": "a plan is shown without the worker's libraries",
+    "storage.file_io": "the client of a store is loaded where it is used",
+}
+# Words that say nothing, or that another word says better (docs/architecture.md).
+BANNED = {
+    "place": "partition_key, position or path",
+    "places": "partition_keys, positions or paths",
+    "wish": "goal",
+    "shelf": "pack or ranges",
+    "worn": "delete_heavy",
+    "crumb": "undersized row group",
+    "sweep": "remove",
+    "discard": "remove",
+    "attend": "recover",
+    "settle": "recover",
+    "tell": "emit",
+    "asked": "the noun that it is",
+    "told": "the noun that it is",
+    "known": "the noun that it is",
+    "found": "the noun that it is",
+    "some": "the noun that it is",
+}
+# Shrinking lists: rules that do not hold everywhere yet.
+STILL_WORDS = {
+    "place": 44,
+    "places": 36,
+    "worn": 1,
+    "sweep": 1,
+    "discard": 1,
+    "settle": 3,
+    "tell": 1,
+    "asked": 19,
+    "told": 35,
+    "known": 62,
+    "found": 133,
+    "some": 14,
+}  # modules that use the word
+STILL_TWICE = {
+    "Cache",
+    "Change",
+    "Chunk",
+    "Clustering",
+    "Column",
+    "Committed",
+    "Figures",
+    "Layout",
+    "Leaf",
+    "Moved",
+    "Origin",
+    "Output",
+    "Patience",
+    "Proof",
+    "Scope",
+    "Source",
+    "_Column",
+    "_Output",
+    "_Part",
+    "_Progress",
+    "_Publication",
+    "_Wanted",
+}  # names that two classes have
+STILL_SILENT = 34  # packages without a docstring
+
+_CHANGES = {"add", "append", "clear", "extend", "pop", "popitem", "remove", "setdefault", "update", "discard", "insert"}
+_CLOCKS = re.compile(
+    r"time\.(time|time_ns|monotonic|perf_counter|sleep)|uuid\.uuid[14]|secrets\.\w+|random\.random|\w+\.now"
+    r"|datetime\.today"
+)
+_ENVIRONMENT = re.compile(r"os\.(environ|getenv)")
+
+
+class Module(NamedTuple):
+    """The facts of one module that the rules ask for."""
+
+    attributes: set[str]  # `name.attribute`, as written
+    names: set[str]  # of variables, arguments, attributes, functions and classes; without leading underscores
+    state: set[str]  # names at module level whose value changes
+    classes: list[str]
+    aliases: list[str]  # modules of ours under another name
+    late: bool  # whether a function imports modules of ours
+
+
+@cache
+def modules() -> dict[str, Module]:
+    """The package's modules by dotted name."""
+    return {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts): read(ast.parse(path.read_text()))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
+
+
+def read(tree: ast.Module) -> Module:
+    nodes = list(ast.walk(tree))
+    own = [node for node in nodes if is_own_import(node)]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    return Module(
+        attributes={
+            f"{node.value.id}.{node.attr}"
+            for node in nodes
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        },
+        names={name.lstrip("_") for node in nodes for name in names_of(node)},
+        state=state_of(tree, nodes),
+        classes=[node.name for node in nodes if isinstance(node, ast.ClassDef)],
+        aliases=[f"{alias.name} as {alias.asname}" for node in own for alias in node.names if alias.asname],
+        late=any(is_own_import(node) for function in functions for node in ast.walk(function)),
+    )
+
+
+def is_own_import(node: ast.AST) -> bool:
+    return isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == OWN
+
+
+def names_of(node: ast.AST) -> Iterator[str]:
+    """The names that the node gives."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        yield node.attr
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+        yield node.name
+
+
+def state_of(tree: ast.Module, nodes: list[ast.AST]) -> set[str]:
+    """Names of the module whose value changes while the program runs."""
+    declared = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+    caches = {node.name for node in nodes if isinstance(node, ast.FunctionDef) and is_cached(node)}
+    return declared | caches | (module_level(tree) & set(changed_in_place(nodes)))
+
+
+def is_cached(function: ast.FunctionDef) -> bool:
+    decorators = {ast.unparse(decorator).split("(")[0].rpartition(".")[2] for decorator in function.decorator_list}
+    return bool(decorators & {"cache", "lru_cache"})
+
+
+def module_level(tree: ast.Module) -> set[str]:
+    """Variables of the module itself."""
+    targets = [
+        target
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    ]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def changed_in_place(nodes: list[ast.AST]) -> Iterator[str]:
+    """Variables whose value is changed by a method or by an index."""
+    for node in nodes:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGES:
+            changed = node.func.value
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del):
+            changed = node.value
+        else:
+            continue
+        if isinstance(changed, ast.Name):
+            yield changed.id
+
+
+def packages() -> dict[str, Path]:
+    return {
+        ".".join(path.parent.relative_to(PACKAGE).parts): path.parent for path in sorted(PACKAGE.rglob("__init__.py"))
+    }
+
+
+def test_no_module_has_state_but_for_a_reason() -> None:
+    assert {name for name, module in modules().items() if module.state} == STATE.keys()
+
+
+def test_the_environment_is_read_at_the_doors_only() -> None:
+    readers = {name for name, module in modules().items() if any(map(_ENVIRONMENT.fullmatch, module.attributes))}
+    assert readers == ENVIRONMENT.keys()
+
+
+def test_time_ids_and_chance_are_arguments() -> None:
+    users = {name for name, module in modules().items() if any(map(_CLOCKS.fullmatch, module.attributes))}
+    assert users == CHANCE.keys()
+
+
+def test_imports_are_at_the_top_of_a_module() -> None:
+    late = {name for name, module in modules().items() if module.late and not name.startswith("interfaces.")}
+    assert late == LATE_IMPORTS.keys()
+
+
+def test_own_modules_are_imported_under_their_own_name() -> None:
+    assert {name: module.aliases for name, module in modules().items() if module.aliases} == {}
+
+
+def test_no_module_has_the_name_of_another() -> None:
+    names = [name.rpartition(".")[2] for name in modules() if ".verbs." not in name and not name.endswith("__init__")]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+
+
+def test_no_class_has_the_name_of_another() -> None:
+    homes = defaultdict(list)
+    for name, module in modules().items():
+        for class_name in module.classes:
+            homes[class_name].append(name)
+    assert {name: home for name, home in homes.items() if len(home) > 1 and name not in STILL_TWICE} == {}
+
+
+@pytest.mark.parametrize("word", BANNED)
+def test_no_name_is_a_word_that_says_nothing(word: str) -> None:
+    users = [name for name, module in modules().items() if word in module.names]
+    assert len(users) <= STILL_WORDS.get(word, 0), f"write {BANNED[word]} instead of {word} in {users}"
+
+
+def test_packages_are_small() -> None:
+    sizes = {name: len(list(folder.glob("*.py"))) - 1 for name, folder in packages().items()}
+    assert {name: size for name, size in sizes.items() if size > MOST_MODULES and name != "model"} == {}
+
+
+def test_packages_say_their_purpose() -> None:
+    silent = [
+        name
+        for name, folder in packages().items()
+        if not ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    ]
+    assert len(silent) <= STILL_SILENT, silent

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -17,6 +16,9 @@ from tests.factories import engines
 from tests.factories import lake as lakes
 
 from iceberg_compaction import errors
+from iceberg_compaction.cancel import CancelToken
+from iceberg_compaction.execute.engine_door import Job
+from iceberg_compaction.execute.engines.fake_engine import FakeEngine
 from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 from iceberg_compaction.execute.prepare.cut_tasks import build_tasks
 from iceberg_compaction.execute.prepare.shared_context import build_context
@@ -30,17 +32,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from iceberg_compaction.execute.engine_door import Engine, Rewrite, TaskEnd
-    from iceberg_compaction.model.rewrite_task import StagedFile, TaskResult
+    from iceberg_compaction.model.rewrite_task import StagedFile
 
     EngineOf: TypeAlias = Callable[[Rewrite | None], Engine]
 
 _EVENTS = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "city", StringType(), required=False))
 
 
-@pytest.fixture(params=["inline", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.fixture(params=["inline", "fake", pytest.param("spark", marks=pytest.mark.spark)])
 def engine_of(request: pytest.FixtureRequest) -> EngineOf:
     if request.param == "inline":
         return lambda rewrite: InlineEngine(rewrite=rewrite)
+    if request.param == "fake":
+        return lambda rewrite: FakeEngine(engines.in_pairs, rewrite=rewrite)
     from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
 
     session = request.getfixturevalue("spark")
@@ -51,23 +55,11 @@ def test_an_engine_tells_how_much_it_does_at_a_time(engine_of: EngineOf) -> None
     assert engine_of(engines.make_rewrite()).cores() >= 1
 
 
-def test_results_come_in_task_order_and_are_reported_once_in_the_calling_thread(
-    engine_of: EngineOf, tmp_path: Path
-) -> None:
-    reported: list[TaskResult] = []
-    threads = set()
-
-    def on_result(result: TaskResult) -> None:
-        reported.append(result)
-        threads.add(threading.current_thread())
-
-    tasks = engines.make_tasks(7)
-    results = engine_of(engines.make_rewrite()).run(tasks, engines.make_context(tmp_path), on_result)
-
+def test_every_result_comes_once_and_all_of_them_are_staged(engine_of: EngineOf, tmp_path: Path) -> None:
+    results, staged = engines.perform(engine_of(engines.make_rewrite()), engines.make_job(7, tmp_path))
     assert [result.task_id for result in results] == list(range(7))
-    assert sorted(reported, key=lambda result: result.task_id) == results
-    assert threads == {threading.current_thread()}
-    assert engines.outputs(tmp_path) == engines.staged(results)
+    assert sorted(staged, key=lambda result: result.task_id) == results
+    assert engines.outputs(tmp_path) == engines.staged(staged)
     assert results[3].proof.source.rows == 20
 
 
@@ -79,11 +71,11 @@ def test_real_rewrites_are_the_same_wherever_they_run(engine_of: EngineOf, local
         table.append(pa.table([ids, [f"city {id % 3}" for id in ids]], schema=_EVENTS.as_arrow()))
     view = look(table, name=local_lake.name("events"))
     plan = build(view, Policy(), plan_id="p", now_ms=0)
-    tasks, context = build_tasks(plan), build_context(table, plan, "run")
-    assert len(tasks) == 3
+    job = Job(tasks=tuple(build_tasks(plan)), context=build_context(table, plan, "run"))
+    assert len(job.tasks) == 3
 
-    here = InlineEngine().run(tasks, context, lambda result: None)
-    there = engine_of(None).run(tasks, context, lambda result: None)
+    here, _ = engines.perform(InlineEngine(), job)
+    there, _ = engines.perform(engine_of(None), job)
 
     assert [result.proof for result in there] == [result.proof for result in here]
     assert sum(result.proof.source.rows for result in there) == 180
@@ -97,87 +89,117 @@ def _content(file: StagedFile) -> tuple[pa.Table, StagedFile]:
     return pq.read_table(path, partitioning=None), file.model_copy(update={"file_path": ""})
 
 
-def test_two_runs_never_write_the_same_names(engine_of: EngineOf, tmp_path: Path) -> None:
-    engine, context = engine_of(engines.make_rewrite()), engines.make_context(tmp_path)
-    first = engine.run(engines.make_tasks(2), context, lambda result: None)
-    second = engine.run(engines.make_tasks(2), context, lambda result: None)
+def test_two_jobs_never_write_the_same_names(engine_of: EngineOf, tmp_path: Path) -> None:
+    engine, job = engine_of(engines.make_rewrite()), engines.make_job(2, tmp_path)
+    first, _ = engines.perform(engine, job)
+    second, _ = engines.perform(engine, job)
     assert engines.staged(first).isdisjoint(engines.staged(second))
 
 
 def test_no_tasks_no_work(engine_of: EngineOf, tmp_path: Path) -> None:
-    assert engine_of(engines.make_rewrite()).run([], engines.make_context(tmp_path), pytest.fail) == []
+    assert engines.perform(engine_of(engines.make_rewrite()), engines.make_job(0, tmp_path)) == ([], [])
 
 
 def test_a_task_that_fails_is_reported_and_others_go_on(engine_of: EngineOf, tmp_path: Path) -> None:
-    reported: list[TaskEnd] = []
     engine = engine_of(engines.make_rewrite({3: engines.REFUSE, 6: engines.REFUSE}))
-    results = engine.run(engines.make_tasks(12), engines.make_context(tmp_path), reported.append)
-    failed = {end.task_id: end for end in reported if isinstance(end, Failure)}
+    ends, staged = engines.perform(engine, engines.make_job(12, tmp_path))
+    failed = {end.task_id: end for end in ends if isinstance(end, Failure)}
     assert {number: (end.group_id, end.sentence) for number, end in failed.items()} == {
         3: (1, "Task 3 lost a row."),
         6: (3, "Task 6 lost a row."),
     }
     assert type(failed[3].rebuild()) is errors.ProofError
-    done = {result.task_id for result in results}
+    done = {result.task_id for result in staged}
     assert {0, 1, 2, 4, 5, 8, 9, 10, 11} <= done
     assert done <= set(range(12)) - {3, 6}  # 7 is of the same group as 6, and may be left out
-    assert {end.task_id for end in reported} == done | {3, 6}
-    assert engines.outputs(tmp_path) == engines.staged(results)
+    assert {end.task_id for end in ends} == done | {3, 6}
+    assert engines.outputs(tmp_path) == engines.staged(staged)
 
 
 def test_other_errors_become_one_sentence_without_secrets(engine_of: EngineOf, tmp_path: Path) -> None:
-    reported: list[TaskEnd] = []
     engine = engine_of(engines.make_rewrite({5: engines.CRASH}))
-    results = engine.run(engines.make_tasks(6), engines.make_context(tmp_path), reported.append)
-    (told,) = [end.sentence for end in reported if isinstance(end, Failure)]
-    assert told.startswith(
+    ends, staged = engines.perform(engine, engines.make_job(6, tmp_path))
+    (sentence,) = [end.sentence for end in ends if isinstance(end, Failure)]
+    assert sentence.startswith(
         "Rewriting 2 files of shop.events (group 2, task 5) failed with ZeroDivisionError: went wrong"
     )
-    assert engines.SECRET not in told
-    assert "\n" not in told
-    assert engines.outputs(tmp_path) == engines.staged(results)
+    assert engines.SECRET not in sentence
+    assert "\n" not in sentence
+    assert engines.outputs(tmp_path) == engines.staged(staged)
 
 
-def test_a_listener_may_end_the_run_because_of_a_failure(engine_of: EngineOf, tmp_path: Path) -> None:
-    reported: list[TaskEnd] = []
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, ValueError])
+def test_whatever_is_raised_in_the_loop_every_file_is_of_a_staged_result(
+    engine_of: EngineOf, tmp_path: Path, stop: type[BaseException]
+) -> None:
+    """The last task would take a minute: whoever leaves the work does not wait for it."""
+    work = engine_of(engines.make_rewrite({39: engines.WAIT})).start(
+        engines.make_job(40, tmp_path), cancel=CancelToken()
+    )
 
-    def on_end(end: TaskEnd) -> None:
-        reported.append(end)
-        if isinstance(end, Failure):
-            raise end.rebuild()
+    def leave() -> None:
+        with work:
+            for _ in work.results():
+                raise stop
 
-    engine = engine_of(engines.make_rewrite({3: engines.REFUSE}))
-    with pytest.raises(errors.ProofError, match=r"^Task 3 lost a row\.$"):
-        engine.run(engines.make_tasks(12), engines.make_context(tmp_path), on_end)
-    done = [end for end in reported if not isinstance(end, Failure)]
-    assert engines.outputs(tmp_path) == engines.staged(done)
-
-
-def test_cancel_from_another_thread_leaves_nothing_unreported(engine_of: EngineOf, tmp_path: Path) -> None:
-    reported: list[TaskResult] = []
-    engine = engine_of(engines.make_rewrite())
-
-    def on_result(result: TaskResult) -> None:
-        reported.append(result)
-        thread = threading.Thread(target=engine.cancel)
-        thread.start()
-        thread.join()
-
-    with pytest.raises(errors.CancelledError, match=r"shop\.events"):
-        engine.run(engines.make_tasks(40), engines.make_context(tmp_path), on_result)
-    assert 0 < len(reported) < 40
-    assert engines.outputs(tmp_path) == engines.staged(reported)
-    with pytest.raises(errors.CancelledError):
-        engine.run(engines.make_tasks(1), engines.make_context(tmp_path), pytest.fail)
+    with pytest.raises(stop):
+        leave()
+    assert 0 < len(work.staged) < 40
+    assert engines.outputs(tmp_path) == engines.staged(work.staged)
 
 
-def test_an_error_of_the_listener_ends_the_run(engine_of: EngineOf, tmp_path: Path) -> None:
-    def on_result(result: TaskResult) -> None:
-        raise KeyboardInterrupt
+def test_a_loop_that_ends_early_stops_the_work(engine_of: EngineOf, tmp_path: Path) -> None:
+    engine = engine_of(engines.make_rewrite({3: engines.REFUSE, 39: engines.WAIT}))
+    with engine.start(engines.make_job(40, tmp_path), cancel=CancelToken()) as work:
+        for end in work.results():
+            if isinstance(end, Failure):
+                break
+    assert 0 < len(work.staged) < 40
+    assert engines.outputs(tmp_path) == engines.staged(work.staged)
 
-    start = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        engine_of(engines.make_rewrite({39: engines.WAIT})).run(
-            engines.make_tasks(40), engines.make_context(tmp_path), on_result
-        )
-    assert time.monotonic() - start < 30
+
+def test_work_that_nobody_takes_results_of_leaves_no_file_unknown(engine_of: EngineOf, tmp_path: Path) -> None:
+    with engine_of(engines.make_rewrite()).start(engines.make_job(4, tmp_path), cancel=CancelToken()) as work:
+        pass
+    assert engines.outputs(tmp_path) == engines.staged(work.staged)
+
+
+def test_a_cancel_from_another_thread_leaves_no_file_unknown(engine_of: EngineOf, tmp_path: Path) -> None:
+    ends: list[TaskEnd] = []
+    cancel = CancelToken()
+    work = engine_of(engines.make_rewrite()).start(engines.make_job(40, tmp_path), cancel=cancel)
+
+    def take() -> None:
+        with work:
+            for end in work.results():
+                ends.append(end)
+                thread = threading.Thread(target=cancel.cancel, args=["Enough."])
+                thread.start()
+                thread.join()
+
+    with pytest.raises(errors.CancelledError, match=r"^Enough\.$"):
+        take()
+    assert 0 < len(ends) < 40
+    assert {end.task_id for end in ends} <= {result.task_id for result in work.staged}
+    assert engines.outputs(tmp_path) == engines.staged(work.staged)
+
+
+def test_a_run_that_is_cancelled_does_no_further_work(engine_of: EngineOf, tmp_path: Path) -> None:
+    cancel = CancelToken()
+    cancel.cancel("Enough.")
+    work = engine_of(engines.make_rewrite()).start(engines.make_job(4, tmp_path), cancel=cancel)
+    with pytest.raises(errors.CancelledError), work:
+        pytest.fail(f"a result: {next(work.results())}")
+    assert not engines.outputs(tmp_path)
+
+
+def test_a_cancel_waits_for_the_end_of_a_shield(engine_of: EngineOf, tmp_path: Path) -> None:
+    cancel = CancelToken()
+    with engine_of(engines.make_rewrite()).start(engines.make_job(4, tmp_path), cancel=cancel) as work:
+        results = work.results()
+        next(results)
+        with cancel.shield():
+            cancel.cancel("Enough.")
+            next(results)
+        with pytest.raises(errors.CancelledError):
+            list(results)

@@ -3,16 +3,19 @@ per finished task and removes its own when it is interrupted, as the real one do
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, Any
 
+from iceberg_compaction.cancel import CancelToken
+from iceberg_compaction.execute.engine_door import Job
 from iceberg_compaction.model.policies import ProofLevel, Sizes
 from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from iceberg_compaction.execute.engine_door import Rewrite
+    from iceberg_compaction.execute.engine_door import Engine, Rewrite, TaskEnd
 
 SECRET = "wJalrXUtnFEMI-never-shown"
 FINE, REFUSE, CRASH, CRASH_ONCE, WAIT, DIE = "fine", "refuse", "crash", "crash-once", "wait", "die"
@@ -45,6 +48,23 @@ def make_tasks(count: int, *, size: int = 1000) -> list[RewriteTask]:
         )
         for number in range(count)
     ]
+
+
+def make_job(count: int, folder: Path, *, size: int = 1000, table: str = "shop.events") -> Job:
+    return Job(tasks=tuple(make_tasks(count, size=size)), context=make_context(folder, table))
+
+
+def perform(engine: Engine, job: Job) -> tuple[list[Any], list[TaskResult]]:
+    """What the engine reports of a job, in the order of tasks, and what was staged."""
+    with engine.start(job, cancel=CancelToken()) as work:
+        ends = list(work.results())
+    return sorted(ends, key=lambda end: end.task_id), list(work.staged)
+
+
+def in_pairs(ends: Iterator[TaskEnd]) -> Iterable[TaskEnd]:
+    """A script for the fake engine: two tasks are done before the first of them is reported."""
+    while pair := list(itertools.islice(ends, 2)):
+        yield from pair
 
 
 def make_rewrite(behaviours: Mapping[int, str] | None = None) -> Rewrite:
@@ -100,5 +120,5 @@ def outputs(folder: Path) -> set[str]:
     return {str(path) for path in folder.glob("out-*")}
 
 
-def staged(results: list[TaskResult]) -> set[str]:
+def staged(results: Iterable[TaskResult]) -> set[str]:
     return {file.file_path for result in results for file in result.staged}

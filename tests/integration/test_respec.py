@@ -29,15 +29,20 @@ from tests.factories import manifests, storage, work
 from tests.factories.lake import local_catalog, make_table
 
 from iceberg_compaction import Kind, Policy
-from iceberg_compaction.execute.engines.inline_engine import InlineEngine
+from iceberg_compaction.execute.engines.fake_engine import FakeEngine
+from iceberg_compaction.execute.worker import execute_task
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.file_group import Spread
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyiceberg.table import Table
 
     from iceberg_compaction import Outcome
+    from iceberg_compaction.execute.engine_door import TaskEnd
     from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),
@@ -48,28 +53,6 @@ SCHEMA = Schema(
 _HOUR, _EPOCH = 3_600_000_000, -5 * 24 * 3_600_000_000  # across 1970
 _AT = pa.timestamp("us")
 BY_WORD = PartitionSpec(PartitionField(3, 1000, IdentityTransform(), "word"), spec_id=0)
-
-
-class Cores(InlineEngine):
-    """So many cores, as far as the cutting of tasks goes."""
-
-    def __init__(self, cores: int) -> None:
-        super().__init__()
-        self._cores = cores
-        self.tasks: list[int] = []
-
-    def __enter__(self) -> Cores:
-        return self
-
-    def __exit__(self, *stop: object) -> None:
-        """Nothing to close."""
-
-    def cores(self) -> int:
-        return self._cores
-
-    def run(self, tasks: Any, *others: Any) -> Any:
-        self.tasks.append(len(tasks))
-        return super().run(tasks, *others)
 
 
 def current(table: Table) -> Table:
@@ -102,8 +85,8 @@ def plan_of(table: Table, policy: Policy) -> Plan:
     return work.plan_table(table.catalog, "db.t", policy, wiring.new_run())
 
 
-def compact(table: Table, policy: Policy, engine: Cores) -> Outcome:
-    return work.compact_table(table.catalog, "db.t", policy, lambda: engine, wiring.new_run())
+def compact(table: Table, policy: Policy, engine: FakeEngine) -> Outcome:
+    return work.compact_table(table.catalog, "db.t", policy, engine, wiring.new_run())
 
 
 def files_by_partition(table: Table) -> dict[str, list[int]]:
@@ -119,7 +102,7 @@ def files_by_partition(table: Table) -> dict[str, list[int]]:
 def check(table: Table, policy: Policy, cores: int, expected: int) -> list[int]:
     """One run makes one file for each of so many partitions, the next does nothing; how many tasks each round had."""
     before, planned = rows(table), plan_of(table, policy)
-    engine = Cores(cores)
+    engine = FakeEngine(cores=cores)
     outcome = compact(table, policy, engine)
     assert outcome.kind is Kind.COMPACTED, outcome.sentence
     assert rows(table) == before
@@ -130,7 +113,7 @@ def check(table: Table, policy: Policy, cores: int, expected: int) -> list[int]:
         path for path in storage.files_under(table) if path.endswith(".parquet")
     }
     assert plan_of(table, policy).empty
-    return engine.tasks
+    return [len(job.tasks) for job in engine.jobs]
 
 
 @pytest.mark.parametrize(("files", "partitions", "target"), [(20, 20, 3000), (24, 200, 6000)])
@@ -207,12 +190,12 @@ def test_whatever_the_specs_are_no_partition_gets_more_files_than_it_needs(
     policy = Policy(target_file_size_bytes=4000, min_input_files=2)
     before, planned = rows(table), plan_of(table, policy)
     (group,) = planned.groups
-    engine = Cores(cores)
+    engine = FakeEngine(cores=cores)
     assert compact(table, policy, engine).kind is Kind.COMPACTED
     assert rows(table) == before
     found = files_by_partition(table)
     for sizes in found.values():
-        assert len(sizes) <= -(-sum(sizes) // planned.sizes.target), (found, engine.tasks)
+        assert len(sizes) <= -(-sum(sizes) // planned.sizes.target), (found, len(engine.jobs))
     assert plan_of(table, policy).empty
     assert (group.spread is Spread.EXACT) == ((old, new) in EXACT)
     if group.spread is Spread.EXACT:
@@ -254,10 +237,10 @@ def test_r18_deletes_of_one_old_partition_do_not_touch_rows_of_another(by_word: 
     table = manifests.add_position_delete(table, {path: [0]})
     before = {row["id"] for row in by_word.scan().to_arrow().to_pylist()}
     gone = {row["id"] for row in doomed} | {pq.read_table(path)["id"][0].as_py()}
-    engine = Cores(4)
+    engine = FakeEngine(cores=4)
     outcome = compact(table, Policy(target_file_size_bytes=target), engine)
     assert outcome.kind is Kind.COMPACTED, outcome.sentence
-    assert (len(engine.tasks), outcome.deleted_rows, outcome.delete_files_removed) == (
+    assert (len(engine.jobs), outcome.deleted_rows, outcome.delete_files_removed) == (
         1 + (target < 2**20),
         len(gone),
         2,
@@ -270,15 +253,12 @@ def test_r4_a_delete_that_comes_to_any_of_the_old_partitions_is_a_conflict(by_wo
     """Rows leave the partition that it is for: it would not apply to them any more."""
     policy = Policy(target_file_size_bytes=2**20, replan_conflicts=False)
 
-    class Meanwhile(Cores):
-        def run(self, *work: Any) -> Any:
-            results = super().run(*work[:2], lambda end: None)
-            manifests.add_equality_delete(current(by_word), k_of(4), like=path_in(by_word, word))
-            for result in results:
-                work[2](result)
-            return results
+    def meanwhile(ends: Iterator[TaskEnd]) -> Iterator[TaskEnd]:
+        done = list(ends)
+        manifests.add_equality_delete(current(by_word), k_of(4), like=path_in(by_word, word))
+        yield from done
 
-    outcome = compact(by_word, policy, Meanwhile(1))
+    outcome = compact(by_word, policy, FakeEngine(meanwhile))
     assert outcome.kind is Kind.CONFLICT
     assert "moves rows into or out of its partition" in outcome.sentence
     assert not [path for path in storage.files_under(by_word) if outcome.run_id in path]
@@ -298,39 +278,34 @@ def test_r4_a_delete_that_comes_to_a_partition_in_which_rows_were_by_mistake_is_
     path.with_name("copy").rename(file.file_path.removeprefix("file://"))
     manifests.add_files(current(table), [file])
 
-    class Meanwhile(Cores):
-        def run(self, *work: Any) -> Any:
-            manifests.add_equality_delete(current(table), k_of(4), like=file.file_path)
-            return super().run(*work)
+    def meanwhile(ends: Iterator[TaskEnd]) -> Iterator[TaskEnd]:
+        manifests.add_equality_delete(current(table), k_of(4), like=file.file_path)
+        yield from ends
 
     policy = Policy(min_input_files=2, replan_conflicts=False)
     assert 50 in {json.loads(one.partition).get("id_trunc_10") for one in plan_of(table, policy).groups[0].sections}
-    outcome = compact(table, policy, Meanwhile(1))
+    outcome = compact(table, policy, FakeEngine(meanwhile))
     assert outcome.kind is Kind.CONFLICT, outcome.sentence  # else rows would be back that the delete has taken
 
 
 @pytest.mark.parametrize("stop", [OSError, KeyboardInterrupt])
 def test_what_the_first_round_wrote_goes_when_the_second_fails(by_word: Table, stop: type[BaseException]) -> None:
     before, files = rows(by_word), storage.files_under(by_word, "data")
-    seen = []
 
-    class Failing(Cores):
-        def run(self, tasks: Any, *others: Any) -> Any:
-            if self.tasks:
-                seen.extend(path for task in tasks for path in task.file_paths)
-                self._rewrite = self.fail
-            return super().run(tasks, *others)
+    def fail_in_the_second_round(task: RewriteTask, context: RewriteContext, attempt: str) -> TaskResult:
+        if len(engine.jobs) == 1:
+            return execute_task.rewrite(task, context, attempt)
+        assert storage.files_under(by_word, "data") > files
+        raise stop("gone")
 
-        def fail(self, *work: Any) -> Any:
-            assert storage.files_under(by_word, "data") > files
-            raise stop("gone")
-
+    engine = FakeEngine(cores=4, rewrite=fail_in_the_second_round)
     policy, run = Policy(target_file_size_bytes=3000), wiring.new_run()
     try:
-        outcome = work.compact_table(by_word.catalog, "db.t", policy, lambda: Failing(4), run)
+        outcome = work.compact_table(by_word.catalog, "db.t", policy, engine, run)
         assert outcome.kind is Kind.FAILED
     except KeyboardInterrupt:
         assert stop is KeyboardInterrupt
+    seen = [path for task in engine.jobs[1].tasks for path in task.file_paths]
     assert seen
     assert all(run.run_id in path for path in seen)  # so that the next run would find them if this process had died
     assert storage.files_under(by_word, "data") == files
@@ -349,9 +324,9 @@ def test_small_files_that_are_in_the_new_partitions_already_are_joined_in_the_sa
     policy = Policy(target_file_size_bytes=target, min_input_files=2)
     (group,) = plan_of(by_word, policy).groups
     assert {section.spec_id for section in group.sections} == {0, 1}
-    before, engine = rows(by_word), Cores(4)
+    before, engine = rows(by_word), FakeEngine(cores=4)
     assert compact(by_word, policy, engine).kind is Kind.COMPACTED
-    assert len(engine.tasks) == 1 + (target < 2**20)
+    assert len(engine.jobs) == 1 + (target < 2**20)
     assert rows(by_word) == before
     found = files_by_partition(by_word)
     assert len(found) == 4
@@ -370,7 +345,7 @@ def test_limits_never_spend_a_run_on_small_files_of_the_new_partitions_alone(by_
         assert len(group.sections) < 2 or 0 in {section.spec_id for section in group.sections}
     before, policy = rows(by_word), Policy(min_input_files=2, max_files_to_rewrite=12)
     for left in 24, 12, 0:
-        compact(by_word, policy, Cores(1))
+        compact(by_word, policy, FakeEngine(cores=1))
         assert len(files_by_partition(by_word).get("spec 0", ())) == left
     assert rows(by_word) == before
 
@@ -383,7 +358,7 @@ def test_a_damaged_file_of_the_older_spec_is_all_that_stays_in_it(by_word: Table
     damaged = path_in(by_word, "w1")
     Path(damaged.removeprefix("file://")).unlink()
     outcome = work.compact_table(
-        by_word.catalog, "db.t", Policy(min_input_files=2), lambda: Cores(1), wiring.new_run(store=None)
+        by_word.catalog, "db.t", Policy(min_input_files=2), FakeEngine(cores=1), wiring.new_run(store=None)
     )
     assert (outcome.kind, outcome.groups_failed, outcome.ok) == (Kind.COMPACTED, 1, False)
     assert [one.file_path for one in outcome.group_outcomes if one.file_path] == [damaged]

@@ -10,62 +10,31 @@ from tests.factories import lake as lakes
 from tests.factories import storage, work
 
 from iceberg_compaction import Kind, Policy, errors
-from iceberg_compaction.execute.engines.inline_engine import InlineEngine
+from iceberg_compaction.execute.engines.fake_engine import FakeEngine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import GroupEnd
-from iceberg_compaction.operations.rewrite_files import perform_files
+from iceberg_compaction.operations.rewrite_files import commit_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from iceberg_compaction.model.rewrite_plan import Plan
-    from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
+    from iceberg_compaction.model.rewrite_task import TaskResult
 
 OPTIONS = {"min-input-files": 2, "max-file-group-input-files": 2}
 POLICY = Policy.model_validate(OPTIONS | {"partial-progress": False})
 BATCHES = Policy.model_validate(OPTIONS)
 
 
-class Then:
-    """An engine that does real work and then something else."""
-
-    def __init__(self, then: Callable[[list[TaskResult]], list[TaskResult]]) -> None:
-        self._then = then
-
-    def __call__(self) -> Then:
-        return self
-
-    def __enter__(self) -> Then:
-        return self
-
-    def __exit__(self, *stop: object) -> None:
-        """Nothing to close."""
-
-    def cancel(self) -> None:
-        """Nothing runs."""
-
-    def cores(self) -> int:
-        return 1
-
-    def run(
-        self, tasks: Sequence[RewriteTask], context: RewriteContext, on_result: Callable[[TaskResult], None]
-    ) -> list[TaskResult]:
-        results = InlineEngine().run(tasks, context, lambda result: None)
-        kept = self._then(results)
-        report(kept, on_result)
-        return kept
+def all_at_once(then: Callable[[list[Any]], Iterable[Any]] = list) -> FakeEngine:
+    """All tasks are done before the first is reported, and then something else happens to their results."""
+    return FakeEngine(lambda ends: then(list(ends)))
 
 
-def report(results: Sequence[TaskResult], on_result: Callable[[TaskResult], None]) -> None:
-    """All of them, as Spark does: what other jobs have finished is handed over after a failure, too."""
-    for number, result in enumerate(results):
-        try:
-            on_result(result)
-        except BaseException:
-            for other in results[number + 1 :]:
-                on_result(other)
-            raise
+def broken(error: BaseException) -> FakeEngine:
+    """Two results are reported; the third task is done, too, when the engine fails."""
+    return all_at_once(lambda ends: [*ends[:2], error])
 
 
 @pytest.fixture
@@ -78,31 +47,18 @@ def files(lake: lakes.Lake) -> set[str]:
     return storage.files_under(lake.catalog.load_table("db.t"))
 
 
-def fail(error: BaseException) -> Callable[[list[TaskResult]], list[TaskResult]]:
-    def raiser(results: list[TaskResult]) -> list[TaskResult]:
+def fail(error: BaseException) -> Callable[..., Any]:
+    def raiser(*given: Any) -> Any:
         raise error
 
     return raiser
-
-
-class Broken(Then):
-    """Reports some results and then fails, as an engine does when a later task goes wrong."""
-
-    def __init__(self, error: BaseException) -> None:
-        self._error = error
-
-    def run(
-        self, tasks: Sequence[RewriteTask], context: RewriteContext, on_result: Callable[[TaskResult], None]
-    ) -> list[TaskResult]:
-        InlineEngine().run(tasks[:2], context, on_result)
-        raise self._error
 
 
 @pytest.mark.parametrize("error", [errors.ExecuteError("no"), errors.ProofError("no")])
 def test_a_failed_task_sweeps_what_other_tasks_staged(prepared: Any, error: errors.ExecuteError) -> None:
     lake, plan = prepared
     before = files(lake)
-    outcome = work.apply_plan(lake.catalog, plan, Broken(error), wiring.new_run())
+    outcome = work.apply_plan(lake.catalog, plan, broken(error), wiring.new_run())
     assert (outcome.kind, outcome.sentence) == (Kind.FAILED, "no")
     assert files(lake) == before
 
@@ -112,14 +68,14 @@ def test_whatever_stops_the_rewrite_leaves_nothing_behind(prepared: Any, stop: B
     lake, plan = prepared
     before = files(lake)
     with pytest.raises(type(stop)):
-        work.apply_plan(lake.catalog, plan, Broken(stop), wiring.new_run())
+        work.apply_plan(lake.catalog, plan, broken(stop), wiring.new_run())
     assert files(lake) == before
 
 
 def test_a_lost_result_is_no_proof(prepared: Any) -> None:
     lake, plan = prepared
     before = rows(lake)
-    outcome = work.apply_plan(lake.catalog, plan, Then(lambda results: results[1:]), wiring.new_run())
+    outcome = work.apply_plan(lake.catalog, plan, all_at_once(lambda ends: ends[1:]), wiring.new_run())
     assert outcome.kind is Kind.FAILED
     assert "2 results came back for 3 tasks" in outcome.sentence
     assert rows(lake) == before
@@ -137,7 +93,7 @@ def test_a_result_with_a_failed_proof_is_not_committed(prepared: Any) -> None:
             *results[1:],
         ]
 
-    outcome = work.apply_plan(lake.catalog, plan, Then(forge), wiring.new_run())
+    outcome = work.apply_plan(lake.catalog, plan, all_at_once(forge), wiring.new_run())
     assert outcome.kind is Kind.FAILED
     assert "20 rows were read but the writer got 19" in outcome.sentence
     assert files(lake) == before
@@ -146,9 +102,7 @@ def test_a_result_with_a_failed_proof_is_not_committed(prepared: Any) -> None:
 def test_an_unknown_commit_state_deletes_nothing(prepared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, plan = prepared
     before = files(lake)
-    monkeypatch.setattr(
-        perform_files.replace_files, "replace", lambda *given, **more: fail(errors.StateUnknownError("?"))([])
-    )
+    monkeypatch.setattr(commit_batch.replace_files, "replace", fail(errors.StateUnknownError("?")))
     outcome = work.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
     assert outcome.kind is Kind.FAILED
     staged = files(lake) - before
@@ -194,7 +148,7 @@ def ends(outcome: Any) -> list[GroupEnd]:
 def test_what_landed_before_a_failure_stays_and_is_told(batches: Any) -> None:
     lake, plan = batches
     before = rows(lake)
-    outcome = work.apply_plan(lake.catalog, plan, Broken(errors.ExecuteError("No.")), wiring.new_run())
+    outcome = work.apply_plan(lake.catalog, plan, broken(errors.ExecuteError("No.")), wiring.new_run())
     assert outcome.kind is Kind.FAILED
     assert outcome.sentence.startswith("No. Before that 2 of 3 groups landed and stay: 4 files")
     assert ends(outcome) == [GroupEnd.COMMITTED, GroupEnd.COMMITTED, GroupEnd.NOT_REACHED]
@@ -209,7 +163,7 @@ def test_a_stopped_run_is_remembered_with_what_landed(batches: Any, stop: BaseEx
     store = wiring.run_store(tmp_path / "runs.db")
     before = rows(lake)
     with pytest.raises(type(stop)) as caught:
-        work.apply_plan(lake.catalog, plan, Broken(stop), wiring.new_run(store=store))
+        work.apply_plan(lake.catalog, plan, broken(stop), wiring.new_run(store=store))
     if isinstance(stop, errors.CancelledError):
         assert str(caught.value).startswith("Stopped. Before that 2 of 3 groups landed and stay")
     (record,) = store.history("db.t")
@@ -221,7 +175,7 @@ def test_a_stopped_run_is_remembered_with_what_landed(batches: Any, stop: BaseEx
 
 def test_an_unknown_batch_keeps_its_files_and_no_others(batches: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, plan = batches
-    before, real, told = rows(lake), perform_files.replace_files.replace, []
+    before, real, told = rows(lake), commit_batch.replace_files.replace, []
 
     def unsure(table: Any, request: Any, run: Any) -> Any:
         told.append(request)
@@ -229,7 +183,7 @@ def test_an_unknown_batch_keeps_its_files_and_no_others(batches: Any, monkeypatc
             raise errors.StateUnknownError("Nobody knows.")
         return real(table, request, run)
 
-    monkeypatch.setattr(perform_files.replace_files, "replace", unsure)
+    monkeypatch.setattr(commit_batch.replace_files, "replace", unsure)
     outcome = work.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
     assert outcome.kind is Kind.FAILED
     assert outcome.sentence.startswith("Nobody knows. Before that 1 of 3 groups landed and stay")
@@ -246,13 +200,13 @@ def test_a_commit_that_breaks_off_for_no_reason_of_ours_deletes_nothing_of_it(
     batches: Any, monkeypatch: pytest.MonkeyPatch, stop: BaseException
 ) -> None:
     lake, plan = batches
-    before, real = rows(lake), perform_files.replace_files.replace
+    before, real = rows(lake), commit_batch.replace_files.replace
 
     def lands_and_breaks(table: Any, request: Any, run: Any) -> Any:
         real(table, request, run)
         raise stop
 
-    monkeypatch.setattr(perform_files.replace_files, "replace", lands_and_breaks)
+    monkeypatch.setattr(commit_batch.replace_files, "replace", lands_and_breaks)
     with pytest.raises(type(stop)):
         work.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run())
     assert staged(lake, plan) <= live(lake, plan)
@@ -295,8 +249,8 @@ def test_what_the_engine_reports_after_a_failed_commit_is_swept_and_not_committe
         commits.append(request)
         raise errors.CommitError("The catalog refuses.")
 
-    monkeypatch.setattr(perform_files.replace_files, "replace", refused)
-    outcome = work.apply_plan(lake.catalog, plan, Then(lambda results: results), wiring.new_run())
+    monkeypatch.setattr(commit_batch.replace_files, "replace", refused)
+    outcome = work.apply_plan(lake.catalog, plan, all_at_once(), wiring.new_run())
     assert (outcome.kind, outcome.sentence) == (Kind.FAILED, "The catalog refuses.")
     assert len(commits) == 1
     assert files(lake) == before
@@ -322,7 +276,7 @@ def test_a_listener_that_raises_stops_the_run_and_nothing_is_left(batches: Any) 
 def test_a_run_is_remembered_whatever_its_end(prepared: Any, tmp_path: Path) -> None:
     lake, plan = prepared
     store = wiring.run_store(tmp_path / "state" / "runs.db")
-    failed = work.apply_plan(lake.catalog, plan, Broken(errors.ExecuteError("no")), wiring.new_run(store=store))
+    failed = work.apply_plan(lake.catalog, plan, broken(errors.ExecuteError("no")), wiring.new_run(store=store))
     done = work.apply_plan(lake.catalog, plan, wiring.engine_factory("inline"), wiring.new_run(store=store))
     assert {record.run_id: record.outcome for record in store.history("db.t")} == {
         failed.run_id: failed,

@@ -13,6 +13,8 @@ import pytest
 from tests.factories import engines
 
 from iceberg_compaction import errors
+from iceberg_compaction.cancel import CancelToken
+from iceberg_compaction.execute.engine_door import Job
 from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
 from iceberg_compaction.execute.task_failure import Failure
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from iceberg_compaction.execute.engine_door import Rewrite, TaskEnd
+    from iceberg_compaction.execute.engine_door import Rewrite
     from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
 
 pytestmark = pytest.mark.spark
@@ -45,9 +47,7 @@ def test_a_retry_writes_other_names_and_leaves_nothing_of_the_first_attempt(
 ) -> None:
     # Four tasks on two cores travel in pairs: 0 has finished when 1 crashes, and both are done again.
     rewrite = engines.make_rewrite({1: engines.CRASH_ONCE})
-    results = SparkEngine(spark, rewrite=rewrite).run(
-        engines.make_tasks(4, size=0), engines.make_context(tmp_path), lambda result: None
-    )
+    results, _ = engines.perform(SparkEngine(spark, rewrite=rewrite), engines.make_job(4, tmp_path, size=0))
     first_attempt = (tmp_path / "crashed-1").read_text()
     assert first_attempt.split("-")[1] == "0"
     assert (
@@ -59,8 +59,8 @@ def test_a_retry_writes_other_names_and_leaves_nothing_of_the_first_attempt(
 
 
 def test_jobs_are_named_after_table_and_step(spark: SparkSession, tmp_path: Path) -> None:
-    context = engines.make_context(tmp_path, table="shop.named")
-    SparkEngine(spark, rewrite=engines.make_rewrite()).run(engines.make_tasks(3), context, lambda result: None)
+    job = engines.make_job(3, tmp_path, table="shop.named")
+    engines.perform(SparkEngine(spark, rewrite=engines.make_rewrite()), job)
 
     def named() -> list[str]:
         told = [job.get("description", "") for job in _page(spark, "jobs")]
@@ -76,7 +76,7 @@ def test_jobs_are_named_after_table_and_step(spark: SparkSession, tmp_path: Path
 
 def test_no_page_shows_a_credential(spark: SparkSession, tmp_path: Path) -> None:
     engine = SparkEngine(spark, rewrite=engines.make_rewrite({2: engines.CRASH}))
-    engine.run(engines.make_tasks(3), engines.make_context(tmp_path, table="shop.secret"), lambda result: None)
+    engines.perform(engine, engines.make_job(3, tmp_path, table="shop.secret"))
     pages = [_page(spark, path) for path in ("jobs", "stages?details=true", "environment")]
     pages.append(_page(spark, "sql?details=true&planDescription=true&length=10000"))
     told = json.dumps(pages)
@@ -88,36 +88,36 @@ def test_no_page_shows_a_credential(spark: SparkSession, tmp_path: Path) -> None
 
 def test_a_session_passed_in_stays_open_and_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
     with SparkEngine(spark, rewrite=engines.make_rewrite()) as engine:
-        engine.run(engines.make_tasks(2), engines.make_context(tmp_path), lambda result: None)
+        engines.perform(engine, engines.make_job(2, tmp_path))
     assert spark.range(3).count() == 3
     assert spark.sparkContext.getLocalProperty("spark.job.description") is None
 
 
 def test_an_active_session_is_used_and_never_stopped(spark: SparkSession, tmp_path: Path) -> None:
     with SparkEngine(conf={"spark.app.name": "ignored"}, rewrite=engines.make_rewrite()) as engine:
-        engine.run(engines.make_tasks(2), engines.make_context(tmp_path), lambda result: None)
+        engines.perform(engine, engines.make_job(2, tmp_path))
     assert spark.range(3).count() == 3
 
 
 def test_cancel_stops_running_tasks_at_once_and_they_clean_up(spark: SparkSession, tmp_path: Path) -> None:
-    reported: list[TaskResult] = []
     engine = SparkEngine(spark, rewrite=engines.make_rewrite({1: engines.WAIT, 2: engines.WAIT}))
-    cancelled = []
+    cancelled, token = [], CancelToken()
 
     def cancel() -> None:
         _wait_for(lambda: len(list(tmp_path.glob("started-*"))) == 2)
         cancelled.append(time.monotonic())
-        engine.cancel()
+        token.cancel("Enough.")
 
     thread = threading.Thread(target=cancel)
     thread.start()
-    with pytest.raises(errors.CancelledError):
-        engine.run(engines.make_tasks(4, size=0), engines.make_context(tmp_path), reported.append)
+    work = engine.start(engines.make_job(4, tmp_path, size=0), cancel=token)
+    with pytest.raises(errors.CancelledError), work:
+        list(work.results())
     took = time.monotonic() - cancelled[0]
     thread.join()
     assert took < 3
-    assert [result.task_id for result in reported] == [0]  # it had finished in the job that was stopped
-    assert engines.outputs(tmp_path) == engines.staged(reported)
+    assert [result.task_id for result in work.staged] == [0]  # it had finished in the job that was stopped
+    assert engines.outputs(tmp_path) == engines.staged(work.staged)
 
 
 def test_a_job_killed_by_somebody_else_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
@@ -130,19 +130,19 @@ def test_a_job_killed_by_somebody_else_is_one_sentence(spark: SparkSession, tmp_
     thread = threading.Thread(target=kill)
     thread.start()
     with pytest.raises(errors.ExecuteError, match=r"rewrite task 1/1 .* failed: .*cancelled") as caught:
-        engine.run(engines.make_tasks(1), engines.make_context(tmp_path), pytest.fail)
+        engines.perform(engine, engines.make_job(1, tmp_path))
     thread.join()
     assert "\n" not in str(caught.value)
 
 
 def test_a_python_process_that_dies_costs_its_own_group(spark: SparkSession, tmp_path: Path) -> None:
     """Four tasks on two cores travel in pairs: 3 dies with 2, and is done again."""
-    reported: list[TaskEnd] = []
     engine = SparkEngine(spark, rewrite=engines.make_rewrite({2: engines.DIE}))
-    tasks = [task.model_copy(update={"group_id": task.id}) for task in engines.make_tasks(4, size=0)]
-    results = engine.run(tasks, engines.make_context(tmp_path), reported.append)
+    tasks = tuple(task.model_copy(update={"group_id": task.id}) for task in engines.make_tasks(4, size=0))
+    ends, _ = engines.perform(engine, Job(tasks=tasks, context=engines.make_context(tmp_path)))
+    results = [end for end in ends if not isinstance(end, Failure)]
     assert [result.task_id for result in results] == [0, 1, 3]
-    (failed,) = [end for end in reported if isinstance(end, Failure)]
+    (failed,) = [end for end in ends if isinstance(end, Failure)]
     assert (failed.task_id, failed.group_id, failed.left_behind) == (2, 2, True)
     assert failed.sentence.startswith(
         "Spark job 'iceberg-compaction: shop.events, rewrite task 3/4 (group 2, 2 files)'"
@@ -158,7 +158,7 @@ def test_a_python_without_our_packages_ends_the_run(spark: SparkSession, tmp_pat
 
     engine = SparkEngine(spark, rewrite=_Untravelled(rewrite))
     with pytest.raises(errors.ExecuteError, match="Spark's workers run another Python"):
-        engine.run(engines.make_tasks(1), engines.make_context(tmp_path), pytest.fail)
+        engines.perform(engine, engines.make_job(1, tmp_path))
 
 
 class _Untravelled:

@@ -37,7 +37,7 @@ for _ in range(2):  # the second session finds a JVM that is already there
     conf = {"spark.master": "local[2]", "spark.sql.catalog.prod.token": "never", "spark.hadoop.x.secret": "hidden"}
     with SparkEngine(conf=conf, rewrite=engines.make_rewrite()) as engine:
         assert SparkContext._active_spark_context is None, "a session without need"
-        results = engine.run(engines.make_tasks(3), engines.make_context(folder), lambda result: None)
+        results, _ = engines.perform(engine, engines.make_job(3, folder))
         context = SparkContext._active_spark_context
         told.append({
             "tasks": [result.task_id for result in results],
@@ -58,15 +58,17 @@ _INTERRUPTED = """
 import sys, time
 from pathlib import Path
 from tests.factories import engines
+from iceberg_compaction.cancel import CancelToken
 from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
 
-reported = []
 rewrite = engines.make_rewrite({1: engines.WAIT, 2: engines.WAIT})
 with SparkEngine(conf={"spark.master": "local[2]", "spark.ui.enabled": "false"}, rewrite=rewrite) as engine:
+    work = engine.start(engines.make_job(4, Path(sys.argv[1]), size=0), cancel=CancelToken())
     try:
-        engine.run(engines.make_tasks(4, size=0), engines.make_context(Path(sys.argv[1])), reported.append)
+        with work:
+            list(work.results())
     except KeyboardInterrupt:
-        print(time.time(), *engines.staged(reported))
+        print(time.time(), *engines.staged(work.staged))
 """
 
 _CLUSTER = """
@@ -84,7 +86,8 @@ def make():
 
 conf = {"spark.master": "local-cluster[1,1,1024]", "spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
 with SparkEngine(conf=conf, rewrite=make()) as engine:
-    engine.run(engines.make_tasks(1), engines.make_context(Path(sys.argv[1])), lambda end: print(end.sentence))
+    ends, _ = engines.perform(engine, engines.make_job(1, Path(sys.argv[1])))
+    print(ends[0].sentence)
 """
 
 

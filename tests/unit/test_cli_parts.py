@@ -14,6 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from iceberg_compaction import errors
+from iceberg_compaction.cancel import CancelToken
 from iceberg_compaction.interfaces.cli import exits, interrupt, logs, options, progress, spread
 from iceberg_compaction.model import events, outcome
 from iceberg_compaction.model.outcome import Kind
@@ -111,57 +112,29 @@ def test_libraries_never_log_below_warnings(own_logging: None) -> None:
     assert logging.getLogger("iceberg_compaction.x").isEnabledFor(logging.DEBUG)
 
 
-class FakeEngine:
-    """An engine of which only cancelling is of interest."""
-
-    def __init__(self) -> None:
-        self.cancelled = False
-
-    def __enter__(self) -> FakeEngine:
-        return self
-
-    def __exit__(self, *what: object) -> None:
-        """Nothing to close."""
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-def test_a_signal_cancels_the_engine_and_a_second_one_does_not_wait() -> None:
-    interrupts, engine = interrupt.Interrupts(), FakeEngine()
-    before = signal.getsignal(signal.SIGINT)
-    with interrupts.listening(), interrupts.watch(lambda: engine)():  # type: ignore[arg-type, return-value]
-        interrupts.on_event(rewriting())
+def test_a_signal_cancels_work_that_looks_and_a_second_one_does_not_wait() -> None:
+    token, before = CancelToken(), signal.getsignal(signal.SIGINT)
+    with interrupt.listening(token), token.looking():
         signal.raise_signal(signal.SIGINT)
-        assert engine.cancelled
+        assert token.cancelled
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_commit_is_not_interrupted_but_the_next_table_is_not_begun() -> None:
-    interrupts = interrupt.Interrupts()
-    with interrupts.listening():
-        interrupts.on_event(COMMITTING)
-        signal.raise_signal(signal.SIGTERM)
-        signal.raise_signal(signal.SIGINT)
-        with pytest.raises(errors.CancelledError):
-            interrupts.check()
+def test_a_commit_is_not_interrupted_but_what_comes_after_it_is_not_begun() -> None:
+    token = CancelToken()
+    with interrupt.listening(token), token.looking():
+        with token.shield():
+            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(signal.SIGINT)
+            assert not token.cancelled
+        with pytest.raises(errors.CancelledError, match="what was committed before stays"):
+            token.check()
 
 
-def test_after_the_commit_of_a_batch_the_rest_is_cancelled() -> None:
-    interrupts, engine = interrupt.Interrupts(), FakeEngine()
-    with interrupts.listening(), interrupts.watch(lambda: engine)():  # type: ignore[arg-type, return-value]
-        interrupts.on_event(COMMITTING)
-        signal.raise_signal(signal.SIGINT)
-        assert not engine.cancelled
-        interrupts.on_event(rewriting())
-        assert engine.cancelled
-
-
-def test_a_signal_without_an_engine_stops_at_once() -> None:
-    interrupts = interrupt.Interrupts()
-    with interrupts.listening(), pytest.raises(KeyboardInterrupt):
+def test_a_signal_to_work_that_does_not_look_stops_at_once() -> None:
+    with interrupt.listening(CancelToken()), pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGTERM)
 
 

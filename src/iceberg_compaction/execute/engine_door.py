@@ -1,19 +1,62 @@
-"""The door between the order of work and whatever does it. Tasks and what they share come in, results go out; where and
-how many at a time is the engine's own affair."""
+"""The door between the order of work and the place where it is done. A job comes in, results go out in the order of
+completion; where tasks run, and how many at a time, is the engine's own affair."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from iceberg_compaction.execute.task_failure import Failure
 from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
 
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from iceberg_compaction.cancel import CancelToken
+
 TaskEnd: TypeAlias = TaskResult | Failure
-OnEnd: TypeAlias = Callable[[TaskEnd], None]
 
 # One task on one core. The last argument names the attempt, so that a retry never writes to the same files.
 Rewrite: TypeAlias = Callable[[RewriteTask, RewriteContext, str], TaskResult]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """Tasks, and what they share."""
+
+    tasks: tuple[RewriteTask, ...]
+    context: RewriteContext
+
+
+class Work(Protocol):
+    """A job that an engine performs, from the beginning to the end of a `with`. To leave it early stops the tasks that
+    still run, gently, and waits for them."""
+
+    @property
+    def staged(self) -> Sequence[TaskResult]:
+        """The results of all tasks that were done, also of those that `results` did not come to yield. Complete after
+        the `with`, whatever was raised inside: no other file of a finished task exists, so the caller can remove
+        those that it did not commit."""
+        ...
+
+    def results(self) -> Iterator[TaskEnd]:
+        """Each task that was done or has failed, once, in the order of completion. Other tasks go on meanwhile.
+
+        A task that fails removes its own files (`left_behind` says if it could not), and others go on; only those of
+        its group that have not begun may be left out, without a word.
+
+        Raises CancelledError if the token is cancelled, and ExecuteError if the engine itself can do no further work.
+        """
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class Engine(Protocol):
@@ -23,19 +66,6 @@ class Engine(Protocol):
         """How many tasks it performs at a time."""
         ...
 
-    def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_end: OnEnd) -> list[TaskResult]:
-        """Performs all tasks and returns the results of those that were done, in the order of the tasks.
-
-        `on_end` hears once of every task that is done or has failed, in the order of completion and in the thread that
-        called `run`. That holds when `run` raises, too: whatever was staged by then has been reported, so the caller
-        can sweep it. A task that fails removes its own files, and others go on; only those of its group that have not
-        begun may be left out, without a word. It is for `on_end` to end the run: what it raises is raised here.
-
-        Raises CancelledError after `cancel`, and ExecuteError if the engine itself can do no further work.
-        """
-        ...
-
-    def cancel(self) -> None:
-        """Stops the run as soon as possible. May be called from any thread or signal handler, and lasts: an engine
-        that was cancelled does no further work."""
+    def start(self, job: Job, *, cancel: CancelToken) -> Work:
+        """The work on a job, which begins when its `with` is entered."""
         ...

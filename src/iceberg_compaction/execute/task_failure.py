@@ -90,6 +90,11 @@ def lost(sentence: str, task: RewriteTask) -> Failure:
     )
 
 
+def of_group(error: errors.CompactionError, group_id: int) -> Failure:
+    """The failure of a group whose tasks were all done."""
+    return Failure(task_id=-1, group_id=group_id, error=type(error).__name__, sentence=str(error), retryable=False)
+
+
 def clean(text: str, context: RewriteContext) -> str:
     """The text without any credential that the context carries, or that looks like one."""
     return redact.redact_text(text, redact.secrets_of(context.io_properties))

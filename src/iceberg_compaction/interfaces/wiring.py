@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from iceberg_compaction.cancel import CancelToken
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.record.store import RunStore
@@ -53,10 +54,20 @@ def check_engine(kind: str) -> None:
         installed.check_installed()
 
 
-def new_run(*, on_event: Callable[[Event], None] | None = None, store: RunStore | None = None) -> runs.Run:
+def new_run(
+    *,
+    on_event: Callable[[Event], None] | None = None,
+    store: RunStore | None = None,
+    cancel: CancelToken | None = None,
+) -> runs.Run:
     """A run with a fresh id and the machine's clock."""
-    given: dict[str, Any] = {} if on_event is None else {"on_event": on_event}
-    return runs.Run(run_id=uuid.uuid4().hex, clock=lambda: time.time_ns() // 1_000_000, store=store, **given)
+    given: dict[str, Any] = {"on_event": on_event, "cancel": cancel}
+    return runs.Run(
+        run_id=uuid.uuid4().hex,
+        clock=lambda: time.time_ns() // 1_000_000,
+        store=store,
+        **{name: value for name, value in given.items() if value is not None},
+    )
 
 
 def run_store(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore:

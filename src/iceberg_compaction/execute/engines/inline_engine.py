@@ -3,61 +3,58 @@ JVM would cost more than it brings."""
 
 from __future__ import annotations
 
-import logging
-import secrets
-import threading
 from typing import TYPE_CHECKING
 
-from iceberg_compaction import errors
-from iceberg_compaction.execute import task_failure
+from iceberg_compaction.execute import perform_task, task_failure
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator
 
-    from iceberg_compaction.execute.engine_door import OnEnd, Rewrite
-    from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
+    from typing_extensions import Self
 
-_log = logging.getLogger(__name__)
+    from iceberg_compaction.cancel import CancelToken
+    from iceberg_compaction.execute.engine_door import Job, Rewrite, TaskEnd
+    from iceberg_compaction.model.rewrite_task import TaskResult
 
 
 class InlineEngine:
-    """Runs tasks in the calling thread. Cancelling takes effect between two tasks."""
+    """Runs tasks in the thread that asks for their results. Cancelling takes effect between two tasks."""
 
     def __init__(self, *, rewrite: Rewrite | None = None) -> None:
         self._rewrite = rewrite
-        self._cancelled = threading.Event()
 
     def cores(self) -> int:
         return 1
 
-    def run(self, tasks: Sequence[RewriteTask], context: RewriteContext, on_end: OnEnd) -> list[TaskResult]:
-        rewrite = self._rewrite or _worker()
-        attempt = f"0-{secrets.token_hex(4)}"
-        results: list[TaskResult] = []
+    def start(self, job: Job, *, cancel: CancelToken) -> InlineWork:
+        return InlineWork(job, cancel, self._rewrite)
+
+
+class InlineWork:
+    """A task is performed when its result is asked for, so that nothing runs when the work is left."""
+
+    def __init__(self, job: Job, cancel: CancelToken, rewrite: Rewrite | None) -> None:
+        self.staged: list[TaskResult] = []
+        self._job = job
+        self._cancel = cancel
+        self._rewrite = rewrite
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Nothing runs."""
+
+    def results(self) -> Iterator[TaskEnd]:
+        attempt = perform_task.new_attempt()
         failed: set[int] = set()
-        for task in tasks:
+        for task in self._job.tasks:
             if task.group_id in failed:
                 continue  # what it would write could not be committed
-            if self._cancelled.is_set():
-                raise errors.CancelledError(f"Rewriting {context.table} was cancelled after {len(results)} tasks.")
-            try:
-                result = rewrite(task, context, attempt)
-            except errors.CancelledError:
-                raise
-            except Exception as error:  # noqa: BLE001 - the border where a worker's errors become data
-                _log.debug("task %d failed", task.id, exc_info=error)
-                failed.add(task.group_id)
-                on_end(task_failure.describe(error, task, context))
+            self._cancel.check()
+            end = perform_task.perform_task(task, self._job.context, attempt, self._rewrite)
+            if isinstance(end, task_failure.Failure):
+                failed.add(end.group_id)
             else:
-                results.append(result)
-                on_end(result)
-        return results
-
-    def cancel(self) -> None:
-        self._cancelled.set()
-
-
-def _worker() -> Rewrite:
-    from iceberg_compaction.execute.worker import execute_task
-
-    return execute_task.rewrite
+                self.staged.append(end)
+            yield end

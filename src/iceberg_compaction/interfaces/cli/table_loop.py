@@ -6,7 +6,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from iceberg_compaction import errors
+from iceberg_compaction import cancel, errors
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import interrupt, progress
 from iceberg_compaction.model import events
@@ -15,16 +15,16 @@ from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, 
 from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.interfaces.cli.catalog_request import Targets
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
-    from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.operations.operation import EngineFactory, Operation
+    from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
 
 
@@ -32,15 +32,15 @@ class Session:
     """Entered before the work begins and left when it has ended, however it ended."""
 
     def __init__(self, engines: EngineFactory, store: RunStore, console: ConsoleOptions) -> None:
-        self._interrupts = interrupt.Interrupts()
-        self._engines = self._interrupts.watch(engines)
+        self._cancel = cancel.CancelToken()
+        self._engines = engines
         self._store = store
         self._console = console
         self._open = ExitStack()
         self._engine: Engine | None = None
 
     def __enter__(self) -> Session:
-        self._open.enter_context(self._interrupts.listening())
+        self._open.enter_context(interrupt.listening(self._cancel))
         return self
 
     def __exit__(self, *what: object) -> None:
@@ -56,9 +56,8 @@ class Session:
         house = operate.House(catalog=catalog, engines=self._one_engine)
         with progress.progress(self._console) as shown:
             for operation in operations:
-                self._interrupts.check()
-                on_event = self._listener(shown)
-                run = wiring.new_run(on_event=on_event, store=self._store)
+                self._cancel.check()
+                run = self._run(shown)
                 try:
                     outcome: Outcome = operate.operate(operation, house, run)
                 except (errors.ConfigError, errors.CancelledError):
@@ -67,21 +66,17 @@ class Session:
                     if single:
                         raise
                     outcome = Failed(table=operation.table, sentence=str(error), run_id=run.run_id)
-                    on_event(events.Finished(table=operation.table, run_id=run.run_id, outcome=outcome))
+                    run.emit(events.Finished(table=operation.table, run_id=run.run_id, outcome=outcome))
                 yield outcome
 
     def apply(self, catalog: Any, plan: Plan) -> Outcome:
         """A plan made before."""
         with progress.progress(self._console) as shown:
-            run = wiring.new_run(on_event=self._listener(shown), store=self._store)
-            return operate.operate(ApplyPlan(given=plan), operate.House(catalog=catalog, engines=self._one_engine), run)
+            house = operate.House(catalog=catalog, engines=self._one_engine)
+            return operate.operate(ApplyPlan(given=plan), house, self._run(shown))
 
-    def _listener(self, shown: progress.Progress) -> Callable[[Event], None]:
-        def on_event(event: Event) -> None:
-            self._interrupts.on_event(event)
-            shown.on_event(event)
-
-        return on_event
+    def _run(self, shown: progress.Progress) -> Run:
+        return wiring.new_run(on_event=shown.on_event, store=self._store, cancel=self._cancel)
 
     def _one_engine(self) -> AbstractContextManager[Engine]:
         """The engine of all tables, started by the first that needs it."""

@@ -17,7 +17,6 @@ from iceberg_compaction.operations.rewrite_files import (
     prove_groups,
     rebase,
 )
-from iceberg_compaction.operations.rewrite_files.watched_engine import WatchedEngine
 from iceberg_compaction.plan import build, plan_request, rates
 from iceberg_compaction.record import claims, journal
 
@@ -64,8 +63,7 @@ class RewriteFiles:
         if not len(plan.groups):
             drop_useless.drop_useless_deletes(table, plan, run, ledger)
             return ledger.close()
-        with engines() as bare:
-            engine = WatchedEngine(engine=bare, work=run)
+        with engines() as engine:
             perform_files.apply(table, plan, engine, run, ledger)
             for current, newer in plan_again.plans(table, plan, run, ledger, branch=self.branch):
                 perform_files.apply(current, newer, engine, run, ledger)
@@ -115,8 +113,8 @@ class ApplyPlan:
         if not len(plan.groups):
             drop_useless.drop_useless_deletes(table, plan, run, ledger)
             return ledger.close()
-        with engines() as bare:
-            perform_files.apply(table, plan, WatchedEngine(engine=bare, work=run), run, ledger)
+        with engines() as engine:
+            perform_files.apply(table, plan, engine, run, ledger)
         return ledger.close()
 
     def idle(self, plan: Plan, run: Run, ledger: Ledger) -> Outcome:

@@ -1,22 +1,29 @@
-"""Rounds of tasks. A task gets the credentials of its round, and those that a catalog gives expire: what storage has
-refused for that reason goes into another round, with fresh ones. So a run may last longer than its credentials."""
+"""Work in rounds, one job each. A task gets the credentials of its round, and those that a catalog gives expire: tasks
+that storage has refused for that reason go into another round, with fresh ones. So a run may last longer than its
+credentials. Rows that move to other partitions have a second round, see gather_pieces."""
 
 from __future__ import annotations
 
+import dataclasses
 import logging
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeAlias
 
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.execute import task_failure
+from iceberg_compaction.model import rewrite_task
 from iceberg_compaction.storage import file_io, vended_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from types import TracebackType
 
     from pyiceberg.table import Table
+    from typing_extensions import Self
 
-    from iceberg_compaction.execute.engine_door import Engine, OnEnd, TaskEnd
-    from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask
+    from iceberg_compaction.cancel import CancelToken
+    from iceberg_compaction.execute.engine_door import Engine, Job, TaskEnd, Work
+    from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
 
 _log = logging.getLogger(__name__)
 
@@ -30,44 +37,84 @@ def renewing(table: Table) -> Renew | None:
     return lambda context: context.model_copy(update={"io_properties": file_io.io_properties(publish.reload(table))})
 
 
-def perform(
-    engine: Engine, tasks: Sequence[RewriteTask], context: RewriteContext, on_end: OnEnd, renew: Renew | None
-) -> RewriteContext:
-    """Have all tasks performed. Rounds end when one in which nothing was done shows that fresh credentials do not help,
-    or when there are none. Returns the context of the last round."""
-    in_vain = 0
-    if renew is None:
-        engine.run(tasks, context, on_end)
-        return context
-    while tasks:
-        heard = _Heard(on_end)
-        engine.run(tasks, context, heard.on_end)
-        in_vain = 0 if heard.done else in_vain + 1
-        fresh = renew(context) if heard.expired and in_vain < 2 else context
-        if fresh.io_properties == context.io_properties:
-            for failed in heard.expired.values():
-                on_end(failed)
-            return fresh
-        # Engines leave out what has not begun of a group that failed.
-        tasks = [task for task in tasks if task.group_id in heard.expired and task.id not in heard.ended]
-        _log.info("Credentials for storage have expired; %d tasks go on with fresh ones", len(tasks))
-        context = fresh
-    return context
+class Rounds:
+    """The work on a job, and on the tasks that `later` names when all of its own have ended."""
 
+    def __init__(
+        self,
+        engine: Engine,
+        job: Job,
+        *,
+        cancel: CancelToken,
+        renew: Renew | None,
+        later: Callable[[], Sequence[RewriteTask]] = list,
+    ) -> None:
+        self._engine = engine
+        self._job = job
+        self._cancel = cancel
+        self._renew = renew
+        self._later = later
+        self._works: list[Work] = []
+        self._complete, self._task_left_files = False, False
+        self._open = ExitStack()
 
-class _Heard:
-    """What an engine reports in one round."""
+    @property
+    def staged(self) -> list[TaskResult]:
+        return [result for work in self._works for result in work.staged]
 
-    def __init__(self, on_end: OnEnd) -> None:
-        self.done = False
-        self.ended: set[int] = set()
-        self.expired: dict[int, task_failure.Failure] = {}  # by group
-        self._on_end = on_end
+    @property
+    def left_behind(self) -> bool:
+        """Whether files may exist that no result names: a task says so, or was stopped, and whoever is killed removes
+        nothing."""
+        return self._task_left_files or (bool(self._works) and not self._complete)
 
-    def on_end(self, end: TaskEnd) -> None:
-        if isinstance(end, task_failure.Failure) and end.expired:
-            self.expired.setdefault(end.group_id, end)
-            return
-        self.done |= not isinstance(end, task_failure.Failure)
-        self.ended.add(end.task_id)
-        self._on_end(end)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
+
+    def results(self) -> Iterator[TaskEnd]:
+        yield from self._all(self._job.tasks)
+        yield from self._all(self._later())
+        self._complete = True
+
+    def _all(self, tasks: Sequence[RewriteTask]) -> Iterator[TaskEnd]:
+        """Rounds end when one in which nothing was done shows that fresh credentials do not help, or when there are
+        none."""
+        fruitless = 0
+        while tasks:
+            expired: dict[int, task_failure.Failure] = {}  # by group
+            ended, done = set(), False
+            for end in self._round(tasks):
+                if self._renew is not None and isinstance(end, task_failure.Failure) and end.expired:
+                    expired.setdefault(end.group_id, end)
+                    continue
+                ended.add(end.task_id)
+                done |= isinstance(end, rewrite_task.TaskResult)
+                yield end
+            fruitless = 0 if done else fruitless + 1
+            if not expired or fruitless > 1 or not self._has_fresh_credentials():
+                yield from expired.values()
+                return
+            # Engines leave out what has not begun of a group that failed.
+            tasks = [task for task in tasks if task.group_id in expired and task.id not in ended]
+            _log.info("Credentials for storage have expired; %d tasks go on with fresh ones", len(tasks))
+
+    def _round(self, tasks: Sequence[RewriteTask]) -> Iterator[TaskEnd]:
+        work = self._engine.start(dataclasses.replace(self._job, tasks=tuple(tasks)), cancel=self._cancel)
+        self._works.append(work)
+        self._open.enter_context(work)
+        for end in work.results():
+            self._task_left_files |= end.left_behind
+            yield end
+        self._open.close()
+
+    def _has_fresh_credentials(self) -> bool:
+        assert self._renew is not None  # else nothing would count as expired
+        fresh = self._renew(self._job.context)
+        changed = fresh.io_properties != self._job.context.io_properties
+        self._job = dataclasses.replace(self._job, context=fresh)
+        return changed

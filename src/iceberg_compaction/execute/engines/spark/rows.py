@@ -3,14 +3,13 @@ the closure and never as a row: rows show up in Spark's pages and logs, closures
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute import engine_door, task_failure
+from iceberg_compaction.execute import engine_door, perform_task, task_failure
 from iceberg_compaction.execute.engines.spark import worker_watch
 from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
 
@@ -23,7 +22,7 @@ _RESULTS = pa.schema([("task_id", pa.int64()), ("result", pa.string()), ("failur
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Shared:
     """What every executor needs besides its rows."""
 
     context: RewriteContext
@@ -55,44 +54,44 @@ def from_rows(rows: Iterable[Sequence[object]]) -> list[engine_door.TaskEnd]:
     return ends
 
 
-def executor_function(job: Job) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+def executor_function(shared: Shared) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """The function that Spark carries to the executors; its name shows in query plans."""
 
     def rewrite_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return perform(batches, job)
+        return perform(batches, shared)
 
     return rewrite_tasks
 
 
-def perform(batches: Iterable[pa.RecordBatch], job: Job) -> Iterator[pa.RecordBatch]:
+def perform(batches: Iterable[pa.RecordBatch], shared: Shared) -> Iterator[pa.RecordBatch]:
     """On an executor: one row out per task, until the run is stopped. If Spark gives this attempt up (it will retry a
     failure, or is gone), files of tasks already finished in it are removed again, because their results
     never arrive."""
     texts = (text for batch in batches for text in batch.column("task").to_pylist())
     finished: list[TaskResult] = []
     try:
-        for outcome in _outcomes(texts, job):
+        for outcome in _outcomes(texts, shared):
             if isinstance(outcome, TaskResult):
                 finished.append(outcome)
             yield _to_batch(outcome)
     except BaseException:
-        _remove(finished, job.context)
+        _remove(finished, shared.context)
         raise
     for _ in texts:
         pass  # rows left over are still taken from Spark, else it would not reuse this process
 
 
-def _outcomes(texts: Iterable[str], job: Job) -> Iterator[engine_door.TaskEnd]:
-    attempt = _attempt(job)
+def _outcomes(texts: Iterable[str], shared: Shared) -> Iterator[engine_door.TaskEnd]:
+    attempt = _attempt(shared)
     failed: set[int] = set()
     for text in texts:
-        if worker_watch.is_asked(job.marker):
+        if worker_watch.is_asked(shared.marker):
             return
         task = RewriteTask.model_validate_json(text)
         if task.group_id in failed:
             continue  # what it would write could not be committed
         try:
-            outcome = _perform_one(task, job, attempt)
+            outcome = _perform_one(task, shared, attempt)
         except worker_watch.Stopped as stopped:
             if stopped.asked:
                 return
@@ -102,12 +101,9 @@ def _outcomes(texts: Iterable[str], job: Job) -> Iterator[engine_door.TaskEnd]:
         yield outcome
 
 
-def _perform_one(task: RewriteTask, job: Job, attempt: _Attempt) -> engine_door.TaskEnd:
-    try:
-        with worker_watch.stop_on_request(job.marker, job.rewrite):
-            end: engine_door.TaskEnd = job.rewrite(task, job.context, attempt.name)
-    except Exception as error:  # noqa: BLE001 - the border where a worker's errors become data
-        end = task_failure.describe(error, task, job.context)
+def _perform_one(task: RewriteTask, shared: Shared, attempt: _Attempt) -> engine_door.TaskEnd:
+    with worker_watch.stop_on_request(shared.marker, shared.rewrite):
+        end = perform_task.perform_task(task, shared.context, attempt.name, shared.rewrite)
     if isinstance(end, task_failure.Failure) and end.retryable and attempt.retried:
         raise end.rebuild()  # without its cause, which Spark would log with all that it says
     # Whatever ended the first attempt may have kept it from removing its files.
@@ -123,14 +119,14 @@ class _Attempt:
     retried: bool  # there will be another one if this fails
 
 
-def _attempt(job: Job) -> _Attempt:
+def _attempt(shared: Shared) -> _Attempt:
     from pyspark import TaskContext
 
     task = TaskContext.get()
     at, identity = (task.attemptNumber(), task.taskAttemptId()) if task else (0, 0)
-    number = at + job.unheard
-    name = f"{identity}-{number}-{secrets.token_hex(4)}"
-    return _Attempt(number=number, name=name, retried=at + 1 < job.max_attempts)
+    number = at + shared.unheard
+    name = perform_task.new_attempt(f"{identity}-{number}")
+    return _Attempt(number=number, name=name, retried=at + 1 < shared.max_attempts)
 
 
 def _to_batch(outcome: engine_door.TaskEnd) -> pa.RecordBatch:

@@ -54,6 +54,11 @@ class OpenSession:
 
 def open_session(conf: Mapping[str, str]) -> OpenSession:
     """The session already active in this process, which stays its owner's; else a new one."""
+    with interrupts.kept():
+        return _open(conf)
+
+
+def _open(conf: Mapping[str, str]) -> OpenSession:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -85,7 +90,7 @@ def _start(wanted: Mapping[str, str]) -> SparkSession:
     if fresh:
         java.check_java()
     try:
-        with jvm.environment(_environment(local)), interrupts.kept():
+        with jvm.environment(_environment(local)):
             gateway = jvm.launch(conf, said) if fresh else None
             settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
             return SparkSession(SparkContext(conf=settings, gateway=gateway))

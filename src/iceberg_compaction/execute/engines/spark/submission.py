@@ -42,7 +42,7 @@ class Submission:
     """Everything that the jobs of a run share."""
 
     session: SparkSession
-    job: rows.Job
+    shared: rows.Shared
     tag: str = field(default_factory=lambda: f"iceberg-compaction-{secrets.token_hex(8)}")
     marker: Path | None = None  # workers that see this file vanish stop by themselves
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -50,35 +50,35 @@ class Submission:
 
     @property
     def context(self) -> RewriteContext:
-        return self.job.context
+        return self.shared.context
 
     def perform(self, chunk: chunks.Chunk) -> Done:
         """One Spark job from start to end, in a thread of its own. Tasks that take their executor with them until Spark
         gives up do not fail the others of the chunk: each is tried once more, by itself."""
-        return self._perform(chunk, self.job)
+        return self._perform(chunk, self.shared)
 
-    def _perform(self, chunk: chunks.Chunk, job: rows.Job) -> Done:
+    def _perform(self, chunk: chunks.Chunk, shared: rows.Shared) -> Done:
         left = chunk.without(self.failed)
         if not left.tasks:
             return []
         try:
-            ends = self._submit(left, job)
+            ends = self._submit(left, shared)
         except _GaveUpError as error:
             if len(left.tasks) > 1:
-                again = replace(job, unheard=job.unheard + job.max_attempts)
+                again = replace(shared, unheard=shared.unheard + shared.max_attempts)
                 return [end for one in left.alone() for end in self._perform(one, again)]
             ends = [task_failure.lost(str(error), left.tasks[0])]
         self.failed.update(end.group_id for end in ends if isinstance(end, task_failure.Failure))
         return ends
 
-    def _submit(self, chunk: chunks.Chunk, job: rows.Job) -> Done:
+    def _submit(self, chunk: chunks.Chunk, shared: rows.Shared) -> Done:
         if self.stopping.is_set():
             raise errors.CancelledError(f"Rewriting {self.context.table} was stopped.")
         description = chunk.describe(self.context.table)
         labels.label(self.session, description, self.tag)
         try:
             tasks = self.session.createDataFrame(rows.to_table(chunk.tasks)).coalesce(1)
-            return rows.from_rows(tasks.mapInArrow(rows.executor_function(job), rows.results_type()).collect())
+            return rows.from_rows(tasks.mapInArrow(rows.executor_function(shared), rows.results_type()).collect())
         except Exception as error:  # Spark's errors, py4j's and gRPC's share no class
             told = task_failure.clean(_gist(str(error)), self.context)
             own = _GAVE_UP.search(str(error)) and not any(name in str(error) for name in _NO_PYTHON)

@@ -1,0 +1,110 @@
+"""A job on Spark, from its first Spark job to its last. Threads submit the Spark jobs, as many at a time as there are
+cores, so that results arrive while others run and while the caller commits."""
+
+from __future__ import annotations
+
+import tempfile
+from concurrent import futures
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors
+from iceberg_compaction.execute.engines.spark import (
+    chunks,
+    interrupts,
+    labels,
+    rows,
+    shipping,
+    spark_session,
+    submission,
+)
+from iceberg_compaction.model.rewrite_task import TaskResult
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+    from typing_extensions import Self
+
+    from iceberg_compaction.cancel import CancelToken
+    from iceberg_compaction.execute.engine_door import Job, Rewrite, TaskEnd
+
+
+class SparkWork:
+    """Begins with the `with`, and has stopped at its end."""
+
+    def __init__(self, session: SparkSession, job: Job, cancel: CancelToken, rewrite: Rewrite) -> None:
+        self.staged: list[TaskResult] = []
+        self._session = session
+        self._job = job
+        self._cancel = cancel
+        self._rewrite = rewrite
+        self._heard: set[int] = set()  # tasks
+        self._spark_jobs: list[futures.Future[submission.Done]] = []
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._cancel.check()
+        try:
+            self._open.enter_context(interrupts.without_sparks_handler())
+            folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="iceberg-compaction-"))
+            self._submit(_submission(self._session, self._job, self._rewrite, Path(folder)))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._open.close()
+
+    def results(self) -> Iterator[TaskEnd]:
+        waiting = set(self._spark_jobs)
+        while waiting:
+            self._cancel.check()
+            done, waiting = futures.wait(waiting, submission.POLL_SECONDS, futures.FIRST_COMPLETED)
+            for spark_job in done:
+                yield from self._take(spark_job)
+
+    def _submit(self, work: submission.Submission) -> None:
+        cores = labels.cores(self._session)
+        threads = futures.ThreadPoolExecutor(max_workers=cores, thread_name_prefix="spark-job")
+        self._open.enter_context(threads)
+        self._open.callback(self._stop, work, threads)
+        for chunk in chunks.build_chunks(self._job.tasks, cores):
+            self._spark_jobs.append(threads.submit(work.perform, chunk))
+
+    def _stop(self, work: submission.Submission, threads: futures.ThreadPoolExecutor) -> None:
+        """Ends what still runs, and takes the results of what has come to an end all the same."""
+        threads.shutdown(wait=False, cancel_futures=True)
+        if not all(spark_job.done() for spark_job in self._spark_jobs):
+            work.stop(self._spark_jobs)
+        for spark_job in self._spark_jobs:
+            try:
+                self._take(spark_job)
+            except (errors.CompactionError, futures.CancelledError):
+                continue  # the first failure is the one that is raised
+
+    def _take(self, spark_job: futures.Future[submission.Done]) -> list[TaskEnd]:
+        """What became of a Spark job's tasks, each once; raises what kept Spark from performing it."""
+        ends = [end for end in spark_job.result() if end.task_id not in self._heard]
+        self._heard.update(end.task_id for end in ends)
+        self.staged += [end for end in ends if isinstance(end, TaskResult)]
+        return ends
+
+
+def _submission(session: SparkSession, job: Job, rewrite: Rewrite, folder: Path) -> submission.Submission:
+    marker = None
+    if labels.is_connect(session) or not spark_session.is_local(session.sparkContext.master or ""):
+        shipping.ship(session)
+    else:
+        marker = folder / "running"
+        marker.touch()
+    shared = rows.Shared(
+        context=job.context,
+        rewrite=rewrite,
+        max_attempts=labels.max_attempts(session),
+        unheard=1 if labels.speculates(session) else 0,
+        marker=None if marker is None else str(marker),
+    )
+    return submission.Submission(session=session, shared=shared, marker=marker)

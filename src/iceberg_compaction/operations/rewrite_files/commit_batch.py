@@ -1,0 +1,120 @@
+"""The commit of one batch. Proved groups come in; what became of each is entered in the ledger, and files of groups
+that surely did not become part of the table are removed."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import publish
+from iceberg_compaction.model import events, file_group
+from iceberg_compaction.operations import run_ledger
+from iceberg_compaction.operations.rewrite_files import prove_groups
+from iceberg_compaction.operations.rewrite_files.change import replace_files, validate_replace
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.operations.rewrite_files.collect_groups import Batch
+    from iceberg_compaction.operations.rewrite_files.staged_files import StagedFiles
+    from iceberg_compaction.operations.run_ledger import Ledger
+    from iceberg_compaction.record.runs import Run
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commits:
+    """All that the commits of a plan share."""
+
+    table: Table
+    plan: Plan
+    run: Run
+    ledger: Ledger
+
+    def commit(self, batch: Batch, staged: StagedFiles) -> None:
+        """Publish the groups. Once this begins, their files are removed only if they surely did not land. Raises
+        ConflictError if nothing of the plan can land any more; what of this batch conflicts is only entered."""
+        self.run.emit(events.Committing(table=self.plan.table, run_id=self.run.run_id, groups=len(batch.groups)))
+        staged.hold(batch.staged)
+        try:
+            result = replace_files.replace(self.table, self._request(batch), self.run)
+        except errors.StateUnknownError as error:
+            self.ledger.doubt([group.id for group in batch.groups], str(error))
+            raise
+        except errors.ConflictError as error:
+            staged.release(batch.staged)
+            self.ledger.conflict({group.id: error.conflicts.get(group.id, str(error)) for group in batch.groups})
+            self._check_others()
+        except errors.CompactionError:
+            staged.release(batch.staged)
+            raise
+        except BaseException as error:  # neither the catalog's word nor ours, so that nobody knows how far it came
+            sentence = f"The commit was interrupted ({type(error).__name__})."
+            self.ledger.doubt([group.id for group in batch.groups], sentence)
+            raise
+        else:
+            self._enter(batch, result)
+            staged.release(file for group in batch.groups if group.id in result.conflicts for file in group.staged)
+            self._emit_committed(result)
+
+    def _request(self, batch: Batch) -> replace_files.ReplaceRequest:
+        assert self.plan.pin is not None  # an empty table has an empty plan, and that is never applied
+        groups = tuple(
+            replace_files.ReplaceGroup(
+                id=group.id,
+                removed=self.plan.files.slice(group.row["first"], group.row["files"]),
+                partitions=file_group.places(group.row),
+                added=group.staged,
+                deleted_records=group.proof.deleted_rows,
+            )
+            for group in batch.groups
+        )
+        return replace_files.ReplaceRequest(
+            pin=self.plan.pin,
+            groups=groups,
+            snapshot_properties=prove_groups.snapshot_properties(self.plan, self.run, batch=batch.number),
+            tidies=self.plan.useless_deletes > 0 and not self.ledger.landed,  # once will do: it looks at all files
+            tell=lambda landed: prove_groups.group_properties(
+                [group for group in batch.groups if group.id in set(landed)]
+            ),
+        )
+
+    def _enter(self, batch: Batch, result: replace_files.CommitResult) -> None:
+        landed = [group for group in batch.groups if group.id in set(result.landed)]
+        added = [file for group in landed for file in group.staged]
+        self.ledger.land(
+            run_ledger.Landed(
+                snapshot_id=result.snapshot_id,
+                groups=tuple(group.id for group in landed),
+                files_added=len(added),
+                bytes_added=sum(file.file_size_in_bytes for file in added),
+                proof=prove_groups.together(group.proof for group in landed),
+                effort=prove_groups.all_efforts(group.effort for group in landed),
+                attempts=result.attempts,
+                removed_delete_files=result.removed_delete_files,
+            )
+        )
+        self.ledger.conflict(result.conflicts)
+
+    def _emit_committed(self, result: replace_files.CommitResult) -> None:
+        self.run.emit(
+            events.Committed(
+                table=self.plan.table,
+                run_id=self.run.run_id,
+                snapshot_id=result.snapshot_id,
+                groups=len(set(result.landed)),
+            )
+        )
+
+    def _check_others(self) -> None:
+        """After a batch of which nothing landed: raises ConflictError if no other batch of the plan can land either,
+        so that nothing is rewritten in vain."""
+        assert self.plan.pin is not None
+        try:
+            validate_replace.check_history(publish.reload(self.table).metadata, self.plan.pin)
+        except errors.CatalogError as error:
+            _log.warning("Whether other groups can still be committed could not be looked up: %s", error)

@@ -11,8 +11,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import lake as lakes
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import run_names
-from iceberg_compaction.storage import listing
+from iceberg_compaction.storage import file_names, listing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +34,7 @@ def fill(io: FileIO, folder: str) -> set[str]:
 
 def listed(io: FileIO, folder: str, run_ids: list[str]) -> list[str]:
     """The files of runs, as a run looks for them."""
-    found = listing.list_files(io, folder, lambda name: any(run_names.is_of(run_id, name) for run_id in run_ids))
+    found = listing.list_files(io, folder, lambda name: any(file_names.is_of_run(name, run_id) for run_id in run_ids))
     return [file.path for file in found]
 
 

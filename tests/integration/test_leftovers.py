@@ -19,7 +19,7 @@ from tests.factories import dying, runs, storage, work
 from tests.factories import lake as lakes
 
 from iceberg_compaction import Kind, Policy, errors
-from iceberg_compaction.catalog import publish, run_names
+from iceberg_compaction.catalog import publish, staged_metadata
 from iceberg_compaction.commit import spine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.metadata import fetch
@@ -251,7 +251,7 @@ def test_what_a_run_asleep_may_still_send_stays_however_often_others_look(
     scene.store.begin(elsewhere)
     assert scene.store.publishing(scene.dead, attempt)
     scene.table.append(scene.table.scan().to_arrow().slice(0, 0))
-    monkeypatch.setattr(run_names, "lets_clients_write", lambda catalog: False)
+    monkeypatch.setattr(staged_metadata, "lets_clients_write", lambda catalog: False)
     left = scene.of(scene.dead)
     for _ in range(2):
         assert "cannot be told" in scene.run(NOTHING_TO_DO, later_ms=2 * HOUR).sentence

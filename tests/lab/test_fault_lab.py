@@ -16,11 +16,10 @@ from tests.factories import reader
 from tests.lab import faults, scene
 
 from iceberg_compaction import CompactionError, Compactor, Kind
-from iceberg_compaction.catalog import run_names
 from iceberg_compaction.execute.worker import execute_task
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import GroupEnd
-from iceberg_compaction.storage import passing_faults
+from iceberg_compaction.storage import file_names, passing_faults
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -88,7 +87,7 @@ class Ground:
         made of it: whether it became the table's is not known for sure as long as the table has not changed."""
         store = wiring.run_store(str(self.state))
         runs = [run.start.run_id for run in store.unfinished(str(self.table.metadata.table_uuid))]
-        return path.endswith(".metadata.json") and any(run_names.is_of(run_id, path) for run_id in runs)
+        return path.endswith(".metadata.json") and any(file_names.is_of_run(path, run_id) for run_id in runs)
 
 
 @pytest.fixture(scope="module")

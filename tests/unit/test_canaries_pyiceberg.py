@@ -29,14 +29,14 @@ from iceberg_compaction.catalog import (
     metadata_log,
     publish,
     rest,
-    run_names,
+    staged_metadata,
     threads,
 )
 from iceberg_compaction.execute.worker.output import column_bounds
 from iceberg_compaction.execute.worker.output import locations as output_locations
 from iceberg_compaction.metadata import target_partitions
 from iceberg_compaction.metadata.filter import where_clause
-from iceberg_compaction.storage import exact_paths, file_io, listing, s3_client, translate
+from iceberg_compaction.storage import exact_paths, file_io, file_names, listing, s3_client, translate
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -90,13 +90,13 @@ def test_a_sql_catalog_writes_the_metadata_that_was_staged(tmp_path: Path) -> No
     listener = SimpleNamespace(
         on_staged=lambda base, staged: order.append("staged"), on_stored=lambda: order.append("written")
     )
-    named = run_names.naming(catalog, run_id, listener)
+    named = staged_metadata.naming(catalog, run_id, listener)
     named.commit_table(table, (), (update.SetPropertiesUpdate(updates={"a": "b"}),))
     location = catalog.load_table("db.t").metadata_location
     canaries.holds(
-        order == ["staged", "written"] and run_names.is_of(run_id, location),
+        order == ["staged", "written"] and file_names.is_of_run(location, run_id),
         "SqlCatalog.commit_table writes what _update_and_stage_table returns, with its io, at its location",
-        run_names,
+        staged_metadata,
     )
     catalog.close()
 
@@ -110,7 +110,7 @@ def test_other_catalogs_write_the_metadata_that_was_staged(module: str, name: st
         "(metadata=updated_staged_table.metadata, io=updated_staged_table.io,"
         " metadata_path=updated_staged_table.metadata_location)",
     ):
-        canaries.holds(text in method, f"{name}.commit_table has: {text}", run_names)
+        canaries.holds(text in method, f"{name}.commit_table has: {text}", staged_metadata)
 
 
 def test_glue_tells_the_account_of_a_table() -> None:
@@ -146,7 +146,7 @@ def test_catalogs_are_known_by_the_names_of_their_classes(user: ModuleType) -> N
 def test_catalogs_whose_clients_write_metadata_have_a_common_base() -> None:
     reliance = "MetastoreCatalog is the base of catalogs whose clients write metadata, and of no other"
     is_base = issubclass(sql.SqlCatalog, catalogs.MetastoreCatalog)
-    canaries.holds(is_base and not issubclass(RestCatalog, catalogs.MetastoreCatalog), reliance, run_names)
+    canaries.holds(is_base and not issubclass(RestCatalog, catalogs.MetastoreCatalog), reliance, staged_metadata)
 
 
 def test_a_sql_catalog_creates_no_tables_unless_asked(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import uuid
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,6 @@ from tests.factories import stores
 from tests.factories.stores import ATTEMPT, make_record, make_start
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import run_names
 from iceberg_compaction.model.copy_plan import Origin, Rate
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.plan import rates
@@ -275,13 +273,3 @@ def test_a_run_learns_from_those_before(
     database.path.write_text("no database" * 1000)
     assert run.efforts("db.t") == ([], [])
     assert "file is not a database" in caplog.text
-
-
-def test_a_run_recognises_its_files_by_name() -> None:
-    run_id = uuid.uuid4().hex
-    assert run_names.is_distinct(run_id)
-    assert not run_names.is_distinct("run-1")
-    assert run_names.is_of(run_id, f"s3://b/t/data/00000-0-ab-{run_id}-00000.parquet")
-    assert run_names.is_of(run_id, f"s3://b/t/metadata/00003-{str(uuid.UUID(run_id))[:28]}00000000.metadata.json")
-    assert not run_names.is_of(run_id, f"s3://b/{run_id}/data/other.parquet")
-    assert not run_names.is_of(run_id, f"s3://b/t/metadata/00003-{uuid.uuid4()}.metadata.json")

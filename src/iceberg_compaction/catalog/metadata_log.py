@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.storage import remove
+from iceberg_compaction.storage import file_names, remove
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -60,11 +60,11 @@ def _in_use(catalog: Catalog, paths: set[str]) -> set[str]:
     if not paths or not isinstance(catalog, sql.SqlCatalog):
         return set()
     column = sql.IcebergTables.metadata_location
-    names = {path.rpartition("/")[2]: path for path in paths}  # another entry may write it with another scheme
+    names = {file_names.base_name(path): path for path in paths}  # another entry may write it with another scheme
     waiting, found = list(names), set[str]()
     with orm.Session(catalog.engine) as session:
         while waiting:
             some, waiting = waiting[:_ASKED_AT_ONCE], waiting[_ASKED_AT_ONCE:]
             like = or_(*(column.endswith(name, autoescape=True) for name in some))
-            found |= {text.rpartition("/")[2] for text in session.scalars(select(column).where(like)) if text}
+            found |= {file_names.base_name(text) for text in session.scalars(select(column).where(like)) if text}
     return {path for name, path in names.items() if name in found}

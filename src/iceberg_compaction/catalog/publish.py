@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import load_tables, metadata_log, run_names
+from iceberg_compaction.catalog import load_tables, metadata_log, staged_metadata
 from iceberg_compaction.model import table_names
 from iceberg_compaction.storage import redact, remove, translate
 
@@ -53,7 +53,7 @@ def publish(
     secrets = redact.secrets_of(table.catalog.properties)
     publication = _Publication(table=table, witness=witness)
     try:
-        catalog = run_names.naming(table.catalog, witness.run_id, publication)
+        catalog = staged_metadata.naming(table.catalog, witness.run_id, publication)
         witness.publishing(None)
     except errors.CompactionError:
         raise

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.metadata.manifest.written_manifests import Counts
 
 
+RUN_ID = "compaction.run-id"  # a property of every snapshot that a run commits
 PARTITION_LIMIT = "write.summary.partition-limit"
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iceberg_compaction.catalog import run_names
 from iceberg_compaction.formats.avro import avro_decode
 from iceberg_compaction.metadata import fetch
+from iceberg_compaction.storage import file_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ def names(table: Table, run_ids: Sequence[str]) -> set[str]:
     """The names, without folders, of all files that these runs wrote and the table's metadata refers to: data and
     delete files, manifests, manifest lists and metadata files. Names rather than paths, because one file may be written
     down with another scheme or authority than it is listed with."""
-    metadata, marks = table.metadata, [mark for run_id in run_ids for mark in run_names.marks(run_id)]
+    metadata, marks = table.metadata, [mark for run_id in run_ids for mark in file_names.marks(run_id)]
     found = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
     manifests: dict[str, None] = {}
     with futures.ThreadPoolExecutor(_FETCHES, thread_name_prefix="reach") as pool:
@@ -40,7 +40,7 @@ def names(table: Table, run_ids: Sequence[str]) -> set[str]:
             pool.shutdown(wait=False, cancel_futures=True)  # the first failure is the answer
             raise
     found.update(manifests, (one.manifest_list for one in metadata.snapshots))
-    return {name for name in map(_name, found) if any(mark in name for mark in marks)}
+    return {name for name in map(file_names.base_name, found) if any(mark in name for mark in marks)}
 
 
 def _files(io: FileIO, manifest: str, marks: Sequence[str]) -> Iterable[str]:
@@ -51,7 +51,3 @@ def _files(io: FileIO, manifest: str, marks: Sequence[str]) -> Iterable[str]:
     for mark in marks:
         wanted = pc.or_(wanted, pc.match_substring(paths, mark))
     return [str(path) for path in paths.filter(wanted).to_pylist()]
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import run_names
 from iceberg_compaction.model import run_record
 from iceberg_compaction.record import processes
+from iceberg_compaction.storage import file_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,7 +123,7 @@ def kept(
 
 
 def _begin(home: TableHome, run: Run, branch: str, claims: tuple[tuple[int, str], ...]) -> Entry | None:
-    if run.store is None or not run_names.is_distinct(run.run_id):
+    if run.store is None or not file_names.is_distinct(run.run_id):
         return None
     start = run_record.RunStart(
         run_id=run.run_id,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from iceberg_compaction import errors
-from iceberg_compaction.storage import exact_paths, passing_faults, redact, translate, vended_credentials
+from iceberg_compaction.storage import exact_paths, file_names, passing_faults, redact, translate, vended_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ class Listed:
 
     @property
     def name(self) -> str:
-        return self.path.rpartition("/")[2]
+        return file_names.base_name(self.path)
 
 
 def list_files(io: FileIO, folder: str, is_wanted: Callable[[str], bool]) -> list[Listed]:
@@ -39,7 +39,7 @@ def list_files(io: FileIO, folder: str, is_wanted: Callable[[str], bool]) -> lis
         return []
     except OSError as error:
         raise translate.storage_error(error, folder, redact.secrets_of(io.properties)) from error
-    wanted = sorted((path, modified) for path, modified in found if is_wanted(path.rpartition("/")[2]))
+    wanted = sorted((path, modified) for path, modified in found if is_wanted(file_names.base_name(path)))
     return [Listed(path=folder + path, modified=modified) for path, modified in wanted]
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import fetch
+from iceberg_compaction.storage import file_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.run_record import Attempt
     from iceberg_compaction.storage.listing import Listed
 
-_METADATA = ".metadata.json"  # with or without .gz, before or after it
 _SLACK_S = 3600.0  # a store has one clock, but that may be set back
 _MOST_LINES = 500  # to read
 
@@ -57,11 +57,6 @@ def judge(attempt: Attempt | None, metadata: TableMetadata) -> Fate:
     return Fate.REPLACED if taken and attempt.parent_snapshot_id in known else Fate.UNKNOWN
 
 
-def is_metadata(name: str) -> bool:
-    """Whether a file of this name is table metadata."""
-    return _METADATA in name
-
-
 def is_torn(io: FileIO, path: str) -> bool:
     """Whether the table metadata was never written to its end. Any other may be all that some catalog entry has."""
     try:
@@ -80,7 +75,9 @@ def is_nowhere(table: Table, attempt: Attempt, listed: Sequence[Listed], since: 
         return False  # metadata is somewhere else, where it cannot be listed, or it was and is removed
     own = {current, *(_place(entry.metadata_file) for entry in table.metadata.metadata_log)}
     lines = [
-        file for file in listed if is_metadata(file.name) and _place(file.path) not in own and _is_younger(file, since)
+        file
+        for file in listed
+        if file_names.is_table_metadata(file.name) and _place(file.path) not in own and _is_younger(file, since)
     ]
     try:
         return len(lines) <= _MOST_LINES and all(_is_taken(_read(table.io, file.path), attempt) for file in lines)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import publish, run_names
+from iceberg_compaction.catalog import publish, staged_metadata
 from iceberg_compaction.metadata import reachable, table_folders
 from iceberg_compaction.model import events, outcome, table_names
 from iceberg_compaction.record import processes
-from iceberg_compaction.storage import listing, remove
+from iceberg_compaction.storage import file_names, listing, remove
 from iceberg_compaction.workflow import fates
 from iceberg_compaction.workflow.fates import Fate
 
@@ -111,7 +111,7 @@ def settle(table: Table, over: Sequence[UnfinishedRun], store: RunStore, clock: 
     catalog that it was loaded from."""
     entry, now_ms = table_folders.entry(table), clock()
     own = [
-        run for run in over if entry.catalog and run.start.entry == entry and run_names.is_distinct(run.start.run_id)
+        run for run in over if entry.catalog and run.start.entry == entry and file_names.is_distinct(run.start.run_id)
     ]
     told = Settled(
         elsewhere={
@@ -138,7 +138,7 @@ def settle(table: Table, over: Sequence[UnfinishedRun], store: RunStore, clock: 
         told = replace(told, removed=removed)
         for run in dead:
             if now_ms - run.heartbeat_ms >= STRAGGLING_MS and not any(
-                run_names.is_of(run.start.run_id, path) for path in left
+                file_names.is_of_run(path, run.start.run_id) for path in left
             ):
                 store.mark_recovered(run.start.run_id, now_ms)
     unsure = [run for run in own if fate[run.start.run_id] is Fate.UNKNOWN and now_ms - run.heartbeat_ms < TOLD_MS]
@@ -160,7 +160,7 @@ def _find(table: Table, runs: Sequence[UnfinishedRun]) -> list[Listed]:
     outermost = [folder for folder in folders if not any(folder.startswith(f"{other}/") for other in folders)]
 
     def is_wanted(name: str) -> bool:
-        return fates.is_metadata(name) or any(run_names.is_of(run_id, name) for run_id in run_ids)
+        return file_names.is_table_metadata(name) or any(file_names.is_of_run(name, run_id) for run_id in run_ids)
 
     return [file for folder in sorted(outermost) for file in listing.list_files(table.io, folder, is_wanted)]
 
@@ -175,7 +175,7 @@ def _judge(table: Table, run: UnfinishedRun, found: Sequence[Listed], asleep: Co
     own = _of(run.start.run_id, found)
     if not own:
         return Fate.SETTLED
-    if run.start.run_id in asleep and not run_names.lets_clients_write(table.catalog):
+    if run.start.run_id in asleep and not staged_metadata.lets_clients_write(table.catalog):
         return Fate.UNKNOWN
     return Fate.SETTLED if fates.is_nowhere(table, run.attempt, found, fates.oldest(own)) else Fate.UNKNOWN
 
@@ -187,11 +187,11 @@ def _remove(table: Table, run_ids: Sequence[str], found: Sequence[Listed]) -> tu
     if not candidates:
         return {}, ()
     known = reachable.names(table, run_ids)
-    doomed = [path for path in candidates if path.rpartition("/")[2] not in known]
-    doomed = [path for path in doomed if not fates.is_metadata(path) or fates.is_torn(table.io, path)]
+    doomed = [path for path in candidates if file_names.base_name(path) not in known]
+    doomed = [path for path in doomed if not file_names.is_table_metadata(path) or fates.is_torn(table.io, path)]
     left = remove.remove_files(table.io, doomed, remove.Proof.RUN_OVER)
     return dict(Counter(candidates[path] for path in doomed if path not in left)), left
 
 
 def _of(run_id: str, found: Iterable[Listed]) -> list[Listed]:
-    return [file for file in found if run_names.is_of(run_id, file.path)]
+    return [file for file in found if file_names.is_of_run(file.path, run_id)]

@@ -9,6 +9,7 @@ from operator import add
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors, version
+from iceberg_compaction.commit import snapshot_summary
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.operations.rewrite_files import gather_pieces
 
@@ -83,7 +84,7 @@ def snapshot_properties(plan: Plan, run: Run, *, batch: int) -> dict[str, str]:
     return {
         "engine-name": "iceberg-compaction",
         "engine-version": version.__version__,
-        "compaction.run-id": run.run_id,
+        snapshot_summary.RUN_ID: run.run_id,
         _PLAN_ID: plan.id,
         "compaction.batch": str(batch),
         "compaction.strategy": plan.policy.strategy.value,

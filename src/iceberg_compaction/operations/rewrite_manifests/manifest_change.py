@@ -20,7 +20,7 @@ from iceberg_compaction.model import manifest_plan
 from iceberg_compaction.operations.rewrite_files.change import validate_replace
 from iceberg_compaction.operations.rewrite_manifests import cluster_entries, gather_entries
 from iceberg_compaction.operations.rewrite_manifests.manifest_digest import Digest
-from iceberg_compaction.storage import exact_paths, remove
+from iceberg_compaction.storage import exact_paths, file_names, remove
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -142,7 +142,8 @@ class ManifestRewrite:
             manifests_replaced=len(self._replaced),
         )
         properties = {**self._request.snapshot_properties, ENTRIES_PROCESSED: str(self.digest.entries)}
-        path = self._new_path(metadata, f"snap-{self.snapshot_id}-{next(self._numbers)}-{self._run_id}.avro")
+        name = file_names.manifest_list(self._run_id, next(self._numbers), snapshot_id=self.snapshot_id)
+        path = self._new_path(metadata, name)
         rows = [*newer, *(made.to_row() for made in self.made), *older]
         written_manifests.write_list(self._writing(table, metadata), path, rows, head, metadata.next_sequence_number())
         snapshot = Snapshot(
@@ -174,7 +175,7 @@ class ManifestRewrite:
             snapshot_id=self.snapshot_id,
             format_version=metadata.format_version,
             codec=written_manifests.codec(metadata.properties),
-            new_path=lambda: self._new_path(metadata, f"{self._run_id}-m{next(self._numbers)}.avro"),
+            new_path=lambda: self._new_path(metadata, file_names.manifest(self._run_id, next(self._numbers))),
         )
 
     def _new_path(self, metadata: TableMetadata, name: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors, version
-from iceberg_compaction.catalog import run_names
+from iceberg_compaction.commit import snapshot_summary
 from iceberg_compaction.metadata import fetch, look
 from iceberg_compaction.model import byte_size, events, manifest_plan, outcome
 from iceberg_compaction.operations.rewrite_manifests import choose_manifests, manifest_change, manifest_facts
@@ -85,7 +85,7 @@ class RewriteManifests:
             snapshot_properties={
                 "engine-name": "iceberg-compaction",
                 "engine-version": version.__version__,
-                run_names.PROPERTY: run.run_id,
+                snapshot_summary.RUN_ID: run.run_id,
             },
             on_entries=progress.on_entries,
         )

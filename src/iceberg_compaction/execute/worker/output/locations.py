@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.table import locations
 
 from iceberg_compaction import errors
-from iceberg_compaction.storage import exact_paths
+from iceberg_compaction.storage import exact_paths, file_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,12 +22,12 @@ class OutputLocations:
 
     provider: locations.LocationProvider
     table_location: str
-    prefix: str
+    names: file_names.DataFileNames
     partition: Any
     owner: str | None = None  # namespace and table, where files of several tables may lie side by side
 
     def path(self, count: int) -> str:
-        name = f"{self.prefix}-{count:05d}.parquet"
+        name = self.names.name(count)
         found = self.provider.new_data_location(name, self.partition)
         if self.owner is not None:
             if self.partition is not None and found.endswith(f"/{self.partition.to_path()}/{name}"):
@@ -36,10 +36,9 @@ class OutputLocations:
         return exact_paths.check_new(found, self.table_location)
 
     def of_partition(self, number: int, partition_path: str) -> OutputLocations:
-        """The same attempt's files of one of several partitions. Its number is in the name, because a location provider
-        may leave the partition out of the path."""
+        """The same attempt's files of one of several partitions."""
         partition = _PartitionPath(partition_path) if partition_path else None
-        return replace(self, prefix=f"{self.prefix}-p{number:05d}", partition=partition)
+        return replace(self, names=replace(self.names, partition_number=number), partition=partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def output_locations(
     return OutputLocations(
         provider=provider,
         table_location=context.table_location,
-        prefix=f"{task.id:05d}-{attempt}-{context.run_id}",
+        names=file_names.DataFileNames(task_id=task.id, attempt=attempt, run_id=context.run_id),
         partition=_PartitionPath(partition_path) if partition_path else None,
         owner=_owner(provider, context.table_location),
     )

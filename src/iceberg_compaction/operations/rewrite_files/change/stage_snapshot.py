@@ -26,7 +26,7 @@ from iceberg_compaction.operations.rewrite_files.change import (
     prune_manifests,
     validate_replace,
 )
-from iceberg_compaction.storage import exact_paths
+from iceberg_compaction.storage import exact_paths, file_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -192,7 +192,9 @@ class Staging:
             format_version=metadata.format_version,
             codec=written_manifests.codec(metadata.properties),
             # A run may commit several snapshots.
-            new_path=lambda: self._new_path(metadata, f"{self.run_id}-{self.snapshot_id}-m{next(self._numbers)}.avro"),
+            new_path=lambda: self._new_path(
+                metadata, file_names.manifest(self.run_id, next(self._numbers), snapshot_id=self.snapshot_id)
+            ),
         )
 
     def _new_path(self, metadata: TableMetadata, name: str) -> str:
@@ -214,7 +216,7 @@ class Staging:
             )
 
     def _write_list(self, metadata: TableMetadata, head: Snapshot, rows: list[ManifestFile]) -> str:
-        name = f"snap-{self.snapshot_id}-{next(self._numbers)}-{self.run_id}.avro"
+        name = file_names.manifest_list(self.run_id, next(self._numbers), snapshot_id=self.snapshot_id)
         path = self._new_path(metadata, name)
         written_manifests.write_list(self._writing(metadata), path, rows, head, metadata.next_sequence_number())
         return path

@@ -1,37 +1,16 @@
-"""How files tell which run wrote them. Data files, manifests and manifest lists have the run's id in their names; so
-have table metadata files, where a catalog lets its clients write those, in the form of a UUID as catalogs expect it."""
+"""Table metadata files that the client writes, where a catalog leaves that to its clients: they get the run's id into
+their names, and the run hears of each before the catalog is asked to take it."""
 
 from __future__ import annotations
 
 import copy
-import re
-import secrets
-import uuid
 from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from iceberg_compaction.storage import counted_writes, exact_paths, file_names
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import StagedTable, Table
-
-PROPERTY = "compaction.run-id"  # of a snapshot's summary
-_RUN_ID = re.compile(r"[0-9a-f]{32}")
-_UUID = re.compile(r"-[0-9a-fA-F-]{36}(?=[^/]*$)")
-_SHARED = 24  # hex digits of the UUID that are the run's; the rest tells attempts apart
-
-
-def is_distinct(run_id: str) -> bool:
-    """Whether no file of anybody else can have this id in its name."""
-    return _RUN_ID.fullmatch(run_id) is not None
-
-
-def marks(run_id: str) -> tuple[str, ...]:
-    """Texts that are in the names of the run's files, one or the other, and in no other names."""
-    return (run_id, _dashed(run_id[:_SHARED]))
-
-
-def is_of(run_id: str, path: str) -> bool:
-    """Whether a file is the run's."""
-    return any(mark in path.rpartition("/")[2] for mark in marks(run_id))
 
 
 def lets_clients_write(catalog: Catalog) -> bool:
@@ -57,16 +36,14 @@ def naming(catalog: Any, run_id: str, listener: Listener) -> Catalog:
     """The catalog, except that table metadata files get the run's name, that none is published of which storage holds
     only a part, and that the listener hears of each before it is written and before the compare-and-set. Catalogs that
     write these files on their server are as they were."""
-    from iceberg_compaction.storage import counted_writes, exact_paths
-
     if not lets_clients_write(catalog):
         return cast("Catalog", catalog)
     stage = catalog._update_and_stage_table
 
     def stage_named(current_table: Table | None, *given: Any, **more: Any) -> StagedTable:
         staged: StagedTable = stage(current_table, *given, **more)
-        if is_distinct(run_id):
-            staged.metadata_location = _UUID.sub(f"-{_file_id(run_id)}", staged.metadata_location)
+        if file_names.is_distinct(run_id):
+            staged.metadata_location = file_names.table_metadata(staged.metadata_location, run_id)
         exact_paths.check_new(staged.metadata_location, staged.metadata.location)
         staged.io = counted_writes.CountingIO(exact_paths.exact(staged.io), listener.on_stored)
         listener.on_staged(current_table, staged)
@@ -75,12 +52,3 @@ def naming(catalog: Any, run_id: str, listener: Listener) -> Catalog:
     named: Catalog = copy.copy(catalog)
     vars(named)["_update_and_stage_table"] = stage_named
     return named
-
-
-def _file_id(run_id: str) -> str:
-    return _dashed(run_id[:_SHARED] + secrets.token_hex((32 - _SHARED) // 2))
-
-
-def _dashed(digits: str) -> str:
-    """The first digits of a UUID, at least 20 of them, as they are written."""
-    return str(uuid.UUID(digits.ljust(32, "0")))[: len(digits) + 4]

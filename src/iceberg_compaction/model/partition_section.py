@@ -1,5 +1,5 @@
-"""Files of one partition among those that are rewritten together. Rows that move to another partition spec are gathered
-from many partitions, so a group or a task may have several sections; most have none, and lie in one partition."""
+"""Sections of groups and tasks. Rows that move to another partition spec come from many partitions, so a group or task
+of them has a section for each partition. Other groups lie in one partition and have none."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SECTIONS = pa.list_(
 
 
 class Section(Value):
-    """So many files of one partition and spec, one after the other."""
+    """Consecutive files of one partition and spec."""
 
     spec_id: Count
-    partition: str  # canonical JSON, see model.table.FILES
+    partition: str  # canonical JSON, see model.table_view.FILES
     files: Count

@@ -1,4 +1,4 @@
-"""A partition tuple for people: canonical JSON (model.table.FILES) comes in, `day=2026-01-31/region=eu` goes out."""
+"""A partition tuple for people: canonical JSON (model.table_view) comes in, `day=2026-01-31/region=eu` goes out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 
 def text(partition: str) -> str:
-    """The tuple as partition paths show it; empty for an unpartitioned table."""
+    """The tuple as in partition paths; empty for an unpartitioned table."""
     values: dict[str, object] = json.loads(partition)
     return "/".join(f"{name}={_value(value)}" for name, value in values.items())
 

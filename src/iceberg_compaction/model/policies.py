@@ -1,5 +1,5 @@
-"""What a person wants done: strategy, sizes, limits. Option names are those of Iceberg's `rewrite_data_files`, so what
-users know keeps working. Comes from flags, files or code; goes to the planner and is stored in the plan."""
+"""The wishes of a user: strategy, sizes, limits. Option names are those of Iceberg's `rewrite_data_files`. A policy
+comes from flags, files or code; it goes to the planner and is stored in the plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 GIB = 2**30
 DEFAULT_TARGET = 512 * 2**20  # Iceberg's own default of write.target-file-size-bytes
-# No file is that large. Who asks for more, up to the largest long, wants no limit; this leaves room to reckon with it.
+# No file is that large. A larger value, up to the largest long, means no limit; this one leaves room for arithmetic.
 NO_LIMIT = 2**56
 _TARGET = "write.target-file-size-bytes"
 
@@ -26,7 +26,7 @@ DEFAULT_DELETE_RATIO = 0.3  # Iceberg's own default of delete-ratio-threshold
 
 
 class Strategy(str, Enum):
-    """How candidates are chosen. docs/strategies.md states each one's candidate set and fixed point."""
+    """The name of a strategy. docs/strategies.md states the candidates and the fixed point of each."""
 
     SMALL_FILES = "small-files"
     FULL = "full"
@@ -34,7 +34,7 @@ class Strategy(str, Enum):
 
 
 class JobOrder(str, Enum):
-    """The order in which groups are rewritten, and so which ones a budget keeps."""
+    """The order of groups. A budget keeps the first ones."""
 
     NONE = "none"
     BYTES_ASC = "bytes-asc"
@@ -44,7 +44,7 @@ class JobOrder(str, Enum):
 
 
 class ProofLevel(str, Enum):
-    """How much is checked before a commit; every level includes the ones before it."""
+    """The depth of the proof before a commit; every level includes the ones before it."""
 
     COUNTS = "counts"
     CHECKSUM = "checksum"
@@ -52,10 +52,10 @@ class ProofLevel(str, Enum):
 
 
 class CopyMode(str, Enum):
-    """Which row groups are taken over as bytes instead of being decoded and encoded."""
+    """The row groups that are copied as bytes instead of being decoded and encoded."""
 
-    AUTO = "auto"  # those that need no change, if they are large and well compressed enough
-    ALWAYS = "always"  # every one that need not change, whatever its size and codec
+    AUTO = "auto"  # row groups that need no change, if they are large and well compressed
+    ALWAYS = "always"  # all row groups that need no change, whatever their size and codec
     NEVER = "never"
 
 
@@ -64,7 +64,7 @@ def _kebab(name: str) -> str:
 
 
 class Policy(Value):
-    """Everything that steers one table's compaction."""
+    """All options of the compaction of one table."""
 
     model_config = ConfigDict(alias_generator=_kebab)
 
@@ -96,8 +96,8 @@ class Policy(Value):
         int | None,
         Field(
             ge=1,
-            description="data files that so many delete files apply to are candidates, even alone; default: no limit, "
-            "for strategy delete-files 1 unless delete-ratio-threshold is given",
+            description="data files with so many delete files are candidates, even alone; default: no limit, in "
+            "delete-files 1 unless delete-ratio-threshold is given",
         ),
     ] = None
     delete_ratio_threshold: Annotated[
@@ -110,10 +110,10 @@ class Policy(Value):
         bool, Field(description="outputs keep the partition spec of their inputs; default: the table's current spec")
     ] = False
     copy_row_groups: Annotated[
-        CopyMode, Field(description="take row groups that need no change over as bytes: auto, always or never")
+        CopyMode, Field(description="copy row groups that need no change as bytes: auto, always or never")
     ] = CopyMode.AUTO
     min_row_group_size_bytes: Annotated[
-        ByteSize, Field(gt=0, description="smaller row groups are merged into larger ones, not taken over")
+        ByteSize, Field(gt=0, description="smaller row groups are merged into larger ones, not copied")
     ] = DEFAULT_MIN_ROW_GROUP
     rewrite_job_order: JobOrder = JobOrder.NONE
     partial_progress: Annotated[
@@ -121,11 +121,13 @@ class Policy(Value):
         Field(description="commit groups in batches as they are done; default: if the plan has more than one group"),
     ] = None
     partial_progress_max_commits: Annotated[
-        int, Field(ge=1, description="the number of batches at most, with partial-progress")
+        int, Field(ge=1, description="largest number of batches, with partial-progress")
     ] = 10
     replan_conflicts: Annotated[
         bool,
-        Field(description="what others made impossible meanwhile is planned anew at the end of the run, up to 3 times"),
+        Field(
+            description="groups in conflict with other commits are planned again at the end of the run, up to 3 times"
+        ),
     ] = True
     where: Annotated[str | None, Field(description="only files that may hold rows matching this filter")] = None
     verify: Annotated[ProofLevel, Field(description="proof before the commit")] = ProofLevel.CHECKSUM
@@ -138,13 +140,13 @@ class Policy(Value):
 
 
 def batch_size(policy: Policy, groups: int) -> int:
-    """How many groups go into one commit."""
-    wanted = policy.partial_progress if policy.partial_progress is not None else groups > 1
-    return max(1, -(-groups // policy.partial_progress_max_commits) if wanted else groups)
+    """The number of groups in one commit."""
+    in_batches = policy.partial_progress if policy.partial_progress is not None else groups > 1
+    return max(1, -(-groups // policy.partial_progress_max_commits) if in_batches else groups)
 
 
 class Sizes(Value):
-    """The three sizes that planning and writing work with, all resolved; min < target < max."""
+    """The resolved sizes for planning and writing; min < target < max."""
 
     target: Count
     min: Count
@@ -158,7 +160,7 @@ class Sizes(Value):
 
     @property
     def write_max(self) -> int:
-        """Where the writer closes a file at the latest: halfway between target and max, as Iceberg does."""
+        """The size at which the writer closes a file at the latest: halfway between target and max, as in Iceberg."""
         return self.target + (self.max - self.target) // 2
 
 

@@ -1,5 +1,5 @@
-"""How many files some bytes become and where the writer closes each of them. The planner predicts with it and the
-worker writes with it, so it lives in the vocabulary that both share. Bytes come in, a count or a size goes out."""
+"""The number of output files for a number of bytes, and the size at which the writer closes each. The planner predicts
+with it and the worker writes with it. Bytes come in, a count or a size goes out."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Sizes
 
-# How far a written file may end up from its estimate without leaving the range min ... max.
-MARGIN = 1.1
+MARGIN = 1.1  # factor between a written file and its estimate that stays within the range min ... max
 STAYS = 1.15  # times the target, up to which equal files may grow before there is one more of them
-LEAST_MARGIN = 1.06  # of the last files over the minimum, of which the estimate is good by then
+LEAST_MARGIN = 1.06  # times the minimum, for the last files, whose estimates are good
 
 
 def output_count(total: int, sizes: Sizes) -> int:
@@ -25,10 +24,10 @@ def output_count(total: int, sizes: Sizes) -> int:
 
 
 def file_count(total: int, sizes: Sizes, aimed: int | None = None) -> int:
-    """Output files that the writer aims for: Iceberg's count, or one fewer where that many equal files would lie below
-    or just above the minimum size, or further from the target than fewer would. Without this a rewrite makes the small
-    files that the next run finds. `aimed`: how many it was so far, which stays as long as that is no bad choice, as
-    estimates go up and down."""
+    """The number of output files that the writer aims for: Iceberg's count, or one fewer if that many equal files would
+    lie below or just above the minimum size, or further from the target than fewer would. Else a rewrite would make
+    small files for the next run. `aimed`: the number so far, which stays while it is acceptable, as estimates go up and
+    down."""
     if aimed and MARGIN * sizes.min * aimed <= total <= STAYS * sizes.target * aimed:
         return aimed
     count = output_count(total, sizes)
@@ -40,8 +39,8 @@ def file_count(total: int, sizes: Sizes, aimed: int | None = None) -> int:
 
 
 def takes_all(held: int, to_come: int, sizes: Sizes, aimed: int | None = None) -> bool:
-    """Whether an open file should take all that is to come: it is the only one for so many bytes; or estimates have
-    changed, it has outgrown its share, and what it would leave makes a small file."""
+    """Whether an open file should take all remaining bytes: it is the only file for so many bytes; or estimates have
+    changed, the file has outgrown its share, and the rest would make a small file."""
     total = held + to_come
     count = file_count(total, sizes, aimed)
     rest = total - max(held, -(-total // count))
@@ -49,13 +48,12 @@ def takes_all(held: int, to_come: int, sizes: Sizes, aimed: int | None = None) -
 
 
 def roll_size(remaining: int, sizes: Sizes, held: int = 0, aimed: int | None = None) -> int:
-    """Where to close an output file that holds `held` bytes, given the estimated output bytes from its beginning to the
-    end of the task.
+    """The size at which to close an output file that holds `held` bytes. `remaining`: the estimated output bytes from
+    the beginning of the file to the end of the task.
 
-    Equal shares leave no small tail, and the last file gets room for what the estimate missed. The writer asks
-    as a file grows and the estimate gets better, with what the file holds so far plus what is still to come. One that
-    asked only when a file begins would cut the first by a mere guess at how the input compresses, and a second plan
-    could find it small.
+    Equal shares leave no small tail, and the last file gets room for the error of the estimate. The writer asks again
+    as a file grows and the estimate gets better. An answer at the beginning of a file alone would size the first file
+    by a guess at the compression, and a second plan could find it small.
     """
     if takes_all(held, remaining - held, sizes, aimed):
         return min(max(sizes.write_max, int(remaining * MARGIN)), sizes.max)
@@ -63,6 +61,6 @@ def roll_size(remaining: int, sizes: Sizes, held: int = 0, aimed: int | None = N
 
 
 def alone_size(sizes: Sizes) -> float:
-    """From here on a row is a file of its own. A file that is too small could not take it without being too large, and
-    so would stay as it is; every smaller row fits, with room for what its estimate missed."""
+    """The size from which on a row is a file of its own. A small file could not take it without being too large, and so
+    would stay small; every smaller row fits, with room for the error of its estimate."""
     return max(0.9 * (sizes.max - sizes.min), sizes.min)

@@ -153,7 +153,7 @@ class PolicyOptions:
     ] = None
     replan_conflicts: Annotated[
         bool | None,
-        typer.Option(help="Plan anew what others made impossible meanwhile; default: yes.", rich_help_panel=_POLICY),
+        typer.Option(help="Plan groups again that conflict with other commits; default: yes.", rich_help_panel=_POLICY),
     ] = None
     where: Annotated[
         str | None,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.factories import java_deletes
 from tests.factories import lake as lakes
-from tests.lab import child, meddle, points, scene
+from tests.factories import nursery as nurseries
+from tests.lab import meddle, points, scene
 
 from iceberg_compaction import CatalogSettings, Compactor, Kind
 
@@ -24,28 +26,26 @@ pytestmark = pytest.mark.interop
 
 
 @pytest.fixture(scope="module")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[child.Nursery]:
-    with child.nursery({"ICEBERG_COMPACTION_CACHE": str(tmp_path_factory.mktemp("cache"))}) as made:
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[nurseries.Nursery]:
+    with nurseries.nursery({"ICEBERG_COMPACTION_CACHE": str(tmp_path_factory.mktemp("cache"))}) as made:
         yield made
 
 
 @pytest.mark.parametrize("point", points.CLASSES, ids=lambda point: point.name)
 def test_java_reads_what_a_crash_leaves(
-    java: SparkSession, java_lake: Path, nursery: child.Nursery, tmp_path: Path, point: Point
+    java: SparkSession, java_lake: Path, nursery: nurseries.Nursery, tmp_path: Path, point: Point
 ) -> None:
     settings = CatalogSettings(name="lake", uri=f"sqlite:///{java_lake}/catalog.db", warehouse=f"file://{java_lake}")
     name = f"db.crash{points.CLASSES.index(point)}"
     catalog = lakes.SqlCatalog("lake", uri=settings.uri, warehouse=settings.warehouse)
     scene.build(catalog, name)
-    job = child.Job(
+    job = nurseries.Job(
         settings=settings.model_dump_json(),
         table=name,
         state=str(tmp_path / "runs.db"),
         options=scene.OPTIONS,
-        target=point.target,
-        when=point.when,
-        nth=point.nth,
         meddle=point.meddle,
+        **dataclasses.asdict(point.moment),
     )
     model = scene.model()
     assert read(java, name) == model

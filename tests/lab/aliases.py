@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyiceberg.exceptions import NoSuchTableError
 from tests.factories import lake as lakes
+from tests.factories import nursery as nurseries
 from tests.factories import reader
-from tests.lab import child, points
+from tests.lab import points
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,23 +33,25 @@ IMPATIENT = {
     "commit.retry.min-wait-ms": "1",
     "commit.status-check.num-retries": "0",
 }
-_COMMIT = "pyiceberg.catalog.sql.SqlCatalog.commit_table"
 # Every kind of state that a run can be in: in the journal, files staged, snapshot noted, written, swapped in, told.
 DEATHS = [
-    points.BY_NAME["the run is in the journal"],
-    points.BY_NAME["first task ends"],
-    points.BY_NAME["manifest list is written"],
-    points.BY_NAME["before the journal hears of the snapshot"],
-    points.BY_NAME["the journal has heard of the snapshot"],
-    points.BY_NAME["table metadata is written and not swapped in"],
-    points.Point(name="the catalog has it and the run does not know", target=_COMMIT, when="after"),
-    points.BY_NAME["first snapshot has landed"],
-    points.BY_NAME["first commit ends"],
-    points.Point(name="the catalog has the second, too", target=_COMMIT, when="after", nth=2),
-    points.BY_NAME["second snapshot has landed"],
-    points.BY_NAME["before the run leaves the journal"],
-    points.BY_NAME["leftovers are found"],
-    points.BY_NAME["one leftover is removed"],
+    points.BY_NAME[name]
+    for name in (
+        "the run is in the journal",
+        "first task ends",
+        "manifest list is written",
+        "before the journal has the snapshot",
+        "the journal has the snapshot",
+        "table metadata is written and not in the journal",
+        "table metadata is written and not swapped in",
+        "first snapshot has landed",
+        "the journal has the first commit",
+        "first commit ends",
+        "second snapshot has landed",
+        "before the run leaves the journal",
+        "leftovers are listed",
+        "one leftover is removed",
+    )
 ]
 
 
@@ -63,7 +66,7 @@ class Entry:
 class World:
     """Two catalogs, their entries, and the stores of runs."""
 
-    def __init__(self, folder: Path, nursery: child.Nursery, **properties: str) -> None:
+    def __init__(self, folder: Path, nursery: nurseries.Nursery, **properties: str) -> None:
         self.lakes = [lakes.file_lake(folder / "one"), lakes.file_lake(folder / "two")]
         self.stores = [folder / "store-0.db", folder / "store-1.db"]
         self.log: list[str] = []  # what happened, to be read when something went wrong
@@ -172,21 +175,21 @@ class World:
 
     # What we do.
 
-    def run(self, entry: Entry, **more: Any) -> child.End:
+    def run(self, entry: Entry, **more: Any) -> nurseries.End:
         """A run on the entry. Nothing that any entry refers to may be missing after it."""
         with_store = {"state": str(self.stores[more.pop("store", 0)])}
         point: Point | None = more.pop("point", None)
         if point is not None:
-            more |= {"target": point.target, "when": point.when, "nth": point.nth}
+            more |= dataclasses.asdict(point.moment)
         settings = self.lakes[entry.lake].settings.model_dump_json()
-        job = child.Job(settings=settings, table=entry.name, options=OPTIONS, **with_store, **more)
+        job = nurseries.Job(settings=settings, table=entry.name, options=OPTIONS, **with_store, **more)
         return self._watched(lambda: self._nursery.run(job))
 
-    def resume(self, stopped: int) -> child.End:
+    def resume(self, stopped: int) -> nurseries.End:
         """A run that was suspended goes on."""
         return self._watched(lambda: self._nursery.resume(stopped))
 
-    def _watched(self, work: Callable[[], child.End]) -> child.End:
+    def _watched(self, work: Callable[[], nurseries.End]) -> nurseries.End:
         before = {entry: self.referred(entry) for entry in self.entries()}
         end = work()
         for entry in self.entries():
@@ -216,7 +219,7 @@ class World:
 class Life:
     """A world at random: things happen to it, and runs come and go."""
 
-    def __init__(self, seed: int, folder: Path, nursery: child.Nursery) -> None:
+    def __init__(self, seed: int, folder: Path, nursery: nurseries.Nursery) -> None:
         self._dice = random.Random(seed)
         properties = {
             "format-version": self._dice.choice(["1", "2", "2", "2"]),

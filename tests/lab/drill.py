@@ -6,8 +6,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from tests.factories import reader, storage
-from tests.lab import child, meddle, scene
+from tests.factories import nursery, reader, storage
+from tests.lab import meddle, scene
 
 from iceberg_compaction import Compactor, Kind
 
@@ -31,13 +31,13 @@ class Bench:
     name: str
     state: Path
     model: Counter[Row]
-    nursery: child.Nursery | None = None  # where it dies
+    nursery: nursery.Nursery | None = None  # where it dies
 
     def kill(self, point: Point) -> None:
         """A run that dies at the point."""
-        job = dataclasses.replace(self.job(), target=point.target, when=point.when, nth=point.nth, meddle=point.meddle)
         assert self.nursery is not None
-        end = self.nursery.run(dataclasses.replace(job, manifests=point.manifests))
+        more = {"meddle": point.meddle, "manifests": point.manifests, **dataclasses.asdict(point.moment)}
+        end = self.nursery.run(dataclasses.replace(self.job(), **more))
         assert end.killed, f"the run got past the point: {point.name}"
         meddle.apply(point.meddle, self.model)
 
@@ -46,8 +46,8 @@ class Bench:
         assert self.nursery is not None
         self.nursery.run(dataclasses.replace(self.job(), seconds=seconds))
 
-    def job(self) -> child.Job:
-        return child.Job(
+    def job(self) -> nursery.Job:
+        return nursery.Job(
             settings=self.settings.model_dump_json(),
             table=self.name,
             state=str(self.state),

@@ -1,47 +1,28 @@
-"""Another writer that comes in between: in the child that compacts, right before its first commit is published. So the
+"""Another writer that comes in between: in the child that compacts, right before its first commit is sent. So the
 run loses a race, or finds a group in conflict, and has something to remove."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tests.factories import manifests
+from tests.factories import manifests, ports
 from tests.lab import scene
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable
 
     from tests.factories.reader import Row
 
     from iceberg_compaction import CatalogSettings
 
-_PUBLISH = "iceberg_compaction.catalog.publish.publish"
+MOMENT = ports.Moment(call="catalog.commit_table")
 FIRST = 5_000  # id of the rows that are appended
 DAY = 1
 
 
-def prepare(kind: str, settings: CatalogSettings, name: str) -> None:
+def meddle(kind: str, settings: CatalogSettings, name: str) -> None:
     """`append`: rows are added to a day. `delete`: a row of every group is deleted by position, so that no group of the
-    plan can land."""
-    from tests.lab import child
-
-    done = False
-
-    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
-        def publish(*given: Any, **more: Any) -> Any:
-            nonlocal done
-            if not done:
-                done = True
-                _meddle(kind, settings, name)
-            return real(*given, **more)
-
-        return publish
-
-    child.replace_function(_PUBLISH, wrap)
-
-
-def _meddle(kind: str, settings: CatalogSettings, name: str) -> None:
+    plan can be committed."""
     from iceberg_compaction.catalog import connect
 
     table = connect.connect(settings).load_table(name)

@@ -1,141 +1,145 @@
-"""Where a compaction may die: every step from planning to the last line in the run store, by the function that does it.
-The table of tests.lab.scene has three groups, so that a run makes three commits: of a function that is called once
-for each, the first call is in the first, and so on."""
+"""The points at which a run may die: every step from the first look at the table to the last line in the run store, each
+as a moment at a port (see tests.factories.ports). The table of tests.lab.scene has three groups, so that a run makes
+three commits: of a call that is made once for each, the first is in the first commit, and so on."""
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
 
-_HOUSE = "iceberg_compaction."
+from tests.factories.ports import AFTER, BEFORE, HALF_WAY, Moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """The n-th call of a function, and whether death comes before or after it."""
+    """A moment with a name, and what happens besides."""
 
     name: str
-    target: str
-    when: str
-    nth: int = 1
+    moment: Moment
     meddle: str = ""  # another writer comes in between, see tests.lab.meddle
     manifests: bool = False  # while manifests are rewritten
+    only_clients: bool = False  # it is there only where clients of the catalog write table metadata
 
     @property
     def doubtful(self) -> bool:
         """Whether table metadata with a snapshot is left that nobody can tell from metadata which was published, and
         taken back when the catalog entry was made anew: then the run's files stay."""
-        return self.name in _DOUBTFUL
+        return self.only_clients and self.moment.when == AFTER
 
 
-_DOUBTFUL = {
-    "table metadata is written and not swapped in",
-    "metadata of the second commit is written and not swapped in",
-    "metadata with joined manifests is written and not swapped in",
-}
+def _point(name: str, call: str, when: str, nth: int = 1, since: str = "", **more: str | bool) -> Point:
+    clients = call.startswith("io.table-metadata.")
+    given = {"only_clients": clients, **more}
+    return Point(name=name, moment=Moment(call=call, when=when, nth=nth, since=since), **given)  # type: ignore[arg-type]
 
-
-def _point(name: str, target: str, when: str, nth: int = 1, meddle: str = "") -> Point:
-    return Point(
-        name=name,
-        target=target if target.startswith("pyiceberg.") else _HOUSE + target,
-        when=when,
-        nth=nth,
-        meddle=meddle,
-    )
-
-
-_STORE, _FILE = "record.sql_store.SqlStore.", "execute.worker.output_file.EncodedFile."
-_METADATA = "pyiceberg.catalog.MetastoreCatalog._write_metadata"
 
 PLANNING = [
-    _point("the table is loaded", "catalog.tables.load_table", "after"),
-    _point("before the inventory", "metadata.inventory.take_inventory", "before"),
-    _point("what was read is about to be cached", "metadata.cache.Cache.store", "before"),
-    _point("what was read is cached", "metadata.cache.Cache.store", "after"),
-    _point("the inventory is taken", "metadata.inventory.take_inventory", "after"),
-    _point("the plan is made", "plan.build.build", "after"),
-    _point("before the run is in the journal", _STORE + "begin", "before"),
-    _point("the run is in the journal", _STORE + "begin", "after"),
-    _point("tasks are about to be handed out", "execute.worker.context.build_context", "after"),
+    _point("the run plans", "event.planning", BEFORE),
+    _point("before the table is loaded", "catalog.load_table", BEFORE),
+    _point("the table is loaded", "catalog.load_table", AFTER),
+    _point("before the manifest list is read", "io.manifest-list.read", BEFORE),
+    _point("a manifest is read", "io.manifest.read", AFTER),
+    _point("manifest entries are about to be cached", "cache.store", BEFORE),
+    _point("manifest entries are cached", "cache.store", AFTER),
+    _point("before claims of other runs are read", "store.unfinished", BEFORE),
+    _point("the history is read", "store.history", AFTER),
+    _point("before efforts of earlier runs are read", "store.efforts", BEFORE),
+    _point("the plan is made", "event.planned", AFTER),
+    _point("the engine is made", "engine.open", AFTER),
+    _point("before the run is in the journal", "store.begin", BEFORE),
+    _point("the run is in the journal", "store.begin", AFTER),
+    _point("tasks are about to be handed out", "event.rewriting", BEFORE),
 ]
 REWRITING = [
-    _point("first task begins", "execute.worker.rewrite.rewrite", "before"),
-    _point("a file is open and empty", _FILE + "write", "before"),
-    _point("a file has rows and no footer", _FILE + "write", "after"),
-    _point("a file is about to be closed", _FILE + "finish", "before"),
-    _point("a file is closed", _FILE + "finish", "after"),
-    _point("footers are read back", "execute.worker.verify.read_footers", "after"),
-    _point("first task ends", "execute.worker.rewrite.rewrite", "after"),
-    _point("a file of the second group has rows and no footer", _FILE + "write", "after", 2),
-    _point("last task ends", "execute.worker.rewrite.rewrite", "after", 3),
+    _point("first task begins", "engine.task", BEFORE),
+    _point("a data file is read", "io.data-file.read", AFTER, since="event.rewriting"),
+    _point("a file is about to be opened", "io.data-file.create", BEFORE),
+    _point("a file is open and empty", "io.data-file.create", AFTER),
+    _point("a file has half of its first bytes", "io.data-file.write", HALF_WAY),
+    _point("a file has rows and no footer", "io.data-file.write", HALF_WAY, 4),
+    _point("a file is about to be closed", "io.data-file.close", BEFORE),
+    _point("a file is closed", "io.data-file.close", AFTER),
+    _point("footers are read back", "io.data-file.read-back", AFTER),
+    _point("first task ends", "engine.task", AFTER),
+    _point("a file of the second group has rows and no footer", "io.data-file.write", HALF_WAY, 4, "event.committed"),
+    _point("last task ends", "engine.task", AFTER, 3),
 ]
 COMMITTING = [
-    _point("first commit begins", "commit.replace.replace", "before"),
-    _point("first manifest is about to be written", "metadata.manifests.write_bytes", "before"),
-    _point("first manifest is written", "metadata.manifests.write_bytes", "after"),
-    _point("a later manifest is written", "metadata.manifests.write_bytes", "after", 5),
-    _point("manifest list is about to be written", "metadata.manifests.write_list", "before"),
-    _point("manifest list is written", "metadata.manifests.write_list", "after"),
-    _point("before the journal hears of the snapshot", _STORE + "publishing", "before"),
-    _point("the journal has heard of the snapshot", _STORE + "publishing", "after"),
-    _point("before table metadata is written", _METADATA, "before"),
-    _point("table metadata is written and not swapped in", _METADATA, "after"),
-    _point("first snapshot has landed", "catalog.publish.publish", "after"),
-    _point("first commit ends", "commit.replace.replace", "after"),
-    _point("second commit begins", "commit.replace.replace", "before", 2),
-    _point("second manifest list is written", "metadata.manifests.write_list", "after", 2),
-    _point("metadata of the second commit is written and not swapped in", _METADATA, "after", 2),
-    _point("second snapshot has landed", "catalog.publish.publish", "after", 2),
-    _point("last snapshot is about to be published", "catalog.publish.publish", "before", 3),
-    _point("last snapshot has landed", "catalog.publish.publish", "after", 3),
+    _point("first commit begins", "event.committing", BEFORE),
+    _point("first manifest is about to be written", "io.manifest.create", BEFORE),
+    _point("first manifest is half written", "io.manifest.write", HALF_WAY),
+    _point("first manifest is written", "io.manifest.close", AFTER),
+    _point("a later manifest is written", "io.manifest.close", AFTER, 5),
+    _point("manifest list is about to be written", "io.manifest-list.create", BEFORE),
+    _point("manifest list is half written", "io.manifest-list.write", HALF_WAY, 20),
+    _point("manifest list is written", "io.manifest-list.close", AFTER),
+    _point("before the journal has the snapshot", "store.publishing", BEFORE),
+    _point("the journal has the snapshot", "store.publishing", AFTER),
+    _point("first snapshot is about to be published", "catalog.commit_table", BEFORE),
+    _point("before table metadata is written", "io.table-metadata.create", BEFORE),
+    _point("table metadata is half written", "io.table-metadata.write", HALF_WAY),
+    _point("table metadata is written and not in the journal", "io.table-metadata.close", AFTER),
+    _point("table metadata is written and not swapped in", "store.publishing", AFTER, 2, only_clients=True),
+    _point("first snapshot has landed", "catalog.commit_table", AFTER),
+    _point("first snapshot has landed and the journal does not have it", "store.committed", BEFORE),
+    _point("the journal has the first commit", "store.committed", AFTER),
+    _point("first commit ends", "event.committed", BEFORE),
+    _point("second commit begins", "event.committing", BEFORE, 2),
+    _point("second manifest list is written", "io.manifest-list.close", AFTER, 2),
+    _point("metadata of the second commit is not swapped in", "io.table-metadata.close", AFTER, 2),
+    _point("second snapshot has landed", "catalog.commit_table", AFTER, 2),
+    _point("last snapshot is about to be published", "catalog.commit_table", BEFORE, 3),
+    _point("last snapshot has landed", "catalog.commit_table", AFTER, 3),
 ]
 ENDING = [
-    _point("before the run leaves the journal", _STORE + "finish", "before"),
-    _point("the run has left the journal", _STORE + "finish", "after"),
-    _point("before the run is remembered", _STORE + "save", "before"),
-    _point("the run is remembered", _STORE + "save", "after"),
+    _point("before the run leaves the journal", "store.finish", BEFORE),
+    _point("the run has left the journal", "store.finish", AFTER),
+    _point("before the run is in the history", "store.save", BEFORE),
+    _point("the run is in the history", "store.save", AFTER),
+    _point("the run has finished", "event.finished", BEFORE),
 ]
 # Another writer came first: attempts are repeated, groups are in conflict, and there is something to remove.
 CONTENDED = [
-    _point("the race is lost", "catalog.publish.reload", "before", 2, "append"),
-    _point("second attempt is staged", "metadata.manifests.write_list", "after", 2, "append"),
-    _point("second attempt has landed", "catalog.publish.publish", "after", 2, "append"),
-    _point("before the first attempt is removed", "storage.remove.remove_files", "before", 1, "append"),
-    _point("the first attempt is removed", "storage.remove.remove_files", "after", 1, "append"),
-    _point("before manifests of a conflict are removed", "storage.remove.remove_files", "before", 1, "delete"),
-    _point("some manifests of a conflict are removed", "storage.remove._remove", "after", 3, "delete"),
-    _point("before data files of a conflict are removed", "storage.remove.remove_files", "before", 2, "delete"),
-    _point("data files of a conflict are removed", "storage.remove.remove_files", "after", 2, "delete"),
-    _point("what conflicted is planned anew", "plan.build.build", "after", 2, "delete"),
+    _point("the race is lost", "catalog.load_table", BEFORE, 1, "catalog.commit_table", meddle="append"),
+    _point("second attempt is staged", "io.manifest-list.close", AFTER, 2, meddle="append"),
+    _point("second attempt has landed", "catalog.commit_table", AFTER, 2, meddle="append"),
+    _point("before the first attempt is removed", "io.manifest-list.delete", BEFORE, meddle="append"),
+    _point("the first attempt is removed", "io.manifest-list.delete", AFTER, meddle="append"),
+    _point("before manifests of a conflict are removed", "io.manifest.delete", BEFORE, meddle="delete"),
+    _point("some manifests of a conflict are removed", "io.manifest.delete", AFTER, 3, meddle="delete"),
+    _point("before data files of a conflict are removed", "io.data-file.delete", BEFORE, meddle="delete"),
+    _point("data files of a conflict are removed", "io.data-file.delete", AFTER, 3, meddle="delete"),
+    _point("conflicting groups are planned anew", "engine.task", BEFORE, 4, meddle="delete"),
 ]
 POINTS = [*PLANNING, *REWRITING, *COMMITTING, *ENDING, *CONTENDED]
 # A rewrite of manifests dies; of the table's delete manifests it makes one.
 MANIFESTS = [
-    dataclasses.replace(_point(name, target, when, nth, meddle), manifests=True)
-    for name, target, when, nth, meddle in (
-        ("manifests are about to be joined", "metadata.manifest_cluster.cluster", "before", 1, ""),
-        ("manifests are joined", "metadata.manifest_cluster.cluster", "after", 1, ""),
-        ("joined manifests are read back", "metadata.manifest_cluster.read_back", "after", 1, ""),
-        ("the list of joined manifests is written", "metadata.manifests.write_list", "after", 1, ""),
-        ("the journal has heard of joined manifests", _STORE + "publishing", "after", 1, ""),
-        ("metadata with joined manifests is written and not swapped in", _METADATA, "after", 1, ""),
-        ("joined manifests have landed", "catalog.publish.publish", "after", 1, ""),
-        ("joined manifests have landed at the second attempt", "catalog.publish.publish", "after", 2, "append"),
+    dataclasses.replace(point, manifests=True)
+    for point in (
+        _point("manifests are about to be joined", "io.manifest.create", BEFORE),
+        _point("manifests are half joined", "io.manifest.write", HALF_WAY),
+        _point("manifests are joined", "io.manifest.close", AFTER),
+        _point("joined manifests are read back", "io.manifest.read-back", AFTER),
+        _point("the list of joined manifests is written", "io.manifest-list.close", AFTER),
+        _point("the journal has the snapshot of joined manifests", "store.publishing", AFTER),
+        _point("metadata with joined manifests is written and not swapped in", "io.table-metadata.close", AFTER),
+        _point("joined manifests have landed", "catalog.commit_table", AFTER),
+        _point("joined manifests have landed at the second attempt", "catalog.commit_table", AFTER, 2, meddle="append"),
     )
 ]
 # A second run dies while it removes what a first one left behind.
-SETTLING = [
-    _point("leftovers are about to be looked for", "catalog.listing.list_files", "before"),
-    _point("leftovers are found", "catalog.listing.list_files", "after"),
-    _point("the dead run is taken over", _STORE + "take_over", "after"),
-    _point("what the table knows is read", "metadata.reachable.names", "after"),
-    _point("one leftover is removed", "storage.remove._remove", "after"),
-    _point("leftovers are removed", "storage.remove.remove_files", "after"),
+RECOVERING = [
+    _point("leftovers are about to be looked for", "event.recovering", BEFORE),
+    _point("before the dead run is taken over", "store.take_over", BEFORE),
+    _point("the dead run is taken over", "store.take_over", AFTER),
+    _point("leftovers are listed", "catalog.load_table", BEFORE, 1, "store.take_over"),
+    _point("before a leftover is removed", "io.data-file.delete", BEFORE),
+    _point("one leftover is removed", "io.data-file.delete", AFTER),
+    _point("leftovers are removed", "store.begin", BEFORE, 1, "io.data-file.delete"),
 ]
-BY_NAME = {point.name: point for point in [*POINTS, *SETTLING]}
+BY_NAME = {point.name: point for point in [*POINTS, *RECOVERING]}
 # A catalog on a server writes table metadata itself; before the first file is written all is as with any other.
-REST = [point for point in [*REWRITING, *COMMITTING, *CONTENDED] if point.target != _METADATA]
+REST = [point for point in [*REWRITING, *COMMITTING, *CONTENDED] if not point.only_clients]
 # For Iceberg Java: one of each class of state that a crash may leave a table in.
 CLASSES = [
     BY_NAME[name]
@@ -144,6 +148,6 @@ CLASSES = [
         "table metadata is written and not swapped in",
         "first snapshot has landed",
         "second attempt has landed",
-        "what conflicted is planned anew",
+        "conflicting groups are planned anew",
     )
 ]

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lab import aliases, child
+from tests.factories import nursery as nurseries
+from tests.lab import aliases
 from tests.lab.aliases import HOUR, Entry, Life, World
 
 if TYPE_CHECKING:
@@ -29,25 +30,26 @@ STATES = [
     BY_NAME[name]
     for name in (
         "first task ends",
-        "before the journal hears of the snapshot",
-        "the journal has heard of the snapshot",
+        "before the journal has the snapshot",
+        "the journal has the snapshot",
+        "table metadata is written and not in the journal",
         "table metadata is written and not swapped in",
-        "the catalog has it and the run does not know",
+        "first snapshot has landed",
         "before the run leaves the journal",
     )
 ]
-PUBLISHED = [BY_NAME["the catalog has it and the run does not know"], BY_NAME["second snapshot has landed"]]
+PUBLISHED = [BY_NAME["first snapshot has landed"], BY_NAME["second snapshot has landed"]]
 LATER = {"host": "other", "late_ms": 1000 * HOUR}
 
 
 @pytest.fixture(scope="module")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[child.Nursery]:
-    with child.nursery({"ICEBERG_COMPACTION_CACHE": str(tmp_path_factory.mktemp("cache"))}) as made:
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[nurseries.Nursery]:
+    with nurseries.nursery({"ICEBERG_COMPACTION_CACHE": str(tmp_path_factory.mktemp("cache"))}) as made:
         yield made
 
 
 @pytest.fixture
-def world(tmp_path: Path, nursery: child.Nursery) -> Iterator[World]:
+def world(tmp_path: Path, nursery: nurseries.Nursery) -> Iterator[World]:
     made = World(tmp_path, nursery)
     yield made
     made.close()
@@ -130,7 +132,7 @@ def test_a_run_that_wakes_up_after_it_was_taken_for_dead_breaks_nothing(
 
 @pytest.mark.parametrize("seed", range(SEED, SEED + LIVES))
 def test_nothing_that_any_entry_refers_to_is_removed_in_a_random_life(
-    tmp_path: Path, nursery: child.Nursery, seed: int
+    tmp_path: Path, nursery: nurseries.Nursery, seed: int
 ) -> None:
     life = Life(seed, tmp_path, nursery)
     try:
@@ -150,7 +152,7 @@ def main(seconds: float, seed: int) -> None:
     with tempfile.TemporaryDirectory() as home:
         cache = str(Path(home) / "cache")
         os.environ["ICEBERG_COMPACTION_CACHE"] = cache
-        with child.nursery({"ICEBERG_COMPACTION_CACHE": cache}) as nursery:
+        with nurseries.nursery({"ICEBERG_COMPACTION_CACHE": cache}) as nursery:
             while time.monotonic() < ends:
                 folder = Path(home) / str(seed)
                 life = Life(seed, folder, nursery)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.factories import lake as lakes
+from tests.factories import nursery as nurseries
 from tests.factories import reader
-from tests.lab import child, drill, points, scene
+from tests.lab import drill, points, scene
 
 from iceberg_compaction import Kind
 
@@ -32,8 +33,8 @@ def lab_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def nursery(lab_folder: Path) -> Iterator[child.Nursery]:
-    with child.nursery({"ICEBERG_COMPACTION_CACHE": str(lab_folder / "lake" / "cache")}) as made:
+def nursery(lab_folder: Path) -> Iterator[nurseries.Nursery]:
+    with nurseries.nursery({"ICEBERG_COMPACTION_CACHE": str(lab_folder / "lake" / "cache")}) as made:
         yield made
 
 
@@ -49,7 +50,7 @@ def built(lab_folder: Path) -> lakes.Lake:
 
 
 @pytest.fixture
-def bench(built: lakes.Lake, lab_folder: Path, nursery: child.Nursery, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(built: lakes.Lake, lab_folder: Path, nursery: nurseries.Nursery, monkeypatch: pytest.MonkeyPatch) -> Bench:
     shutil.rmtree(lab_folder / "lake")
     shutil.copytree(lab_folder / "copy", lab_folder / "lake")
     monkeypatch.setenv("ICEBERG_COMPACTION_CACHE", str(lab_folder / "lake" / "cache"))
@@ -76,8 +77,8 @@ def test_killed_while_it_rewrites_manifests(bench: Bench, point: Point) -> None:
     bench.check_plain_run(doubtful=point.doubtful)
 
 
-@pytest.mark.parametrize("point", points.SETTLING, ids=lambda point: point.name)
-def test_killed_while_it_tidies_up_after_another(bench: Bench, point: Point) -> None:
+@pytest.mark.parametrize("point", points.RECOVERING, ids=lambda point: point.name)
+def test_killed_while_it_recovers_another(bench: Bench, point: Point) -> None:
     bench.kill(points.BY_NAME["last task ends"])
     bench.kill(point)
     bench.check_readable()

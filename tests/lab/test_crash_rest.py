@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from tests.factories import nursery as nurseries
 from tests.factories import storage
-from tests.lab import child, drill, points, scene
+from tests.lab import drill, points, scene
 
 from iceberg_compaction import CatalogSettings, Compactor, Kind
 
@@ -31,13 +32,13 @@ RANDOM_TIMES = 3
 
 
 @pytest.fixture(scope="module")
-def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[child.Nursery]:
-    with child.nursery({"ICEBERG_COMPACTION_CACHE": str(tmp_path_factory.mktemp("cache"))}) as made:
+def nursery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[nurseries.Nursery]:
+    with nurseries.nursery({"ICEBERG_COMPACTION_CACHE": str(tmp_path_factory.mktemp("cache"))}) as made:
         yield made
 
 
 @pytest.fixture
-def bench(s3_lake: Lake, nursery: child.Nursery, tmp_path: Path) -> Bench:
+def bench(s3_lake: Lake, nursery: nurseries.Nursery, tmp_path: Path) -> Bench:
     name = s3_lake.name(f"t{uuid.uuid4().hex[:8]}")
     scene.build(s3_lake.catalog, name)
     return drill.Bench(
@@ -52,9 +53,7 @@ def test_killed_at_any_point_a_plain_run_finishes_the_job(bench: Bench, point: P
     bench.check_plain_run(doubtful=None)
 
 
-@pytest.mark.parametrize(
-    "name", ["last task ends", "the journal has heard of the snapshot", "first snapshot has landed"]
-)
+@pytest.mark.parametrize("name", ["last task ends", "the journal has the snapshot", "first snapshot has landed"])
 def test_a_run_in_another_catalog_leaves_alone_what_a_dead_one_wrote(
     bench: Bench, s3_server: S3Server, tmp_path: Path, name: str
 ) -> None:

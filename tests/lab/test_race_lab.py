@@ -11,7 +11,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.lab import child, race
+from tests.factories import nursery
+from tests.lab import race
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +25,7 @@ def test_no_row_is_lost_or_revived_when_all_work_at_once(tmp_path: Path) -> None
         [*command, "--retention", "8"],
         capture_output=True,
         text=True,
-        cwd=child.ROOT,
+        cwd=nursery.ROOT,
         check=False,
         env={**os.environ, "ICEBERG_COMPACTION_CACHE": str(tmp_path / "cache")},
     )

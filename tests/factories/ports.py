@@ -1,5 +1,5 @@
-"""The ports of a run, watched: each call at the run store, the FileIO, the catalog and the engine, and each event, has a
-name and is counted, so that a test can act at any of them. Ports are wrapped where they are handed in; nothing in the
+"""The ports of a run, watched: calls at the run store, the FileIO, the catalog and the engine, and events, have names
+and are counted, so that a test can act at any of them. Ports are wrapped where they are handed in; nothing in the
 product knows of this.
 
     store.METHOD                 each method of the run store's contract
@@ -34,7 +34,7 @@ BEFORE, HALF_WAY, AFTER = "before", "half way", "after"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Before, after or half way through the n-th call of a name. Half way: of what a call writes, one half is written."""
+    """Before, after or half way through the n-th call of a name. Half way: one half of its bytes is written."""
 
     call: str
     when: str = BEFORE
@@ -148,9 +148,7 @@ class _WatchedStore:
         return lambda *given, **more: self._watch.call(f"store.{name}", lambda: real(*given, **more))
 
 
-watch = (
-    Watch()
-)  # of the files of this process: PyIceberg makes a FileIO by the name of its class, so it cannot be given
+watch = Watch()  # of the files of this process: PyIceberg makes a FileIO by the name of its class
 
 
 class WatchedFileIO(PyArrowFileIO):

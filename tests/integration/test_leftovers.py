@@ -6,7 +6,7 @@ from __future__ import annotations
 import errno
 import gzip
 import uuid
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,9 @@ from pyiceberg.catalog import MetastoreCatalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import StaticTable, Table
-from tests.factories import dying, runs, storage, work
 from tests.factories import lake as lakes
+from tests.factories import nursery as nurseries
+from tests.factories import ports, runs, storage, work
 
 from iceberg_compaction import Kind, Policy, errors
 from iceberg_compaction.catalog import publish, staged_metadata
@@ -30,19 +31,32 @@ from iceberg_compaction.storage import listing
 from iceberg_compaction.workflow import recover
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from iceberg_compaction.model.outcome import Outcome
 
 OPTIONS = {"min-input-files": 2, "max-file-group-input-files": 2}
 NOTHING_TO_DO = {"min-input-files": 100}
 HOUR = 3_600_000
 IN_ONE = {**OPTIONS, "partial-progress": False}
+DEATHS = {
+    "noted": ports.Moment(call="store.begin", when=ports.AFTER),
+    "half-rewritten": ports.Moment(call="engine.task", nth=2),
+    "rewritten": ports.Moment(call="event.committing"),
+    "manifests-written": ports.Moment(call="store.publishing"),
+    "metadata-written": ports.Moment(call="store.publishing", when=ports.AFTER, nth=2),
+    "published": ports.Moment(call="catalog.commit_table", when=ports.AFTER),
+    "second-manifests-written": ports.Moment(call="store.publishing", nth=3),
+    "second-published": ports.Moment(call="catalog.commit_table", when=ports.AFTER, nth=2),
+    "done": ports.Moment(call="store.finish"),
+}
 
 
 class Scene:
     """A table with four small files, a store of runs, and a file that is nobody's business."""
 
-    def __init__(self, lake: lakes.Lake, folder: Path) -> None:
-        self.lake = lake
+    def __init__(self, lake: lakes.Lake, folder: Path, nursery: nurseries.Nursery) -> None:
+        self.lake, self._nursery = lake, nursery
         self.state = folder / "runs.db"
         self.store = wiring.run_store(self.state)
         table = lakes.append_small_files(lakes.make_table(lake.catalog, "db.t", properties=PROPERTIES), 4)
@@ -62,8 +76,16 @@ class Scene:
         return str(path)
 
     def kill(self, point: str) -> None:
-        options = OPTIONS if point.startswith("second") else IN_ONE
-        dying.run_until_killed(self.lake, self.state, point, options, self.dead)
+        """A run that is killed."""
+        job = nurseries.Job(
+            settings=self.lake.settings.model_dump_json(),
+            table="db.t",
+            state=str(self.state),
+            options=OPTIONS if point.startswith("second") else IN_ONE,
+            run_id=self.dead,
+            **asdict(DEATHS[point]),
+        )
+        assert self._nursery.run(job).killed, f"the run got past {point}"
 
     def run(self, options: dict[str, Any] = OPTIONS, *, later_ms: int = 0, **more: Any) -> Outcome:
         run = wiring.new_run(store=self.store)
@@ -95,12 +117,18 @@ def known_files(table: Any) -> set[str]:
     return {path.removeprefix("file://") for path in found} | storage.referenced_data_files(table)
 
 
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[nurseries.Nursery]:
+    with nurseries.nursery() as made:
+        yield made
+
+
 @pytest.fixture
-def scene(local_lake: lakes.Lake, tmp_path: Path) -> Scene:
-    return Scene(local_lake, tmp_path)
+def scene(local_lake: lakes.Lake, tmp_path: Path, nursery: nurseries.Nursery) -> Scene:
+    return Scene(local_lake, tmp_path, nursery)
 
 
-@pytest.mark.parametrize("point", [point for point in dying.POINTS if point != "metadata-written"])
+@pytest.mark.parametrize("point", [point for point in DEATHS if point != "metadata-written"])
 def test_a_plain_run_after_a_crash_leaves_no_file_unexplained(scene: Scene, point: str) -> None:
     scene.kill(point)
     left, known = scene.of(scene.dead), known_files(scene.table)

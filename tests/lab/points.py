@@ -1,6 +1,6 @@
-"""The points at which a run may die: every step from the first look at the table to the last line in the run store, each
-as a moment at a port (see tests.factories.ports). The table of tests.lab.scene has three groups, so that a run makes
-three commits: of a call that is made once for each, the first is in the first commit, and so on."""
+"""The points at which a run may die: every step from the first look at the table to the last line in the run store,
+each as a moment at a port (see tests.factories.ports). The table of tests.lab.scene has three groups, so that a run
+makes three commits: of a call that is made once for each, the first is in the first commit, and so on."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PLANNING = [
     _point("a manifest is read", "io.manifest.read", AFTER),
     _point("manifest entries are about to be cached", "cache.store", BEFORE),
     _point("manifest entries are cached", "cache.store", AFTER),
-    _point("before claims of other runs are read", "store.unfinished", BEFORE),
+    _point("before unfinished runs are read", "store.unfinished", BEFORE),
     _point("the history is read", "store.history", AFTER),
     _point("before efforts of earlier runs are read", "store.efforts", BEFORE),
     _point("the plan is made", "event.planned", AFTER),

@@ -8,7 +8,8 @@ product knows of this.
     io.KIND.read-back            a file is opened that the run wrote
     io.KIND.delete
     catalog.load_table, catalog.commit_table
-    engine.open, engine.task     the engine is made; a task is performed
+    engine.open, engine.start    the engine is made; it gets a job
+    engine.task                  a task is performed
     event.KIND                   an event is emitted
     cache.store                  a table is put into the cache of metadata
 """
@@ -119,10 +120,17 @@ class Watch:
         from iceberg_compaction.execute.engines.inline_engine import InlineEngine
         from iceberg_compaction.execute.worker import execute_task
 
-        def rewrite(*given: Any) -> Any:
-            return self.call("engine.task", lambda: execute_task.rewrite(*given))
+        watch = self
 
-        return lambda: self.call("engine.open", lambda: nullcontext(InlineEngine(rewrite=rewrite)))
+        def rewrite(*given: Any) -> Any:
+            return watch.call("engine.task", lambda: execute_task.rewrite(*given))
+
+        class Watched(InlineEngine):
+            def start(self, *given: Any, **more: Any) -> Any:
+                real = super().start
+                return watch.call("engine.start", lambda: real(*given, **more))
+
+        return lambda: watch.call("engine.open", lambda: nullcontext(Watched(rewrite=rewrite)))
 
     def cache(self) -> None:
         """All caches of this process: no run is given one, each look at a table finds it in the environment."""

@@ -4,7 +4,7 @@ everything good."""
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.factories import nursery, reader, storage
 from tests.lab import meddle, scene
@@ -33,10 +33,10 @@ class Bench:
     model: Counter[Row]
     nursery: nursery.Nursery | None = None  # where it dies
 
-    def kill(self, point: Point) -> None:
+    def kill(self, point: Point, **more: Any) -> None:
         """A run that dies at the point."""
         assert self.nursery is not None
-        more = {"meddle": point.meddle, "manifests": point.manifests, **dataclasses.asdict(point.moment)}
+        more |= {"meddle": point.meddle, "manifests": point.manifests, **dataclasses.asdict(point.moment)}
         end = self.nursery.run(dataclasses.replace(self.job(), **more))
         assert end.killed, f"the run got past the point: {point.name}"
         meddle.apply(point.meddle, self.model)

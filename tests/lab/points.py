@@ -48,11 +48,11 @@ PLANNING = [
     _point("the engine is made", "engine.open", AFTER),
     _point("before the run is in the journal", "store.begin", BEFORE),
     _point("the run is in the journal", "store.begin", AFTER),
-    _point("tasks are about to be handed out", "event.rewriting", BEFORE),
+    _point("tasks are about to be handed out", "engine.start", BEFORE),
 ]
 REWRITING = [
     _point("first task begins", "engine.task", BEFORE),
-    _point("a data file is read", "io.data-file.read", AFTER, since="event.rewriting"),
+    _point("a data file is read", "io.data-file.read", AFTER, since="engine.start"),
     _point("a file is about to be opened", "io.data-file.create", BEFORE),
     _point("a file is open and empty", "io.data-file.create", AFTER),
     _point("a file has half of its first bytes", "io.data-file.write", HALF_WAY),
@@ -109,7 +109,7 @@ CONTENDED = [
     _point("some manifests of a conflict are removed", "io.manifest.delete", AFTER, 3, meddle="delete"),
     _point("before data files of a conflict are removed", "io.data-file.delete", BEFORE, meddle="delete"),
     _point("data files of a conflict are removed", "io.data-file.delete", AFTER, 3, meddle="delete"),
-    _point("conflicting groups are planned anew", "engine.task", BEFORE, 4, meddle="delete"),
+    _point("conflicting groups are planned anew", "engine.start", BEFORE, 2, meddle="delete"),
 ]
 POINTS = [*PLANNING, *REWRITING, *COMMITTING, *ENDING, *CONTENDED]
 # A rewrite of manifests dies; of the table's delete manifests it makes one.
@@ -136,6 +136,11 @@ RECOVERING = [
     _point("before a leftover is removed", "io.data-file.delete", BEFORE),
     _point("one leftover is removed", "io.data-file.delete", AFTER),
     _point("leftovers are removed", "store.begin", BEFORE, 1, "io.data-file.delete"),
+]
+# A second run, after so long that the first one's entry in the journal needs no further look.
+RECOVERED = [
+    _point("before the dead run counts as recovered", "store.mark_recovered", BEFORE),
+    _point("the dead run counts as recovered", "store.mark_recovered", AFTER),
 ]
 BY_NAME = {point.name: point for point in [*POINTS, *RECOVERING]}
 # A catalog on a server writes table metadata itself; before the first file is written all is as with any other.

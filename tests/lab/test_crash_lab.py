@@ -4,6 +4,7 @@ tell whether a commit was published once, its files stay, and that is told."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import shutil
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ import pytest
 from tests.factories import lake as lakes
 from tests.factories import nursery as nurseries
 from tests.factories import reader
-from tests.lab import drill, points, scene
+from tests.lab import drill, meddle, points, scene
 
 from iceberg_compaction import Kind
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 SEED = 20_261
 RANDOM_TIMES = 6
+HOUR = 3_600_000
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +87,14 @@ def test_killed_while_it_recovers_another(bench: Bench, point: Point) -> None:
     bench.check_plain_run()
 
 
+@pytest.mark.parametrize("point", points.RECOVERED, ids=lambda point: point.name)
+def test_killed_when_another_counts_as_recovered(bench: Bench, point: Point) -> None:
+    bench.kill(points.BY_NAME["last task ends"])
+    bench.kill(point, late_ms=HOUR)
+    bench.check_readable()
+    bench.check_plain_run()
+
+
 def test_killed_again_and_again(bench: Bench) -> None:
     names = [
         "a file is closed",
@@ -106,7 +116,13 @@ def test_killed_at_random_times(bench: Bench, turn: int, lab_folder: Path) -> No
     bench.check_plain_run(doubtful=None)
 
 
-def test_a_run_that_nobody_kills_gets_to_its_end(bench: Bench) -> None:
-    end = bench.nursery.run(bench.job())
+def test_a_run_that_nobody_kills_gets_to_its_end_and_has_a_point_for_each_call_that_changes_something(
+    bench: Bench,
+) -> None:
+    """Reading a file changes nothing."""
+    end = bench.nursery.run(dataclasses.replace(bench.job(), lists_calls=True, meddle="append"))
     assert (end.killed, end.status) == (False, 0)
+    meddle.apply("append", bench.model)
+    named = {point.moment.call for point in [*points.POINTS, *points.RECOVERING]}
+    assert {call for call in end.calls if not call.endswith((".read", ".read-back"))} <= named
     assert bench.check_plain_run().kind is Kind.HEALTHY

@@ -109,11 +109,10 @@ def test_an_empty_lake_and_an_empty_table() -> None:
     assert "Health of prod" in read(page.page([], catalog="prod", now=NOW)).text
 
 
-def test_many_tables_are_all_in_the_overview(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "MOST_SECTIONS", 2)
+def test_many_tables_are_all_in_the_overview() -> None:
     one = sick()
     found = [one.model_copy(update={"table": f"t{n}", "score": n}) for n in range(5)]
-    checker = read(page.page(found, catalog="prod", now=NOW))
+    checker = read(page.page(found, catalog="prod", now=NOW, most_sections=2))
     assert checker.ids == ["t0", "t1"]
     assert all(f"t{n}" in checker.text for n in range(5))
     assert "3 healthier tables" in checker.text

@@ -32,9 +32,9 @@ def rows_of(
     return rows
 
 
-def depth(rows: pa.Table) -> tuple[ClusteringHealth | None, list[float]]:
+def depth(rows: pa.Table, **more: int) -> tuple[ClusteringHealth | None, list[float]]:
     view = inventories.view(rows, clustering_column="at")
-    clustering, depths = overlap.clustering(view, file_census.take(view))
+    clustering, depths = overlap.clustering(view, file_census.take(view), **more)
     return clustering, depths.tolist()
 
 
@@ -75,11 +75,10 @@ def test_extreme_bounds_fit() -> None:
     assert clustering.depth == 1.0
 
 
-def test_a_sample_estimates_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_estimates_the_whole() -> None:
     bounds: list[Interval] = [(n // 10 * 100, n // 10 * 100 + 50) for n in range(20_000)]  # always ten alike
     exact, _ = depth(rows_of(bounds))
-    monkeypatch.setattr(overlap, "MOST_FILES", 5_000)
-    sampled, _ = depth(rows_of(bounds))
+    sampled, _ = depth(rows_of(bounds), most_files=5_000)
     assert exact is not None
     assert sampled is not None
     assert exact.depth == 10.0

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 MOST_FILES = 50_000  # size of the sample of a larger table, so that a million files take milliseconds
 
 
-def clustering(view: TableView, census: Census) -> tuple[ClusteringHealth | None, NDArray[np.float64]]:
+def clustering(
+    view: TableView, census: Census, most_files: int = MOST_FILES
+) -> tuple[ClusteringHealth | None, NDArray[np.float64]]:
     """The table's clustering, None without any bounds; and the depth of each partition, NaN if it has none."""
-    lower, upper, partition, share = _bounds(census)
+    lower, upper, partition, share = _bounds(census, most_files)
     if not len(lower):
         return None, np.full(len(census.partition_keys), np.nan)
     partition, depths = _depths(lower, upper, partition)
@@ -41,9 +43,9 @@ def clustering(view: TableView, census: Census) -> tuple[ClusteringHealth | None
     return of_table, by_partition
 
 
-def _bounds(census: Census) -> tuple[Ints, Ints, Ints, float]:
+def _bounds(census: Census, most_files: int) -> tuple[Ints, Ints, Ints, float]:
     """Lower bounds, upper bounds and partitions of sampled data files that have both, and the sample's share of all."""
-    sample, share = _sample(len(census.sizes))
+    sample, share = _sample(len(census.sizes), most_files)
     rows = sample if census.is_data is None else np.flatnonzero(census.is_data)[sample]
     low, high = (census.files[name].take(pa.array(rows)) for name in ("cluster_lower", "cluster_upper"))
     bounded = low.is_valid().to_numpy() & high.is_valid().to_numpy()
@@ -51,13 +53,13 @@ def _bounds(census: Census) -> tuple[Ints, Ints, Ints, float]:
     return lower, upper, census.partition[sample][bounded].astype(np.int64), share
 
 
-def _sample(count: int) -> tuple[Ints, float]:
-    """Row numbers of the sample and its share: all files, or about MOST_FILES at random, the same ones on every run.
+def _sample(count: int, most: int) -> tuple[Ints, float]:
+    """Row numbers of the sample and its share: all files, or about `most` at random, the same ones on every run.
     Each file is drawn independently: every n-th file would miss overlaps of neighbours and writers that take turns."""
-    if count <= MOST_FILES:
+    if count <= most:
         return np.arange(count), 1.0
     dice = np.frombuffer(np.random.default_rng(0).bytes(count), np.uint8)
-    sample = np.flatnonzero(dice < max(1, 256 * MOST_FILES // count))
+    sample = np.flatnonzero(dice < max(1, 256 * most // count))
     return sample, max(1, len(sample)) / count
 
 

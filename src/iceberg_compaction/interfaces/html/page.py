@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 MOST_SECTIONS = 200  # tables shown in full, the sickest ones; the overview has them all
 
 
-def page(found: Sequence[Diagnosis], *, catalog: str, now: datetime) -> str:
+def page(found: Sequence[Diagnosis], *, catalog: str, now: datetime, most_sections: int = MOST_SECTIONS) -> str:
     """The whole document."""
     broken = sorted((one for one in found if isinstance(one, BrokenTable)), key=lambda one: one.table)
     known = sorted((one for one in found if isinstance(one, TableHealth)), key=lambda one: (one.score, one.table))
-    shown = known[:MOST_SECTIONS]
+    shown = known[:most_sections]
     left_out = len(known) - len(shown)
     parts = [
         f"<h1>Health of {escape(catalog)}</h1>",

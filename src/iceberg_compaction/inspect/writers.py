@@ -28,7 +28,7 @@ _KINDS = {"flink": "job", "spark": "application"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commits:
+class WriterCommits:
     """Snapshots as arrays, and the writer of each as a number."""
 
     columns: dict[str, Ints]  # null counts as 0
@@ -48,7 +48,7 @@ class Commits:
         return f"{shown} ({operation})"
 
 
-def group(snapshots: pa.Table) -> Commits:
+def group(snapshots: pa.Table) -> WriterCommits:
     """The commits with their writers, numbered in order of appearance."""
     writer_keys = list(zip(*(snapshots[name].to_pylist() for name in ("engine", "app", "operation")), strict=True))
     commits = Counter(writer_keys)
@@ -61,7 +61,7 @@ def group(snapshots: pa.Table) -> Commits:
         members.setdefault(number, set()).add(app)
         writer[row] = number
     names = [field.name for field in snapshots.schema if field.type == "int64"]
-    return Commits(
+    return WriterCommits(
         columns={name: snapshots[name].fill_null(0).to_numpy() for name in names},
         has_partitions=snapshots["changed_partitions"].is_valid().to_numpy(),
         keys=list(numbers),
@@ -70,7 +70,7 @@ def group(snapshots: pa.Table) -> Commits:
     )
 
 
-def writers(commits: Commits, census: Census, sizes: Sizes) -> tuple[Writer, ...]:
+def writers(commits: WriterCommits, census: Census, sizes: Sizes) -> tuple[Writer, ...]:
     """Every writer that added files, most live small files first."""
     if not commits.columns["added_files"].any():
         return ()
@@ -82,7 +82,7 @@ def writers(commits: Commits, census: Census, sizes: Sizes) -> tuple[Writer, ...
     )
 
 
-def _writer(commits: Commits, number: int, sizes: Sizes, live: Ints | None, small: Ints | None) -> Writer:
+def _writer(commits: WriterCommits, number: int, sizes: Sizes, live: Ints | None, small: Ints | None) -> Writer:
     mine = commits.writer == number
     of = {name: column[mine] for name, column in commits.columns.items()}
     engine, app, operation = commits.keys[number]
@@ -111,7 +111,7 @@ def _writer(commits: Commits, number: int, sizes: Sizes, live: Ints | None, smal
     )
 
 
-def _live(commits: Commits, census: Census, sizes: Sizes) -> tuple[Ints, Ints] | tuple[None, None]:
+def _live(commits: WriterCommits, census: Census, sizes: Sizes) -> tuple[Ints, Ints] | tuple[None, None]:
     """The numbers of live data files, and of small ones, that each snapshot added; unknown in format version 1, where
     all files have sequence number 0."""
     commit_numbers = commits.columns["sequence_number"]

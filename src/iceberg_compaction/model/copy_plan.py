@@ -1,5 +1,5 @@
-"""What a plan expects of row groups: which are taken over as bytes, which are encoded anew, and how that was weighed.
-The planner makes these values, the plan stores them, workers are told the break-even size."""
+"""The expectations of a plan about row groups: copied as bytes or encoded anew, and the figures behind that. The
+planner makes these values, the plan stores them, and workers get the break-even size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MB = 10**6
 
 
 class Origin(str, Enum):
-    """Where a rate comes from."""
+    """The origin of a rate."""
 
     DEFAULT = "default"  # nothing was measured yet
     TABLE = "table"  # earlier runs on this table
@@ -31,11 +31,11 @@ class Origin(str, Enum):
 
 
 class Rate(Value):
-    """Bytes of inputs that one core gets done in a second."""
+    """Input bytes per second of one core."""
 
     bytes_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     origin: Origin = Origin.DEFAULT
-    runs: Count = 0  # that it was measured in
+    runs: Count = 0  # behind the measurement
 
     @property
     def sentence(self) -> str:
@@ -45,14 +45,14 @@ class Rate(Value):
 
 
 class Rates(Value):
-    """How fast row groups get into new files, on either way."""
+    """The rates of encoding and of copying row groups."""
 
     encoding: Rate = Rate(bytes_per_second=40 * _MB)
     copying: Rate = Rate(bytes_per_second=600 * _MB)
 
 
 class Way(str, Enum):
-    """What is expected of most bytes of a group, and why. Closed set."""
+    """The way of most bytes of a group into new files, and its reason. Closed set."""
 
     LARGE = "copied-large-row-groups"
     ASKED = "copied-as-asked"
@@ -68,18 +68,18 @@ class Way(str, Enum):
 
     @property
     def forbids(self) -> bool:
-        """Whether nothing of the group can be copied, whatever its row groups are like."""
+        """Whether nothing of the group can be copied, whatever its row groups."""
         return self in (Way.SORTED, Way.RESPEC, Way.NEVER)
 
 
 class Copying(Value):
-    """How copying was weighed for a plan, and what comes of it. Workers decide about each row group by its footer."""
+    """The figures behind copying in a plan, and the expectation. Workers decide about each row group by its footer."""
 
     mode: CopyMode
     break_even: Count  # bytes of a row group at which copying and encoding cost the same
     least: Count  # bytes; smaller row groups are encoded. For `auto` the break-even size, never below the policy's
     encoded_row_group: Count  # bytes of the row groups that encoding makes
-    codec: str | None  # that the table asks for; row groups in another one are encoded, too
+    codec: str | None  # of the table; row groups with another codec are encoded, too
     rates: Rates
     bytes: Count = 0  # of all groups
     row_groups: Count = 0
@@ -89,25 +89,25 @@ class Copying(Value):
     def of(self, groups: pa.Table) -> Copying:
         """The same with the totals of these groups (PLAN_GROUPS)."""
         totals = {name: int(pc.sum(groups[name]).as_py() or 0) for name in ("bytes", "row_groups", "copied_bytes")}
-        found = self.model_copy(update=totals)
-        return found.model_copy(update={"sentence": found._sentence()})
+        copying = self.model_copy(update=totals)
+        return copying.model_copy(update={"sentence": copying._sentence()})
 
     def _sentence(self) -> str:
         if not self.bytes:
             return "Nothing is rewritten, so nothing is copied."
         share = self.copied_bytes / self.bytes
         much = "nothing" if not self.copied_bytes else f"about {share:.0%}"
-        told = (
+        amount = (
             f"{much[0].upper()}{much[1:]} of {format_size(self.bytes)} is copied as bytes, row groups of "
             f"{format_size(self.bytes / max(1, self.row_groups))} on average"
         )
         match self.mode:
             case CopyMode.AUTO:
-                return f"{told}; {self._break_even()}.{self._codec()}"
+                return f"{amount}; {self._break_even()}.{self._codec()}"
             case CopyMode.ALWAYS:
-                return f"{told}; whatever their size, as asked."
+                return f"{amount}; whatever their size, as asked."
             case CopyMode.NEVER:
-                return f"{told}; all are encoded, as asked."
+                return f"{amount}; all are encoded, as asked."
             case _:
                 assert_never(self.mode)
 
@@ -120,15 +120,15 @@ class Copying(Value):
         )
 
     def _codec(self) -> str:
-        """What manifests do not tell, so that workers find out."""
-        wanted = self.codec.lower() if self.codec else "zstd, gzip or brotli"
-        return f" Row groups that are not compressed with {wanted} are encoded." if self.copied_bytes else ""
+        """Manifests do not name codecs, so workers check them."""
+        codec = self.codec.lower() if self.codec else "zstd, gzip or brotli"
+        return f" Row groups that are not compressed with {codec} are encoded." if self.copied_bytes else ""
 
     def sentence_of(self, row: Mapping[str, Any]) -> str:
-        """What is expected of one group, a row of PLAN_GROUPS, with figures; no full stop, as with its other one."""
+        """The expectation for one group, a row of PLAN_GROUPS, with figures and without a full stop."""
         mean = format_size(row["bytes"] / max(1, row["row_groups"]))
-        untold = f" (assumed for {row['untold_files']} of {_files(row['files'])})" if row["untold_files"] else ""
-        groups, least = f"row groups of {mean} on average{untold}", format_size(self.least)
+        assumed = f" (assumed for {row['untold_files']} of {_files(row['files'])})" if row["untold_files"] else ""
+        groups, least = f"row groups of {mean} on average{assumed}", format_size(self.least)
         small, files = row["small_row_group_files"], row["files"]
         way = Way(row["copying"])
         match way:

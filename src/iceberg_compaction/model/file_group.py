@@ -1,5 +1,5 @@
-"""The groups of a plan: columns inside, a sequence of `FileGroup` outside. A large plan has a hundred thousand of them,
-so objects and sentences are made when somebody looks, and whoever needs figures of all groups takes the columns."""
+"""The groups of a plan: columns inside, a sequence of `FileGroup` outside. A large plan has a hundred thousand groups,
+so objects and sentences are made on access, and figures of all groups come from the columns."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
 
 
 class GroupReason(str, Enum):
-    """Why a group is rewritten. Closed set."""
+    """The reason to rewrite a group. Closed set."""
 
     SMALL_FILES = "small-files"  # enough files below the minimum size
     LARGE_FILES = "large-files"  # a file above the maximum size is split
     NOT_OPTIMAL = "not-optimal"  # `full`: the partition would fit into fewer files
-    REWRITE_ALL = "rewrite-all"  # asked for, whatever the sizes
+    REWRITE_ALL = "rewrite-all"  # option rewrite-all, whatever the sizes
     DELETES = "deletes"  # files with many delete files or many deleted rows, whatever the sizes
 
 
 class Spread(str, Enum):
-    """How well it is known to how many partitions the rows of a group go. Closed set."""
+    """The precision of the number of partitions that the rows of a group go to. Closed set."""
 
-    NONE = "none"  # they stay in theirs
+    NONE = "none"  # rows stay in their partition
     EXACT = "exact"
-    ABOUT = "about"  # column bounds tell between which values they lie
-    LEAST = "at-least"  # of some files metadata tells too little
+    ABOUT = "about"  # column bounds limit the values
+    LEAST = "at-least"  # metadata of a file has too little information
 
     @property
     def word(self) -> str:
-        """To be put in front of a number."""
+        """The word in front of a number."""
         return {Spread.ABOUT: "about ", Spread.LEAST: "at least "}.get(self, "")
 
 
@@ -53,8 +53,8 @@ class FileGroup(Value):
 
     id: Count
     spec_id: Count  # of the first files, where there are sections
-    partition: str  # canonical JSON of the partition tuple, see model.table.FILES; {} where there are sections
-    sections: tuple[Section, ...] = ()  # where the files lie, if they lie in several partitions
+    partition: str  # canonical JSON of the partition tuple, see model.table_view; {} where there are sections
+    sections: tuple[Section, ...] = ()  # the partitions of the files, if there are several
     first: Count  # the group's files are rows first … first+files of Plan.files
     files: Count
     bytes: Count
@@ -62,16 +62,16 @@ class FileGroup(Value):
     small_files: Count  # below the minimum size
     large_files: Count  # above the maximum size
     outputs: Count  # expected output files
-    spread: Spread = Spread.NONE  # how well the next is known
-    new_partitions: Count = 0  # of the current spec that rows go to, if they leave theirs
+    spread: Spread = Spread.NONE  # precision of the next
+    new_partitions: Count = 0  # partitions of the current spec that rows go to, if they leave theirs
     delete_files: Count = 0  # that apply to the files; one that several files share counts for each of them
     deleted_rows: Count = 0  # of the files, an estimate
     reason: GroupReason
     sentence: str  # the above in words
     row_groups: Count  # of the files
-    untold_files: Count = 0  # whose row groups are assumed, because manifests do not tell
-    small_row_group_files: Count = 0  # whose row groups are too small to be copied
-    copied_bytes: Count  # expected to be copied, the rest is encoded
+    untold_files: Count = 0  # files whose number of row groups is assumed, because manifests lack it
+    small_row_group_files: Count = 0  # files whose row groups are too small to be copied
+    copied_bytes: Count  # expected to be copied; the rest is encoded
     copying: Way
     copy_sentence: str  # the above in words
 
@@ -89,13 +89,13 @@ PLAN_GROUPS = pa.schema(
 
 
 def sections_of(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Where the files of a group lie, given as a row of PLAN_GROUPS: as many sections as partitions."""
+    """The sections of a group, a row of PLAN_GROUPS; one section for a group of one partition."""
     own = {"spec_id": row["spec_id"], "partition": row["partition"], "files": row["files"]}
     return row["sections"] or [own]
 
 
-def places(row: Mapping[str, Any]) -> tuple[tuple[int, str], ...]:
-    """Spec id and canonical JSON of the partitions that a group's files lie in, each once."""
+def partition_keys(row: Mapping[str, Any]) -> tuple[tuple[int, str], ...]:
+    """Spec id and canonical JSON of the partitions of a group's files, each once."""
     return tuple(dict.fromkeys((section["spec_id"], section["partition"]) for section in sections_of(row)))
 
 
@@ -109,7 +109,7 @@ class Groups(Sequence[FileGroup]):
 
     @classmethod
     def of(cls, groups: Iterable[Any], sizes: Sizes, copying: Copying) -> Groups:
-        """From FileGroups or what they are made of; sentences are made anew."""
+        """From FileGroups or their fields; sentences are made anew."""
         checked = TypeAdapter(list[FileGroup]).validate_python(list(groups))
         columns = {name: [getattr(group, name) for group in checked] for name in PLAN_GROUPS.names}
         columns["sections"] = [[section.model_dump() for section in of_group] for of_group in columns["sections"]]
@@ -124,13 +124,13 @@ class Groups(Sequence[FileGroup]):
         return [row | self._sentences(row) for row in self.columns.to_pylist()]
 
     def sections(self) -> pa.Table:
-        """Where the files of all groups lie, one after the other: columns spec_id, partition, files."""
+        """The sections of all groups, one after the other: columns spec_id, partition, files."""
         names = SECTIONS.value_type.names
         if not pc.any(pc.greater(pc.list_value_length(self.columns["sections"]), 0)).as_py():
             return self.columns.select(names)
         rows = self.columns.select([*names, "sections"]).to_pylist()
-        found = [section for row in rows for section in sections_of(row)]
-        return pa.Table.from_pylist(found, schema=pa.schema(list(SECTIONS.value_type)))
+        every_section = [section for row in rows for section in sections_of(row)]
+        return pa.Table.from_pylist(every_section, schema=pa.schema(list(SECTIONS.value_type)))
 
     def __len__(self) -> int:
         return int(self.columns.num_rows)
@@ -194,7 +194,7 @@ class Groups(Sequence[FileGroup]):
 
 
 def _outputs(row: Mapping[str, Any]) -> str:
-    """How many files are expected, and for how many partitions if rows move."""
+    """The expected number of files, and of partitions if rows move."""
     outputs, spread = row["outputs"], Spread(row["spread"])
     if spread is Spread.NONE:
         return str(outputs)
@@ -204,15 +204,15 @@ def _outputs(row: Mapping[str, Any]) -> str:
 
 
 def _deletes(row: dict[str, Any]) -> str:
-    """What readers of the files have to apply, if anything."""
+    """The deletes of the files in words, if there are any."""
     if not row["delete_files"]:
         return ""
     each = row["delete_files"] / max(1, row["files"])
-    met = (
+    deletes = (
         f"{each:.1f} delete files each"
         if row["files"] > 1
         else "1 delete file"
         if each == 1
         else f"{each:.0f} delete files"
     )
-    return f", with {met} and about {row['deleted_rows'] / max(1, row['records']):.0%} of rows deleted"
+    return f", with {deletes} and about {row['deleted_rows'] / max(1, row['records']):.0%} of rows deleted"

@@ -67,7 +67,7 @@ class Commits:
             replace_files.ReplaceGroup(
                 id=group.id,
                 removed=self.plan.files.slice(group.row["first"], group.row["files"]),
-                partitions=file_group.places(group.row),
+                partitions=file_group.partition_keys(group.row),
                 added=group.staged,
                 deleted_records=group.proof.deleted_rows,
             )

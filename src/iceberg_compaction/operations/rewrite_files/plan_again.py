@@ -79,7 +79,7 @@ def _judge(newer: Plan, ledger: Ledger, again: _Again) -> Plan | None:
 
 def _build(table: Table, plan: Plan, run: Run, ledger: Ledger, again: _Again, branch: str) -> Plan:
     view = look.look(table, name=plan.table, branch=branch, where=plan.policy.where)
-    partition_keys = {key for row in [*again.conflicting, *again.marred] for key in file_group.places(row)}
+    partition_keys = {key for row in [*again.conflicting, *again.marred] for key in file_group.partition_keys(row)}
     # Where many files are damaged, a run need not find each of them again.
     damaged = {*ledger.failed_files(), *(failed_files.blamed(plan.table, run) if again.marred else ())}
     concerned = rebase.only(view, partition_keys, run_id=run.run_id, without=sorted(damaged))

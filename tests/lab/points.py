@@ -62,6 +62,7 @@ REWRITING = [
     _point("footers are read back", "io.data-file.read-back", AFTER),
     _point("first task ends", "engine.task", AFTER),
     _point("a file of the second group has rows and no footer", "io.data-file.write", HALF_WAY, 4, "event.committed"),
+    _point("progress of the first group is emitted", "event.rewriting", BEFORE, 2),
     _point("last task ends", "engine.task", AFTER, 3),
 ]
 COMMITTING = [

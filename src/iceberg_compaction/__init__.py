@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from iceberg_compaction.errors import CompactionError
-    from iceberg_compaction.interfaces.library import Compactor
+    from iceberg_compaction.execute.perform_task import execute_task
+    from iceberg_compaction.interfaces.library import Compactor, commit_tasks, tasks
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Kind, Outcome
     from iceberg_compaction.model.policies import CopyMode, Policy, ProofLevel, Strategy
+    from iceberg_compaction.model.portable_task import PortableResult, PortableTask
     from iceberg_compaction.model.proof import Proof
     from iceberg_compaction.model.rewrite_plan import FileGroup, LeftOut, Plan
     from iceberg_compaction.model.table_health import TableHealth
@@ -38,13 +40,18 @@ _HOMES = {
     "Outcome": "model.outcome",
     "Plan": "model.rewrite_plan",
     "Policy": "model.policies",
+    "PortableResult": "model.portable_task",
+    "PortableTask": "model.portable_task",
     "Proof": "model.proof",
     "ProofLevel": "model.policies",
     "Strategy": "model.policies",
     "TableHealth": "model.table_health",
     "__version__": "version",
+    "commit_tasks": "interfaces.library",
+    "execute_task": "execute.perform_task",
     "load_plan": "operations.rewrite_files.plan_file",
     "save_plan": "operations.rewrite_files.plan_file",
+    "tasks": "interfaces.library",
 }
 
 __all__ = [
@@ -60,13 +67,18 @@ __all__ = [
     "Outcome",
     "Plan",
     "Policy",
+    "PortableResult",
+    "PortableTask",
     "Proof",
     "ProofLevel",
     "Strategy",
     "TableHealth",
     "__version__",
+    "commit_tasks",
+    "execute_task",
     "load_plan",
     "save_plan",
+    "tasks",
 ]
 
 

@@ -19,13 +19,18 @@ def test_public_names_are_exactly_these() -> None:
         "Outcome",
         "Plan",
         "Policy",
+        "PortableResult",
+        "PortableTask",
         "Proof",
         "ProofLevel",
         "Strategy",
         "TableHealth",
         "__version__",
+        "commit_tasks",
+        "execute_task",
         "load_plan",
         "save_plan",
+        "tasks",
     ]
 
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute import task_failure
+from iceberg_compaction.model import portable_task
 
 if TYPE_CHECKING:
     from iceberg_compaction.execute.engine_door import Rewrite, TaskEnd
+    from iceberg_compaction.model.portable_task import PortableResult, PortableTask
     from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask
 
 _log = logging.getLogger(__name__)
@@ -26,6 +28,15 @@ def perform_task(task: RewriteTask, context: RewriteContext, attempt: str, rewri
     except Exception as error:  # noqa: BLE001 - the border where a worker's errors become data
         _log.debug("task %d failed", task.id, exc_info=error)
         return task_failure.describe(error, task, context)
+
+
+def execute_task(task: PortableTask) -> PortableResult:
+    """Perform a task in this process: write its files and prove that they hold the rows of its inputs. Raises the error
+    of a task that fails, after its files are removed. Every call writes files of its own, so a task may be repeated."""
+    end = perform_task(task.task, task.context, new_attempt())
+    if isinstance(end, task_failure.Failure):
+        raise end.rebuild()
+    return portable_task.PortableResult(plan_id=task.plan_id, file_paths=task.task.file_paths, result=end)
 
 
 def new_attempt(prefix: str = "0") -> str:

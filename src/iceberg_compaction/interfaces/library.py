@@ -4,22 +4,24 @@ the workflow takes, and nothing more."""
 from __future__ import annotations
 
 import difflib
+import inspect
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from iceberg_compaction import errors
+from iceberg_compaction import cancel, errors
 from iceberg_compaction.catalog import connect, load_tables
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.model import byte_size, policies
+from iceberg_compaction.model import byte_size, durations, policies
+from iceberg_compaction.operations.rewrite_files import commit_results
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
 from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import ManifestGoal, RewriteManifests
 from iceberg_compaction.settings import CatalogSettings
 from iceberg_compaction.workflow import diagnose, operate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.model.portable_task import PortableResult, PortableTask
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.record.runs import Run
@@ -43,6 +46,7 @@ class Compactor:
     Iceberg's `rewrite_data_files` (`min-input-files`) or their Python form. Used as a context manager it keeps one
     Spark session for all its tables; a session that is passed in is used and never stopped. `state` is a file that runs
     are remembered in, as the command line does: without it nobody can remove what a killed run leaves behind.
+    `deadline` is how long each run may take, in seconds or as text such as "2h".
     """
 
     def __init__(  # noqa: PLR0913 - a front door names what it takes
@@ -54,20 +58,27 @@ class Compactor:
         options: Mapping[str, Any] | None = None,
         branch: str = "main",
         spark: SparkSession | None = None,
-        engine: str = "spark",
+        engine: str | Engine = "spark",
         conf: Mapping[str, str] | None = None,
         on_event: Callable[[Event], None] | None = None,
         state: str | Path | None = None,
+        deadline: float | str | None = None,
     ) -> None:
         self.catalog = connect.connect(_settings(catalog)) if isinstance(catalog, str | CatalogSettings) else catalog
         self.policy = make_policy(strategy, target_file_size, options or {})
         self._branch = branch
         self._on_event = on_event
         self._store = None if state is None else wiring.run_store(str(state))
+        self._deadline = None if deadline is None else durations.parse_seconds(deadline)
         self._engines = wiring.engine_factory(engine, session=spark, conf=conf)
         self._open = ExitStack()
         self._engine: Engine | None = None
         self._keep = False
+
+    @staticmethod
+    def builder() -> CompactorBuilder:
+        """A Compactor step by step: `Compactor.builder().catalog("prod").strategy("full").build()`."""
+        return CompactorBuilder()
 
     def __enter__(self) -> Compactor:
         self._keep = True
@@ -95,6 +106,17 @@ class Compactor:
         """Plan, rewrite, prove and commit one table."""
         return operate.operate(self._rewrite(name), self._house(), self._run())
 
+    def tasks(self, plan: Plan, *, cores: int = 1) -> list[PortableTask]:
+        """The tasks of a plan, to be performed by `execute_task` anywhere; `cores`: how many will run at a time."""
+        table = load_tables.load_table(self.catalog, plan.table)
+        return commit_results.tasks(table, plan, self._run(), cores=cores)
+
+    def commit(self, plan: Plan, results: Sequence[PortableResult]) -> Outcome:
+        """Commit the results of a plan's tasks. Groups that lack a result stay as they are. No file of a result is
+        removed, whatever becomes of it."""
+        operation = commit_results.CommitResults(given=plan, results=tuple(results))
+        return operate.operate(operation, self._house(), self._run())
+
     def plan_manifests(
         self, name: str, *, target_size: int | str | None = None, spec_id: int | None = None
     ) -> ManifestPlan:
@@ -112,7 +134,8 @@ class Compactor:
         return load_tables.list_tables(self.catalog, pattern)
 
     def _run(self) -> Run:
-        return wiring.new_run(on_event=self._on_event, store=self._store)
+        token = cancel.CancelToken(seconds=self._deadline)
+        return wiring.new_run(on_event=self._on_event, store=self._store, cancel=token)
 
     def _house(self) -> operate.House:
         return operate.House(catalog=self.catalog, engines=self._engine_for_one)
@@ -131,6 +154,35 @@ class Compactor:
         if self._engine is None:
             self._engine = self._open.enter_context(self._engines())
         return nullcontext(self._engine)
+
+
+class CompactorBuilder:
+    """Has one method for each argument of Compactor, and `build`."""
+
+    def __init__(self, **given: Any) -> None:
+        self._given = given
+
+    def __getattr__(self, name: str) -> Callable[[Any], CompactorBuilder]:
+        known = list(inspect.signature(Compactor).parameters)
+        if name not in known:
+            raise AttributeError(f"Compactor has no argument {name}; the arguments are {', '.join(known)}.")
+        return lambda value: CompactorBuilder(**{**self._given, name: value})
+
+    def build(self) -> Compactor:
+        """The Compactor with the arguments so far."""
+        if "catalog" not in self._given:
+            raise errors.ConfigError("A Compactor needs a catalog: call catalog(...) before build().")
+        return Compactor(**self._given)
+
+
+def tasks(plan: Plan, catalog: Any, *, cores: int = 1) -> list[PortableTask]:
+    """The tasks of a plan, see `Compactor.tasks`."""
+    return Compactor(catalog, engine="inline").tasks(plan, cores=cores)
+
+
+def commit_tasks(plan: Plan, results: Sequence[PortableResult], catalog: Any) -> Outcome:
+    """Commit the results of a plan's tasks, see `Compactor.commit`."""
+    return Compactor(catalog, engine="inline").commit(plan, results)
 
 
 def _settings(catalog: str | CatalogSettings) -> CatalogSettings:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from iceberg_compaction.cancel import CancelToken
+    from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.record.store import RunStore
@@ -27,9 +28,12 @@ ENGINES = ("spark", "inline")
 
 
 def engine_factory(
-    kind: str = "spark", *, session: SparkSession | None = None, conf: Mapping[str, str] | None = None
+    kind: str | Engine = "spark", *, session: SparkSession | None = None, conf: Mapping[str, str] | None = None
 ) -> EngineFactory:
-    """How to get an engine when one is needed: Spark (a given session, or one of its own) or this process."""
+    """How to get an engine when one is needed: Spark (a given session, or one of its own), this process, or an engine
+    that somebody has made."""
+    if not isinstance(kind, str):
+        return lambda: nullcontext(kind)
     if kind not in ENGINES:
         raise errors.ConfigError(f"{kind!r} is not an engine; choose one of {', '.join(ENGINES)}.")
 

@@ -211,6 +211,10 @@ State = Annotated[
     Path | None,
     typer.Option("--state", metavar="FILE", envvar="ICEBERG_COMPACTION_STATE", help="The history of runs."),
 ]
+Deadline = Annotated[
+    str | None,
+    typer.Option(metavar="DURATION", help="Cancel the work after this time, such as 15m or 2h; commits so far stay."),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +232,7 @@ class ApplyOptions:
 
     engine: Engine = "spark"
     state: State = None
+    deadline: Deadline = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,3 +242,4 @@ class RunOptions:
     branch: Branch = "main"
     engine: Engine = "spark"
     state: State = None
+    deadline: Deadline = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from iceberg_compaction import cancel, errors
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import interrupt, progress
-from iceberg_compaction.model import events
+from iceberg_compaction.model import durations, events
 from iceberg_compaction.model.outcome import Failed
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
 from iceberg_compaction.workflow import operate
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 class Session:
     """Entered before the work begins and left when it has ended, however it ended."""
 
-    def __init__(self, engines: EngineFactory, store: RunStore, console: ConsoleOptions) -> None:
-        self._cancel = cancel.CancelToken()
+    def __init__(
+        self, engines: EngineFactory, store: RunStore, console: ConsoleOptions, deadline: str | None = None
+    ) -> None:
+        self._cancel = cancel.CancelToken(seconds=None if deadline is None else durations.parse_seconds(deadline))
         self._engines = engines
         self._store = store
         self._console = console

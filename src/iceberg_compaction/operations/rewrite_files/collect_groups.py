@@ -51,10 +51,12 @@ Step: TypeAlias = Batch | FailedGroup | Unused
 
 
 class Groups:
-    """The groups of a plan while their tasks are performed."""
+    """The groups of a plan while their tasks are performed. `gathers`: small files that several tasks leave in one
+    partition are joined by a second round."""
 
-    def __init__(self, plan: Plan, tasks: Sequence[RewriteTask]) -> None:
+    def __init__(self, plan: Plan, tasks: Sequence[RewriteTask], *, gathers: bool = True) -> None:
         self._plan = plan
+        self._gathers = gathers
         self._rows = {row["id"]: row for row in plan.groups.columns.to_pylist()}
         self._tasks_of = Counter(task.group_id for task in tasks)
         self._next_task_id = max((task.id for task in tasks), default=-1) + 1
@@ -130,7 +132,7 @@ class Groups:
 
     def _must_gather(self, group_id: int) -> bool:
         """Whether the group, all of whose tasks are done, has further ones."""
-        if group_id in self._gathering:
+        if group_id in self._gathering or not self._gathers:
             return False
         row, results = self._rows[group_id], self._results[group_id]
         tasks = gather_pieces.second_round(self._plan, row, results, first_id=self._next_task_id)
@@ -146,7 +148,7 @@ class Groups:
         return Batch(number=self._batches, groups=groups)
 
     def _check_complete(self) -> None:
-        if len(self._proved | self._failed) < len(self._rows):
+        if len(self._proved | self._failed) < len(self._tasks_of):
             raise errors.ProofError(
                 f"{self._ended} results came back for {self._tasks_of.total()} tasks; what is not complete was not "
                 "committed."

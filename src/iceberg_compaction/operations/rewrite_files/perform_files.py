@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.engine_door import Engine, Job
     from iceberg_compaction.execute.task_failure import Failure
     from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.operations.rewrite_files.staged_files import StagedFiles
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
@@ -45,19 +46,26 @@ def apply(table: Table, plan: Plan, engine: Engine, run: Run, ledger: Ledger) ->
     try:
         with run.cancel.looking(), staged_files.removing(table.io, work, run) as staged, work:
             for step in groups.steps(progress.counted(work.results(), job.tasks)):
-                match step:
-                    case collect_groups.Batch():
-                        commits.commit(step, staged)
-                        progress.emit()
-                    case collect_groups.FailedGroup():
-                        _enter_failure(step.failure, plan, ledger)
-                        staged.remove(step.staged)
-                        progress.emit_failure(step.failure)
-                    case collect_groups.Unused():
-                        staged.remove(step.staged)
+                take(step, commits, staged, progress)
     except errors.ConflictError as conflict:
         # Not of one batch, but of all that the plan still holds.
         ledger.conflict(dict.fromkeys(ledger.open_groups(), str(conflict)))
+
+
+def take(
+    step: collect_groups.Step, commits: commit_batch.Commits, staged: StagedFiles, progress: rewrite_progress.Progress
+) -> None:
+    """Do what a step asks for."""
+    match step:
+        case collect_groups.Batch():
+            commits.commit(step, staged)
+            progress.emit()
+        case collect_groups.FailedGroup():
+            _enter_failure(step.failure, commits.plan, commits.ledger)
+            staged.remove(step.staged)
+            progress.emit_failure(step.failure)
+        case collect_groups.Unused():
+            staged.remove(step.staged)
 
 
 def prepare(table: Table, plan: Plan, run: Run, *, cores: int) -> Job:

@@ -33,7 +33,7 @@ def apply(
     engines = wiring.engine_factory(how.engine, conf=catalog_request.spark_conf(catalog))
     wiring.check_engine(how.engine)
     store = wiring.run_store(str(how.state) if how.state else None)
-    with table_loop.Session(engines, store, console) as session:
+    with table_loop.Session(engines, store, console, how.deadline) as session:
         outcome = session.apply(catalog_request.open_catalog(catalog), plan)
     output.output(console.output).outcomes([outcome], single=True)
     if not outcome.ok:

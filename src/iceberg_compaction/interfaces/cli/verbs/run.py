@@ -37,7 +37,7 @@ def run(
     wiring.check_engine(how.engine)
     store = wiring.run_store(str(how.state) if how.state else None)
     found = []
-    with table_loop.Session(engines, store, console) as session:
+    with table_loop.Session(engines, store, console, how.deadline) as session:
         opened = catalog_request.open_catalog(catalog)
         targets = catalog_request.find_targets(opened, table)
         try:

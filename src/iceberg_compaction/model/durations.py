@@ -1,0 +1,20 @@
+"""Durations as people write them: 90, 90s, 15m, 2h, 1d."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from iceberg_compaction import errors
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_TEXT = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)", re.ASCII)
+
+
+def parse_seconds(value: float | str) -> float:
+    """The seconds of a duration; ConfigError: it is none, or not positive."""
+    match = _TEXT.fullmatch(value.strip().lower()) if isinstance(value, str) else None
+    seconds = float(match[1]) * _UNITS[match[2]] if match else value
+    if isinstance(seconds, str) or not 0 < seconds < math.inf:
+        raise errors.ConfigError(f"{value!r} is not a duration; write it as 90s, 15m, 2h or 1d.")
+    return seconds

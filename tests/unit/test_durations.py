@@ -1,0 +1,21 @@
+"""Durations as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from iceberg_compaction import errors
+from iceberg_compaction.model import durations
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("1.5m", 90), (" 2H ", 7200), ("1d", 86_400), (2.5, 2.5)]
+)
+def test_a_duration_is_a_number_of_seconds(text: float | str, seconds: float) -> None:
+    assert durations.parse_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1s", "0", "1w", "1h30m", 0, -2.0, float("inf"), float("nan")])
+def test_anything_else_is_refused_in_one_sentence(text: float | str) -> None:
+    with pytest.raises(errors.ConfigError, match="is not a duration; write it as 90s, 15m, 2h or 1d"):
+        durations.parse_seconds(text)

@@ -22,7 +22,7 @@ from iceberg_compaction import Kind, Policy, errors
 from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.outcome import GroupEnd
-from iceberg_compaction.operations.rewrite_files import give_up
+from iceberg_compaction.operations.rewrite_files.groups import give_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable

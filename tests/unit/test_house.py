@@ -43,9 +43,8 @@ CHANCE = {
     "interfaces.cli.progress": "progress is drawn",
     "catalog.sample_lake": "a lake to play with, and the time of a scan",
     "catalog.run_names": "two attempts of a run must not write the same file",
-    "execute.engines.inline_engine": "two attempts of a task must not write the same file",
-    "execute.engines.spark.rows": "two attempts of a task must not write the same file",
     "execute.engines.spark.submission": "jobs of two runs in one session must not stop each other",
+    "execute.perform_task": "two attempts of a task must not write the same file",
     "execute.worker.execute_task": "effort is measured in seconds",
     "execute.worker.transfer": "effort is measured in seconds",
     "metadata.cache.arrow_cache": "drafts of two processes must not meet, and entries have an age",
@@ -61,10 +60,9 @@ LATE_IMPORTS = {
     "catalog.load_tables": "the client of a store is loaded where it is used",
     "catalog.publish": "the client of a catalog is loaded for its own kind alone",
     "catalog.run_names": "the client of a store is loaded where it is used",
-    "execute.engines.inline_engine": "a plan is shown without the worker's libraries",
     "execute.engines.spark.daemon": "Spark's daemon starts before the package is in its path",
     "execute.engines.spark.rows": "executors run this function",
-    "execute.engines.spark.spark_engine": "a plan is shown without the worker's libraries",
+    "execute.perform_task": "a plan is shown without the worker's libraries",
     "storage.file_io": "the client of a store is loaded where it is used",
 }
 # Words that say nothing, or that another word says better (docs/architecture.md).

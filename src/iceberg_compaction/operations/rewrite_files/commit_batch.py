@@ -11,14 +11,14 @@ from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.model import events, file_group
 from iceberg_compaction.operations import run_ledger
-from iceberg_compaction.operations.rewrite_files import prove_groups
 from iceberg_compaction.operations.rewrite_files.change import replace_files, validate_replace
+from iceberg_compaction.operations.rewrite_files.groups import prove_groups
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from iceberg_compaction.model.rewrite_plan import Plan
-    from iceberg_compaction.operations.rewrite_files.collect_groups import Batch
+    from iceberg_compaction.operations.rewrite_files.groups.collect_groups import Batch
     from iceberg_compaction.operations.rewrite_files.staged_files import StagedFiles
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Commits:
+class BatchCommits:
     """All that the commits of a plan share."""
 
     table: Table

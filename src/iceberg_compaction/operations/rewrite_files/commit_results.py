@@ -7,14 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.model import portable_task, rewrite_task
-from iceberg_compaction.operations.rewrite_files import (
-    collect_groups,
-    commit_batch,
-    match_results,
-    perform_files,
-    rewrite_progress,
-    staged_files,
-)
+from iceberg_compaction.operations.rewrite_files import commit_batch, perform_files, rewrite_progress, staged_files
+from iceberg_compaction.operations.rewrite_files.groups import collect_groups, match_results
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -67,9 +61,9 @@ class CommitResults:
         for group_id, reason in matched.reasons.items():
             ledger.fail(group_id, reason)
         numbered = [result.model_copy(update={"task_id": at}) for at, result in enumerate(matched.results)]
-        groups = collect_groups.Groups(plan, [_stand_in(result) for result in numbered], gathers=False)
-        progress = rewrite_progress.Progress(plan=plan, run=run, ledger=ledger)
-        commits = commit_batch.Commits(table=table, plan=plan, run=run, ledger=ledger)
+        groups = collect_groups.CollectedGroups(plan, [_stand_in(result) for result in numbered], gathers=False)
+        progress = rewrite_progress.RewriteProgress(plan=plan, run=run, ledger=ledger)
+        commits = commit_batch.BatchCommits(table=table, plan=plan, run=run, ledger=ledger)
         staged = _KeptFiles(table.io, run)
         for step in groups.steps(numbered):
             perform_files.take(step, commits, staged, progress)

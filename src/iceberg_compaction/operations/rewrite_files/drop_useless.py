@@ -10,8 +10,9 @@ from iceberg_compaction.model import events
 from iceberg_compaction.model.proof import Proof, Side
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.operations import run_ledger
-from iceberg_compaction.operations.rewrite_files import perform_files, prove_groups
+from iceberg_compaction.operations.rewrite_files import perform_files
 from iceberg_compaction.operations.rewrite_files.change import replace_files
+from iceberg_compaction.operations.rewrite_files.groups import prove_groups
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import look, target_partitions
 from iceberg_compaction.model import events
-from iceberg_compaction.operations.rewrite_files import (
-    drop_useless,
-    failed_files,
-    perform_files,
-    plan_again,
-    prove_groups,
-    rebase,
-)
+from iceberg_compaction.operations.rewrite_files import drop_useless, failed_files, perform_files, plan_again, rebase
+from iceberg_compaction.operations.rewrite_files.groups import prove_groups
 from iceberg_compaction.plan import build, plan_request, rates
 from iceberg_compaction.record import claims, journal
 

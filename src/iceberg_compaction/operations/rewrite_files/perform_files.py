@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.execute.prepare import prepare_job
 from iceberg_compaction.operations.rewrite_files import (
-    collect_groups,
     commit_batch,
     failed_files,
     rewrite_progress,
@@ -18,6 +17,7 @@ from iceberg_compaction.operations.rewrite_files import (
     task_rounds,
 )
 from iceberg_compaction.operations.rewrite_files.change import prune_manifests
+from iceberg_compaction.operations.rewrite_files.groups import collect_groups
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -36,10 +36,10 @@ def apply(table: Table, plan: Plan, engine: Engine, run: Run, ledger: Ledger) ->
     """Perform a plan that is not empty; what becomes of each group goes to the ledger, where the plan is open. Raises
     what went wrong; by then nothing of the run is left behind but what landed or may have landed."""
     check_same_table(table, plan)
-    progress = rewrite_progress.Progress(plan=plan, run=run, ledger=ledger)
+    progress = rewrite_progress.RewriteProgress(plan=plan, run=run, ledger=ledger)
     job = prepare(table, plan, run, cores=engine.cores())
-    groups = collect_groups.Groups(plan, job.tasks)
-    commits = commit_batch.Commits(table=table, plan=plan, run=run, ledger=ledger)
+    groups = collect_groups.CollectedGroups(plan, job.tasks)
+    commits = commit_batch.BatchCommits(table=table, plan=plan, run=run, ledger=ledger)
     progress.emit()
     renew = task_rounds.renewing(table)
     work = task_rounds.Rounds(engine, job, cancel=run.cancel, renew=renew, later=groups.second_round)
@@ -53,7 +53,10 @@ def apply(table: Table, plan: Plan, engine: Engine, run: Run, ledger: Ledger) ->
 
 
 def take(
-    step: collect_groups.Step, commits: commit_batch.Commits, staged: StagedFiles, progress: rewrite_progress.Progress
+    step: collect_groups.Step,
+    commits: commit_batch.BatchCommits,
+    staged: StagedFiles,
+    progress: rewrite_progress.RewriteProgress,
 ) -> None:
     """Do what a step asks for."""
     match step:

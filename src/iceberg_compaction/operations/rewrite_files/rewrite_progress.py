@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, kw_only=True)
-class Progress:
+class RewriteProgress:
     """How far a run has come with a plan."""
 
     plan: Plan

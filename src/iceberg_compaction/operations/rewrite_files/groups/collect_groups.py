@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from iceberg_compaction import errors
 from iceberg_compaction.execute import task_failure
 from iceberg_compaction.model.policies import batch_size
-from iceberg_compaction.operations.rewrite_files import gather_pieces, give_up, prove_groups
+from iceberg_compaction.operations.rewrite_files.groups import gather_pieces, give_up, prove_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,7 +50,7 @@ class Unused:
 Step: TypeAlias = Batch | FailedGroup | Unused
 
 
-class Groups:
+class CollectedGroups:
     """The groups of a plan while their tasks are performed. `gathers`: small files that several tasks leave in one
     partition are joined by a second round."""
 

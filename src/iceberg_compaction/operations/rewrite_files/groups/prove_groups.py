@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from iceberg_compaction import errors, version
 from iceberg_compaction.commit import snapshot_summary
 from iceberg_compaction.model.rewrite_task import Effort
-from iceberg_compaction.operations.rewrite_files import gather_pieces
+from iceberg_compaction.operations.rewrite_files.groups import gather_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -36,8 +36,8 @@ from pyiceberg.types import (
     TimestampType,
 )
 
-from iceberg_compaction.execute.worker import arrow_schemas, execute_task, prepared_task, transfer
-from iceberg_compaction.execute.worker.output import rolling_writer
+from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task, prepared_task, source
+from iceberg_compaction.execute.worker.output import rolling_writer, sink
 from iceberg_compaction.execute.worker.proof import measure, verify_files
 from iceberg_compaction.model.policies import Policy, ProofLevel, resolve_sizes
 from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask
@@ -142,11 +142,14 @@ def run(task: RewriteTask, root: Path, level: ProofLevel | None, clock: Clock) -
     context = make_context(root, level or ProofLevel.COUNTS)
     before, started = clock.seconds, time.process_time()
     if level is None:
-        known = prepared_task.prepare(task, context)
-        request = execute_task.write_request(task, context, "0", known)
-        writer = rolling_writer.RollingWriter(known.io, request, measure.Meter(SCHEMA, None))
-        transfer.Transfer(known, None).run(writer)
-        paths = [file.path for file in transfer.finish(writer)[0]]
+        prepared = prepared_task.prepare(task, context, budgets.DEFAULT)
+        request = sink.SinkRequest(
+            task=task, context=context, attempt="0", plan=prepared.output, budgets=budgets.DEFAULT
+        )
+        writer = rolling_writer.RollingWriter(prepared.io, sink.write_request(request), measure.Meter(SCHEMA, None))
+        for batch in source.PartSource(prepared, None).all_batches():
+            writer.write(batch)
+        paths = [file.path for file in writer.close()]
     else:
         paths = [file.file_path for file in execute_task.rewrite(task, context, "0").staged]
     seconds = time.process_time() - started

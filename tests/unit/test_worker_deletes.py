@@ -18,9 +18,9 @@ from pyiceberg.types import DoubleType, IntegerType, LongType, NestedField, Stri
 from tests.factories import delete_files, tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import arrow_schemas, execute_task
+from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task
 from iceberg_compaction.execute.worker.deletes import delete_cache, equality_keys, key_columns, load_deletes, positions
-from iceberg_compaction.execute.worker.input import decoding, read_files
+from iceberg_compaction.execute.worker.input import read_files
 from iceberg_compaction.execute.worker.proof import checksum
 from iceberg_compaction.model.policies import ProofLevel
 
@@ -50,21 +50,19 @@ def _run(
     sequences: Sequence[int] = (),
     context: RewriteContext | None = None,
     partition: str = "{}",
+    limits: budgets.Budgets = budgets.DEFAULT,
 ) -> TaskResult:
     update = {"sequence_numbers": tuple(sequences or [1] * len(paths)), "deletes": tuple(deletes)}
     task = tasks.make_task(paths, partition=partition).model_copy(update=update)
-    return execute_task.rewrite(task, context or tasks.make_context(root, SCHEMA), uuid.uuid4().hex)
+    return execute_task.rewrite(task, context or tasks.make_context(root, SCHEMA), uuid.uuid4().hex, limits)
 
 
-def test_r20_positions_count_from_the_start_of_the_file_over_all_row_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_r20_positions_count_from_the_start_of_the_file_over_all_row_groups(tmp_path: Path) -> None:
     """R20."""
-    monkeypatch.setattr(decoding, "BATCH_ROWS", 7)
     data = tasks.write_input(tmp_path / "a.parquet", _rows(100), SCHEMA, row_group_size=13)
     gone = [0, 12, 13, 26, 98, 99]
     delete = delete_files.position_delete(tmp_path / "d", [(data, at) for at in gone], sequence_number=1)
-    result = _run(tmp_path, [data], [delete])
+    result = _run(tmp_path, [data], [delete], limits=budgets.Budgets(batch_rows=7))
     assert _ids(result) == [number for number in range(100) if number not in gone]
     assert result.proof.deleted_rows == 6
 
@@ -86,8 +84,10 @@ def test_a_file_whose_rows_are_all_deleted_is_not_read(tmp_path: Path, monkeypat
     data = [tasks.write_input(tmp_path / f"{at}.parquet", _rows(10, 10 * at), SCHEMA) for at in range(2)]
     delete = delete_files.position_delete(tmp_path / "d", [(data[0], at) for at in range(10)], sequence_number=1)
     opened = []
-    whole = read_files._open
-    monkeypatch.setattr(read_files, "_open", lambda io, footer: opened.append(footer.path) or whole(io, footer))
+    whole = read_files.Reader._open
+    monkeypatch.setattr(
+        read_files.Reader, "_open", lambda self, footer: opened.append(footer.path) or whole(self, footer)
+    )
     result = _run(tmp_path, data, [delete])
     assert _ids(result) == list(range(10, 20))
     assert str(data[0]) not in opened
@@ -247,7 +247,7 @@ def test_a_delete_file_is_read_once_by_all_tasks_of_a_process(tmp_path: Path) ->
 
 def test_the_cache_loads_once_and_forgets_what_was_used_longest_ago() -> None:
     batch = pa.record_batch([pa.array([1, 2, 3, 4])], ["x"])  # 32 bytes
-    kept, loads = delete_cache.Cache(budget=70), []
+    kept, loads = delete_cache.DeleteCache(budget=70), []
 
     def get(name: str) -> None:
         kept.get((name, 0), lambda: loads.append(name) or [batch])
@@ -265,13 +265,16 @@ def test_the_cache_loads_once_and_forgets_what_was_used_longest_ago() -> None:
 def test_a_large_delete_file_is_streamed_and_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "d.parquet"
     delete = delete_files.position_delete(path, [("x", at) for at in range(1000)], sequence_number=1)
-    source = load_deletes.Source(io=None, contents={str(path): path.read_bytes()}, kept=delete_cache.Cache(budget=1000))  # type: ignore[arg-type]
-    dead = positions.DeadRows([1000])
-    positions.mark(
-        dead, tasks.make_task([]).model_copy(update={"file_paths": ("x",), "sequence_numbers": (1,)}), [delete], source
+    reader = load_deletes.DeleteReader(
+        io=None,  # type: ignore[arg-type]
+        contents={str(path): path.read_bytes()},
+        cache=delete_cache.DeleteCache(budget=1000),
     )
+    dead = positions.DeadRows([1000])
+    task = tasks.make_task([]).model_copy(update={"file_paths": ("x",), "sequence_numbers": (1,)})
+    positions.mark(dead, task, [delete], reader)
     assert dead.count(0) == 1000
-    assert not source.kept._held
+    assert not reader.cache._held
 
 
 @pytest.mark.parametrize("file_format", ["PARQUET", "AVRO", "ORC"])
@@ -292,7 +295,7 @@ def test_what_is_wrong_with_deletes_is_said_in_one_sentence(tmp_path: Path) -> N
     cases = [
         ({"record_count": 2}, "d cannot be applied: it has 1 records where the manifest says 2"),
         ({"file_path": f"{path}-gone"}, "Delete file .*d-gone is missing"),
-        ({"equality_ids": (1, 2)}, r"it lacks name \(field id 2\), which its deletes are about"),
+        ({"equality_ids": (1, 2)}, r"it lacks name \(field id 2\), which its deletes compare"),
         ({"equality_ids": (77,)}, "compare field id 77, which no schema of the table has"),
         ({"equality_ids": ()}, "does not say which fields it compares"),
         ({"file_format": "PUFFIN"}, "deletes in PUFFIN cannot be read yet"),

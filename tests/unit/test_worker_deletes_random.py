@@ -9,7 +9,6 @@ from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import pyarrow as pa
 from hypothesis import Phase, given, settings
@@ -36,9 +35,7 @@ from pyiceberg.types import (
 )
 from tests.factories import delete_files, tasks
 
-from iceberg_compaction.execute.worker import arrow_schemas, execute_task
-from iceberg_compaction.execute.worker.deletes import key_spill
-from iceberg_compaction.execute.worker.input import decoding
+from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_task import DeleteFile
@@ -180,11 +177,10 @@ def test_r2_r20_r22_r23_r29_the_rows_that_deletes_leave_come_out_in_order(seed: 
     key = random.randrange(len(_KEYS))
     data, deletes = _case(random, key)
     kind = _KEYS[key][0]
-    with (
-        tempfile.TemporaryDirectory() as name,
-        mock.patch.object(key_spill, "KEY_BYTES", random.choice([0, 300, key_spill.KEY_BYTES])),
-        mock.patch.object(decoding, "BATCH_ROWS", random.choice([2, 5, 100])),
-    ):
+    limits = budgets.Budgets(
+        key_bytes=random.choice([0, 300, budgets.DEFAULT.key_bytes]), batch_rows=random.choice([2, 5, 100])
+    )
+    with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         paths = []
         for number, file in enumerate(data):
@@ -200,7 +196,7 @@ def test_r2_r20_r22_r23_r29_the_rows_that_deletes_leave_come_out_in_order(seed: 
         table = _schema(kind, old=False, table=True)
         lost = NestedField(6, "dropped", IntegerType()).model_dump_json()
         context = tasks.make_context(root, table).model_copy(update={"delete_fields": {6: lost}})
-        result = execute_task.rewrite(task, context, "a")
+        result = execute_task.rewrite(task, context, "a", limits)
         left = [
             {**{name: row[name] for name in ("id", "key", "point")}, "added": None if file.old else row["added"]}
             for number, file in enumerate(data)

@@ -37,8 +37,7 @@ from pyiceberg.types import (
 from tests.factories import delete_files, tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import execute_task
-from iceberg_compaction.execute.worker.deletes import key_spill
+from iceberg_compaction.execute.worker import budgets, execute_task
 from iceberg_compaction.metadata import partition_tuples
 from iceberg_compaction.model.policies import CopyMode, ProofLevel
 from iceberg_compaction.model.rewrite_task import TaskSection
@@ -86,12 +85,16 @@ def _context(root: Path, table: Schema, spec: PartitionSpec | None = None, **upd
 
 
 def _rewrite(
-    context: RewriteContext, paths: Sequence[Path], partition: str, deletes: Sequence[DeleteFile] = ()
+    context: RewriteContext,
+    paths: Sequence[Path],
+    partition: str,
+    deletes: Sequence[DeleteFile] = (),
+    limits: budgets.Budgets = budgets.DEFAULT,
 ) -> TaskResult:
     (spec_id,) = [number for number in context.partition_specs if number != context.output_spec_id] or [0]
     task = tasks.make_task(paths, spec_id=spec_id, partition=partition)
     update = {"sequence_numbers": (1,) * len(paths), "deletes": tuple(deletes)}
-    return execute_task.rewrite(task.model_copy(update=update), context, uuid.uuid4().hex)
+    return execute_task.rewrite(task.model_copy(update=update), context, uuid.uuid4().hex, limits)
 
 
 def _output(result: TaskResult) -> list[dict[str, Any]]:
@@ -257,14 +260,13 @@ def test_r51_rows_of_several_partitions_have_each_the_tuple_of_their_own(tmp_pat
     assert [(row["id"], row["p"]) for row in _output(result)] == [(2, "eu"), (1, None), (1, "us"), (1, "us")]
 
 
-@pytest.mark.parametrize("budget", [key_spill.KEY_BYTES, 0], ids=["in memory", "spilled"])
+@pytest.mark.parametrize("limits", [budgets.DEFAULT, budgets.Budgets(key_bytes=0)], ids=["in memory", "spilled"])
 @pytest.mark.parametrize("copy", [CopyMode.NEVER, CopyMode.ALWAYS])
 @pytest.mark.parametrize("kept", [True, False], ids=["column", "dropped column"])
 def test_r51_r23_keys_of_deletes_are_the_tuples(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copy: CopyMode, budget: int, kept: bool
+    tmp_path: Path, copy: CopyMode, limits: budgets.Budgets, kept: bool
 ) -> None:
     """Whether a file lacks the column or holds another value, and whether the table still has it."""
-    monkeypatch.setattr(key_spill, "KEY_BYTES", budget)
     paths = [
         tasks.write_input(tmp_path / "lacks.parquet", [{"id": 1}, {"id": 2}], Schema(ID)),
         tasks.write_input(tmp_path / "other.parquet", [{"id": 1, "p": "us"}, {"id": 2, "p": "us"}], TABLE),
@@ -279,13 +281,13 @@ def test_r51_r23_keys_of_deletes_are_the_tuples(
     context = _context(tmp_path, table, copy_row_groups=copy, **update)
     keys = [{"id": 2, "p": "eu"}, {"id": 1, "p": "us"}, {"id": 1, "p": None}]
     delete = delete_files.equality_delete(tmp_path / "d", keys, TABLE, [1, 2], sequence_number=2)
-    result = _rewrite(context, paths, '{"p":"eu"}', [delete])
+    result = _rewrite(context, paths, '{"p":"eu"}', [delete], limits)
     assert [row["id"] for row in _output(result)] == [1, 1, 1]
     whole = delete_files.equality_delete(tmp_path / "e", [{"p": "eu"}], Schema(PLACE), [2], sequence_number=2)
-    assert _rewrite(context, paths, '{"p":"eu"}', [whole]).staged == ()
+    assert _rewrite(context, paths, '{"p":"eu"}', [whole], limits).staged == ()
     null = delete_files.equality_delete(tmp_path / "n", [{"p": None}], Schema(PLACE), [2], sequence_number=2)
-    assert _rewrite(context, paths, '{"p":null}', [null]).staged == ()
-    assert len(_output(_rewrite(context, paths, '{"p":"us"}', [whole, null]))) == 6
+    assert _rewrite(context, paths, '{"p":null}', [null], limits).staged == ()
+    assert len(_output(_rewrite(context, paths, '{"p":"us"}', [whole, null], limits))) == 6
 
 
 @pytest.mark.parametrize(("kind", "internal", "value", "other"), VALUES, ids=KINDS)

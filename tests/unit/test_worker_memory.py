@@ -16,8 +16,7 @@ from pyiceberg.types import BinaryType, ListType, LongType, MapType, NestedField
 from tests.factories import bombs, delete_files, tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import arrow_schemas, execute_task
-from iceberg_compaction.execute.worker.input import decoding
+from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task
 from iceberg_compaction.model import table_view
 from iceberg_compaction.model.policies import ProofLevel
 from iceberg_compaction.model.rewrite_task import DeleteFile
@@ -149,25 +148,26 @@ def test_so_it_is_while_deletes_are_loaded(tmp_path: Path, content: str) -> None
     assert found["megabytes"] < MOST
 
 
-def test_a_row_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "ROW_BYTES", 2**30)
+def test_a_row_that_does_not_fit_into_memory_is_refused(tmp_path: Path) -> None:
     schema = Schema(_optional(1, "id", LongType()), _optional(2, "c", LISTED))
     columns = {"id": pa.array([1, 2]), "c": _listed(bombs.texts(8000, 1, 400_000), 4000)}
     path = bombs.write(tmp_path / "in.parquet", columns, arrow_schemas.file_schema(schema))
+    limits = budgets.Budgets(row_bytes=2**30 - 1)
     with pytest.raises(
-        errors.UnsupportedError, match=r"in.parquet cannot be .*: it has a row of 1.5 GiB, and more than"
+        errors.UnsupportedError,
+        match=r"in.parquet cannot be .*: it has a row of 1.5 GiB, but a row may take at most 1.0 GiB of memory",
     ):
-        execute_task.rewrite(tasks.make_task([path]), tasks.make_context(tmp_path, schema), "0")
+        execute_task.rewrite(tasks.make_task([path]), tasks.make_context(tmp_path, schema), "0", limits)
     assert not tasks.files_below(tmp_path)
 
 
-def test_pages_that_do_not_fit_into_memory_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "_PAGES_BYTES", 2**25)
+def test_pages_that_do_not_fit_into_memory_are_refused(tmp_path: Path) -> None:
     schema = Schema(_optional(1, "id", LongType()), _optional(2, "c", StringType()))
     columns = {"id": pa.array(range(100)), "c": pa.array(["y" * 10**6] * 100)}
     path = bombs.write(tmp_path / "in.parquet", columns, arrow_schemas.file_schema(schema), use_dictionary=False)
+    limits = budgets.Budgets(page_bytes=2**25)
     with pytest.raises(errors.UnsupportedError, match=r"in.parquet cannot be .*: its pages decompress to 95.4 MiB"):
-        execute_task.rewrite(tasks.make_task([path]), tasks.make_context(tmp_path, schema), "0")
+        execute_task.rewrite(tasks.make_task([path]), tasks.make_context(tmp_path, schema), "0", limits)
     assert not tasks.files_below(tmp_path)
 
 

@@ -12,7 +12,7 @@ from pyiceberg.types import DoubleType, FloatType, ListType, LongType, NestedFie
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import arrow_schemas, execute_task, transfer
+from iceberg_compaction.execute.worker import arrow_schemas, execute_task, source
 from iceberg_compaction.execute.worker.output import output_file, rolling_writer
 from iceberg_compaction.model.policies import ProofLevel
 
@@ -51,10 +51,10 @@ def _edited(column: int, edit: Callable[[list[Any]], None]) -> Callable[[pa.Reco
     return change
 
 
-def _set(place: int, value: Any) -> Callable[[list[Any]], None]:
+def _set(index: int, value: Any) -> Callable[[list[Any]], None]:
     def edit(values: list[Any]) -> None:
-        assert values[place] != value
-        values[place] = value
+        assert values[index] != value
+        values[index] = value
 
     return edit
 
@@ -115,13 +115,13 @@ def _inputs(root: Path) -> list[Path]:
 def _break_third_batch(
     monkeypatch: pytest.MonkeyPatch, change: Callable[[pa.RecordBatch], list[pa.RecordBatch]]
 ) -> None:
-    whole = transfer.carry
+    whole = source.project_rows
 
     def broken(raw: Any, prepared: Any) -> Iterator[pa.RecordBatch]:
         for index, batch in enumerate(whole(raw, prepared)):
             yield from change(batch) if index == 2 else [batch]
 
-    monkeypatch.setattr(transfer, "carry", broken)
+    monkeypatch.setattr(source, "project_rows", broken)
 
 
 def _assert_caught(tmp_path: Path, level: ProofLevel) -> None:
@@ -148,13 +148,13 @@ def test_checksums_see_changed_values(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_checksums_see_a_batch_swapped_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows and nulls are the same, so only checksums can tell."""
-    whole = transfer.carry
+    whole = source.project_rows
 
     def broken(raw: Any, prepared: Any) -> Iterator[pa.RecordBatch]:
         batches = list(whole(raw, prepared))
         yield from [*batches[:3], batches[2], *batches[4:]]
 
-    monkeypatch.setattr(transfer, "carry", broken)
+    monkeypatch.setattr(source, "project_rows", broken)
     _assert_caught(tmp_path, ProofLevel.CHECKSUM)
 
 
@@ -196,8 +196,7 @@ def test_deep_sees_what_storage_changed(tmp_path: Path, monkeypatch: pytest.Monk
     def alter(path: str) -> None:
         with open(path, "r+b") as file:
             data = file.read()
-            place = data.index(b"name-42")
-            file.seek(place)
+            file.seek(data.index(b"name-42"))
             file.write(b"name-!!")
 
     _damage_after_writing(monkeypatch, alter)

@@ -34,9 +34,9 @@ from pyiceberg.transforms import (
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import arrow_schemas, execute_task
-from iceberg_compaction.execute.worker.arrange import fanout, sort_rows, transforms
-from iceberg_compaction.execute.worker.output import rolling_writer
+from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task
+from iceberg_compaction.execute.worker.arrange import transforms
+from iceberg_compaction.execute.worker.output import rolling_writer, sink
 from iceberg_compaction.metadata import partition_tuples
 from iceberg_compaction.model.policies import ProofLevel
 
@@ -176,7 +176,8 @@ def _context(root: Path, spec: PartitionSpec, **options: Any) -> RewriteContext:
 
 def _run(root: Path, spec: PartitionSpec, files: int = 3, rows: int = 400, **options: Any) -> TaskResult:
     paths = [tasks.write_input(root / f"in-{seed}.parquet", _rows(rows, seed), SCHEMA) for seed in range(files)]
-    return execute_task.rewrite(tasks.make_task(paths), _context(root, spec, **options), "0")
+    limits = options.pop("limits", budgets.DEFAULT)
+    return execute_task.rewrite(tasks.make_task(paths), _context(root, spec, **options), "0", limits)
 
 
 def _check(result: TaskResult, spec: PartitionSpec, expected: list[dict[str, Any]]) -> None:
@@ -220,11 +221,8 @@ def _tuple(row: dict[str, Any], spec: PartitionSpec) -> str:
     ],
     ids=["day", "identity and bucket", "nested", "three", "many", "uuid", "unpartitioned"],
 )
-def test_r31_rows_go_to_the_partition_of_their_values(
-    tmp_path: Path, spec: PartitionSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fanout, "OPEN_PARTITIONS", 3)
-    result = _run(tmp_path, spec, verify=ProofLevel.DEEP)
+def test_r31_rows_go_to_the_partition_of_their_values(tmp_path: Path, spec: PartitionSpec) -> None:
+    result = _run(tmp_path, spec, limits=budgets.Budgets(open_partitions=3), verify=ProofLevel.DEEP)
     _check(result, spec, [row for seed in range(3) for row in _rows(400, seed)])
     assert result.proof.stored is not None
 
@@ -277,11 +275,9 @@ def test_r31_what_cannot_be_computed_is_refused_before_anything_is_written(
 def test_thousands_of_partitions_keep_few_files_open_and_little_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sort_rows, "RUN_BYTES", 60_000)
-    monkeypatch.setattr(sort_rows, "_BLOCK_BYTES", 4_000)
-    monkeypatch.setattr(sort_rows, "_STEP_BYTES", 20_000)
-    monkeypatch.setattr(fanout, "BUFFER_BYTES", 50_000)
-    monkeypatch.setattr(fanout, "_CHUNK_ROWS", 300)
+    limits = budgets.Budgets(
+        run_bytes=60_000, block_bytes=4_000, merge_bytes=20_000, open_partition_bytes=50_000, chunk_rows=300
+    )
     opened = most = 0
     begin, end = rolling_writer.RollingWriter._open_file, rolling_writer.RollingWriter._finish_file
 
@@ -299,17 +295,17 @@ def test_thousands_of_partitions_keep_few_files_open_and_little_in_memory(
     monkeypatch.setattr(rolling_writer.RollingWriter, "_open_file", opening)
     monkeypatch.setattr(rolling_writer.RollingWriter, "_finish_file", finishing)
     held = []
-    free = fanout.FanOut._free
+    write = sink.Sink.write
 
-    def freeing(self: fanout.FanOut) -> None:
-        free(self)
-        held.append(sum(writer.buffered_bytes for writer in self._open.values()))
+    def writing(self: sink.Sink, rows: Any) -> None:
+        write(self, rows)
+        held.append(self.buffered_bytes)
 
-    monkeypatch.setattr(fanout.FanOut, "_free", freeing)
+    monkeypatch.setattr(sink.Sink, "write", writing)
     spec = _spec((1, TruncateTransform(3)))
-    result = _run(tmp_path, spec, files=4, rows=500)
+    result = _run(tmp_path, spec, files=4, rows=500, limits=limits)
     assert len(result.staged) == 667
-    assert most <= fanout.OPEN_PARTITIONS
+    assert most <= limits.open_partitions
     assert max(held) <= 50_000
     _check(result, spec, [row for seed in range(4) for row in _rows(500, seed)])
 
@@ -325,9 +321,6 @@ def test_names_differ_even_where_paths_do_not_name_the_partition(tmp_path: Path)
 
 
 def test_a_failure_halfway_removes_the_files_of_all_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fanout, "OPEN_PARTITIONS", 2)
-    monkeypatch.setattr(fanout, "_CHUNK_ROWS", 100)
-    monkeypatch.setattr(fanout, "BUFFER_BYTES", 1000)
     whole = rolling_writer.RollingWriter.close
     closed = 0
 
@@ -340,5 +333,9 @@ def test_a_failure_halfway_removes_the_files_of_all_partitions(tmp_path: Path, m
 
     monkeypatch.setattr(rolling_writer.RollingWriter, "close", failing)
     with pytest.raises(errors.ExecuteError, match="disk full"):
-        _run(tmp_path, _spec((2, IdentityTransform())))
+        _run(
+            tmp_path,
+            _spec((2, IdentityTransform())),
+            limits=budgets.Budgets(open_partitions=2, chunk_rows=100, open_partition_bytes=1000),
+        )
     assert tasks.files_below(tmp_path) == []

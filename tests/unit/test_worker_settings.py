@@ -18,7 +18,7 @@ from tests.factories import parquet_files, tasks
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas, execute_task
-from iceberg_compaction.execute.worker.output import column_encodings, parquet_options
+from iceberg_compaction.execute.worker.output import column_encodings, locations, parquet_options
 
 _ATTEMPTS = itertools.count()
 
@@ -233,7 +233,7 @@ def _path(root: Path, table_location: str | None = None, partition: str = "", **
     context = tasks.make_context(root, TABLE, spec=spec, properties=named)
     if table_location is not None:
         context = context.model_copy(update={"table_location": table_location})
-    return execute_task.locations.output_locations(tasks.make_task([]), context, "a", partition).path(0)
+    return locations.output_locations(tasks.make_task([]), context, "a", partition).path(0)
 
 
 NAME = "00000-a-5b1e-00000.parquet"

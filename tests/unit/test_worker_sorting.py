@@ -33,7 +33,7 @@ from pyiceberg.transforms import (
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import arrow_schemas, execute_task
+from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task
 from iceberg_compaction.execute.worker.arrange import sort_order_keys, sort_rows
 from iceberg_compaction.model.policies import ProofLevel
 
@@ -188,15 +188,12 @@ def _rewritten(root: Path, tables: list[pa.Table], wanted: SortOrder | None, **o
     if spec is not None:
         update["output_spec_id"] = spec.spec_id
         update["partition_specs"] = {0: UNPARTITIONED_PARTITION_SPEC.model_dump_json(), 5: spec.model_dump_json()}
+    limits = options.pop("limits", budgets.DEFAULT)
     context = tasks.make_context(root, SCHEMA, verify=ProofLevel.DEEP, **options).model_copy(update=update)
-    return execute_task.rewrite(tasks.make_task(paths), context, "0")
+    return execute_task.rewrite(tasks.make_task(paths), context, "0", limits)
 
 
-@pytest.fixture
-def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sort_rows, "RUN_BYTES", 2000)
-    monkeypatch.setattr(sort_rows, "_BLOCK_BYTES", 300)
-    monkeypatch.setattr(sort_rows, "_STEP_BYTES", 800)
+SMALL_RUNS = budgets.Budgets(run_bytes=2000, block_bytes=300, merge_bytes=800)
 
 
 @pytest.mark.parametrize("spilling", [False, True])
@@ -207,20 +204,16 @@ def test_r34_all_rows_come_out_in_order(spilling: bool, count: int, seed: int, w
     stay as they came."""
     dice = random.Random(seed)
     rows = [_row(at, dice) for at in range(count)]
-    with pytest.MonkeyPatch.context() as patch:
-        if spilling:
-            patch.setattr(sort_rows, "RUN_BYTES", 1500)
-            patch.setattr(sort_rows, "_BLOCK_BYTES", 300)
-            patch.setattr(sort_rows, "_STEP_BYTES", 600)
-        table = _table(rows)
-        sorter = sort_rows.Sorter(sort_order_keys.bind(wanted, SCHEMA, table.schema), table.schema)
-        size = max(1, -(-len(rows) // pieces))
-        for start in range(0, len(rows), size):
-            for batch in table.slice(start, size).combine_chunks().to_batches():
-                sorter.add(batch)
-        found = list(sorter.batches())
-        assert all(batch.schema.equals(table.schema, check_metadata=True) for _, batch in found)
-        sorter.close()
+    limits = budgets.Budgets(run_bytes=1500, block_bytes=300, merge_bytes=600) if spilling else budgets.DEFAULT
+    table = _table(rows)
+    sorter = sort_rows.Sorter(sort_order_keys.bind(wanted, SCHEMA, table.schema), table.schema, limits)
+    size = max(1, -(-len(rows) // pieces))
+    for start in range(0, len(rows), size):
+        for batch in table.slice(start, size).combine_chunks().to_batches():
+            sorter.add(batch)
+    found = list(sorter.batches())
+    assert all(batch.schema.equals(table.schema, check_metadata=True) for _, batch in found)
+    sorter.close()
     expected = sorted(rows, key=functools.cmp_to_key(_compare(wanted)))
     ids = [number for _, batch in found for number in batch.column(0).to_pylist()]
     assert ids == [row["id"] for row in expected]
@@ -249,18 +242,16 @@ def _random_rows(count: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("spilling", [False, True])
 @pytest.mark.parametrize("respec", [False, True])
-def test_r34_r42_files_are_sorted_and_say_so(
-    tmp_path: Path, request: pytest.FixtureRequest, spilling: bool, respec: bool
-) -> None:
-    if spilling:
-        request.getfixturevalue("small_runs")
+def test_r34_r42_files_are_sorted_and_say_so(tmp_path: Path, spilling: bool, respec: bool) -> None:
+    limits = SMALL_RUNS if spilling else budgets.DEFAULT
     rows = _random_rows(600)
     wanted = SortOrder(
         _sort_field(10, nulls=NullOrder.NULLS_LAST), _sort_field(15, direction=SortDirection.DESC), order_id=4
     )
     field = PartitionField(source_id=3, field_id=1000, transform=BucketTransform(5), name="b")
     spec = PartitionSpec(field, spec_id=5) if respec else None
-    result = _rewritten(tmp_path, [_table(rows[at : at + 150]) for at in range(0, 600, 150)], wanted, spec=spec)
+    tables = [_table(rows[at : at + 150]) for at in range(0, 600, 150)]
+    result = _rewritten(tmp_path, tables, wanted, spec=spec, limits=limits)
     assert len({file.partition for file in result.staged}) == (6 if respec else 1)
     seen = []
     for file in result.staged:
@@ -311,17 +302,17 @@ def test_orders_that_cannot_be_computed_are_refused_before_anything_is_written(
     assert tasks.files_below(tmp_path) == []
 
 
-def test_rolled_files_do_not_overlap(tmp_path: Path, small_runs: None) -> None:
+def test_rolled_files_do_not_overlap(tmp_path: Path) -> None:
     """A task is sorted as a whole, so its files follow one another."""
     tables = [_table(_random_rows(500)) for _ in range(3)]
-    result = _rewritten(tmp_path, tables, SortOrder(_sort_field(5), order_id=2), target=10_000)
+    result = _rewritten(tmp_path, tables, SortOrder(_sort_field(5), order_id=2), target=10_000, limits=SMALL_RUNS)
     assert len(result.staged) > 2
     ranges = [pq.read_table(file.file_path)["d"].drop_null().to_numpy() for file in result.staged]
     numbers = np.concatenate(ranges)
     assert (np.diff(numbers[~np.isnan(numbers)]) >= 0).all()
 
 
-def test_runs_leave_nothing_on_disk(tmp_path: Path, small_runs: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_leave_nothing_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{scratch},/elsewhere")
@@ -333,6 +324,6 @@ def test_runs_leave_nothing_on_disk(tmp_path: Path, small_runs: None, monkeypatc
         spilled.append(sum(file.tell() for file in self._files))
 
     monkeypatch.setattr(sort_rows.Sorter, "_spill", watched)
-    _rewritten(tmp_path, [_table(_random_rows(300))], SortOrder(_sort_field(5), order_id=2))
+    _rewritten(tmp_path, [_table(_random_rows(300))], SortOrder(_sort_field(5), order_id=2), limits=SMALL_RUNS)
     assert len(spilled) > 0
     assert list(scratch.iterdir()) == []

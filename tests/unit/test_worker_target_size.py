@@ -16,8 +16,7 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import BinaryType, DoubleType, LongType, NestedField, StringType
 from tests.factories import tasks
 
-from iceberg_compaction.execute.worker import arrow_schemas, execute_task
-from iceberg_compaction.execute.worker.output import rolling_writer
+from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task
 from iceberg_compaction.model import sizing
 from iceberg_compaction.model.policies import ProofLevel, Sizes
 
@@ -151,10 +150,8 @@ def test_what_ends_in_two_and_a_half_targets_becomes_three_even_files(tmp_path: 
     context = tasks.make_context(tmp_path, SCHEMA, verify=ProofLevel.COUNTS)
     whole = execute_task.rewrite(tasks.make_task(paths), context, "whole").bytes_written
     context = tasks.make_context(tmp_path, SCHEMA, verify=ProofLevel.COUNTS, target=int(whole / 2.5))
-    with pytest.MonkeyPatch.context() as patch:
-        if bounded:
-            patch.setattr(rolling_writer, "_BUFFER_BYTES", whole // 6)
-        staged = execute_task.rewrite(tasks.make_task(paths), context, "cut").staged
+    limits = budgets.Budgets(buffer_bytes=whole // 6) if bounded else budgets.DEFAULT
+    staged = execute_task.rewrite(tasks.make_task(paths), context, "cut", limits).staged
     sizes = [file.file_size_in_bytes for file in staged]
     assert len(sizes) == 3
     assert max(sizes) < 1.1 * min(sizes), sizes

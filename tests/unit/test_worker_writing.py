@@ -13,8 +13,7 @@ from pyiceberg.types import BinaryType, DoubleType, LongType, NestedField, Strin
 from tests.factories import tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import arrow_schemas, execute_task, transfer
-from iceberg_compaction.execute.worker.input import decoding, read_files
+from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task, source
 from iceberg_compaction.execute.worker.output import locations, output_file, rolling_writer
 from iceberg_compaction.model.policies import ProofLevel
 
@@ -56,8 +55,10 @@ def _inputs(root: Path, files: int, rows: int, noise: int = 40, **options: Any) 
     ]
 
 
-def _rewrite(root: Path, paths: list[Path], attempt: str = "0", **options: Any) -> Any:
-    return execute_task.rewrite(tasks.make_task(paths), tasks.make_context(root, SCHEMA, **options), attempt)
+def _rewrite(
+    root: Path, paths: list[Path], attempt: str = "0", limits: budgets.Budgets = budgets.DEFAULT, **options: Any
+) -> Any:
+    return execute_task.rewrite(tasks.make_task(paths), tasks.make_context(root, SCHEMA, **options), attempt, limits)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,6 @@ def test_row_groups_follow_the_table(tmp_path: Path) -> None:
 
 def test_memory_is_bounded_by_arrow_bytes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that compress to nothing would otherwise pile up until a row group's worth of them is there."""
-    monkeypatch.setattr(rolling_writer, "_BUFFER_BYTES", 200_000)
     most = 0
     whole = rolling_writer.RollingWriter.write
 
@@ -123,27 +123,25 @@ def test_memory_is_bounded_by_arrow_bytes_too(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr(rolling_writer.RollingWriter, "write", watched)
     paths = _inputs(tmp_path, files=10, rows=5000, noise=0)
-    result = _rewrite(tmp_path, paths)
+    result = _rewrite(tmp_path, paths, limits=budgets.Budgets(buffer_bytes=200_000))
     assert len(result.staged) == 1
     assert pq.read_metadata(result.staged[0].file_path).num_row_groups > 2
     assert most < 200_000
 
 
 def test_large_files_are_read_in_bounded_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_files, "WHOLE_FILE", 1000)
-    monkeypatch.setattr(decoding, "BATCH_BYTES", 100_000)
-    monkeypatch.setattr(read_files, "_BUFFERED_GROUP", 1000)
+    limits = budgets.Budgets(whole_file_bytes=1000, batch_bytes=100_000, buffered_row_group_bytes=1000)
     paths = _inputs(tmp_path, files=2, rows=10_000, row_group_size=4000)
     sizes = []
-    whole = transfer.carry
+    whole = source.project_rows
 
     def watched(raw: Any, prepared: Any) -> Any:
         for batch in whole(raw, prepared):
             sizes.append(batch.nbytes)
             yield batch
 
-    monkeypatch.setattr(transfer, "carry", watched)
-    result = _rewrite(tmp_path, paths, verify=ProofLevel.DEEP)
+    monkeypatch.setattr(source, "project_rows", watched)
+    result = _rewrite(tmp_path, paths, limits=limits, verify=ProofLevel.DEEP)
     assert result.proof.source.rows == 20_000
     assert len(sizes) > 10
     assert max(sizes) < 300_000
@@ -228,7 +226,7 @@ def test_files_that_cannot_be_removed_are_named(tmp_path: Path, monkeypatch: pyt
         raise PermissionError("no")
 
     monkeypatch.setattr(PyArrowFileIO, "delete", refuse)
-    monkeypatch.setattr(transfer, "carry", lambda raw, prepared: (batch.slice(1) for _, batch in raw))
+    monkeypatch.setattr(source, "project_rows", lambda raw, prepared: (batch.slice(1) for _, batch in raw))
     paths = _inputs(tmp_path, 1, 100)
     with pytest.raises(errors.ExecuteError, match="could not be removed"):
         _rewrite(tmp_path, paths)
@@ -244,5 +242,5 @@ def test_no_rows_make_no_files(tmp_path: Path) -> None:
 def test_names_hold_task_attempt_run_and_count(tmp_path: Path) -> None:
     context = tasks.make_context(tmp_path, SCHEMA)
     task = tasks.make_task([], task_id=12)
-    found = locations.output_locations(task, context, "3-x", "")
-    assert found.path(4) == f"{tmp_path}/table/data/00012-3-x-5b1e-00004.parquet"
+    paths = locations.output_locations(task, context, "3-x", "")
+    assert paths.path(4) == f"{tmp_path}/table/data/00012-3-x-5b1e-00004.parquet"

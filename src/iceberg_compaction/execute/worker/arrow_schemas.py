@@ -37,7 +37,7 @@ _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaf:
+class ArrowLeaf:
     """One Parquet column: its field id and the way to it through structs; `repeated` if below a list or a map."""
 
     field_id: int
@@ -154,7 +154,7 @@ def micros(kind: pa.DataType) -> int:
     return _MICROS[kind.unit]
 
 
-def leaves(schema: pa.Schema) -> list[Leaf]:
+def leaves(schema: pa.Schema) -> list[ArrowLeaf]:
     """The columns of a Parquet file with this schema, in file order."""
     return [
         leaf
@@ -163,10 +163,10 @@ def leaves(schema: pa.Schema) -> list[Leaf]:
     ]
 
 
-def _leaves(field: pa.Field, top: int, path: tuple[int, ...], *, repeated: bool) -> Iterator[Leaf]:
+def _leaves(field: pa.Field, top: int, path: tuple[int, ...], *, repeated: bool) -> Iterator[ArrowLeaf]:
     below_it = children(field.type)
     if not below_it:
-        yield Leaf(field_id=field_id(field) or 0, top=top, path=path, type=field.type, repeated=repeated)
+        yield ArrowLeaf(field_id=field_id(field) or 0, top=top, path=path, type=field.type, repeated=repeated)
     below = repeated or not pa.types.is_struct(field.type)
     for position, child in enumerate(below_it):
         yield from _leaves(child, top, (*path, position), repeated=below)

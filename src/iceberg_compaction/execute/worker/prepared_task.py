@@ -1,48 +1,58 @@
-"""What is known of a task before its first row is read: footers, deletes, the layout of the output, and which way each
-row group takes. Task and context come in; what can be refused is refused here, before anything is written."""
+"""A task that is ready to be read: footers, deletes, the form of the output, and for each row group whether it is
+copied or encoded. Task and context come in; whatever can be refused is refused here, before a file is written."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import arrow_schemas
 from iceberg_compaction.execute.worker.copy import copied_row_groups
 from iceberg_compaction.execute.worker.deletes import apply_deletes
 from iceberg_compaction.execute.worker.input import identity_columns, project, read_files
-from iceberg_compaction.execute.worker.output import parquet_options, sink
+from iceberg_compaction.execute.worker.output import output_plan
 from iceberg_compaction.formats.parquet import splice
 from iceberg_compaction.model.policies import CopyMode
 from iceberg_compaction.storage import file_io
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     import pyarrow as pa
     from pyiceberg.io import FileIO
 
+    from iceberg_compaction.execute.worker import budgets
     from iceberg_compaction.model import rewrite_task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedTask:
-    """What is known before the first row is read."""
+    """A task before its first row is read. All its inputs lie in one partition."""
 
-    io: FileIO
-    schema: Schema
-    spec: PartitionSpec
-    columns: pa.Schema  # of the output files
-    tops: tuple[int, ...]  # field id of the top-level column of each of their leaves
-    options: parquet_options.WriteOptions
-    layout: sink.Layout
+    reader: read_files.Reader
     constants: dict[int, pa.Array]  # partition values, and defaults for columns that a file lacks
     footers: list[read_files.Footer]
-    dictionaries: frozenset[int]
-    deletes: apply_deletes.DeleteFilter | None  # what takes deleted rows out of the inputs
+    read_columns: frozenset[int]  # field ids of the top-level columns to read: those that the table has dropped are not
+    deletes: apply_deletes.DeleteFilter | None  # takes deleted rows out of the inputs
+    output: output_plan.OutputPlan
     steps: copied_row_groups.Steps
+
+    @property
+    def io(self) -> FileIO:
+        return self.reader.io
+
+    @property
+    def budgets(self) -> budgets.Budgets:
+        return self.reader.budgets
+
+    @property
+    def dictionaries(self) -> frozenset[int]:
+        """Field ids of the texts that stay dictionaries in memory."""
+        return self.output.inputs.dictionaries
 
     @property
     def stored_rows(self) -> int:
@@ -50,80 +60,79 @@ class PreparedTask:
         return sum(footer.rows for footer in self.footers)
 
 
-def prepare(task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext) -> PreparedTask:
-    """Everything that can be refused is refused here, before anything is written."""
-    io = file_io.open_io(context.io_properties, context.table_location)
+def prepare(
+    task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, limits: budgets.Budgets
+) -> PreparedTask:
+    """Reads footers and deletes. Raises an error for all that cannot be rewritten."""
+    reader = read_files.Reader(io=file_io.open_io(context.io_properties, context.table_location), budgets=limits)
     schema = Schema.model_validate_json(context.table_schema)
-    spec = PartitionSpec.model_validate_json(context.partition_specs[task.spec_id])
-    worth_copying = None if context.copy_row_groups is CopyMode.NEVER else context.min_row_group
-    tuple_values = identity_columns.values(task, context, schema)
-    footers = read_files.read_footers(
-        io, task.file_paths, task.record_counts, _name_mapping(context), worth_copying, tuple_values.keys()
+    partition_values = identity_columns.values(task, context, schema)
+    footers = reader.footers(
+        task.file_paths,
+        task.record_counts,
+        _name_mapping(context),
+        None if context.copy_row_groups is CopyMode.NEVER else context.min_row_group,
+        partition_values.keys(),
     )
-    common = [footer.dictionaries for footer in footers if footer.rows]
-    dictionaries = frozenset.intersection(*common) if common else frozenset()
-    dictionaries |= identity_columns.repeated_texts(schema, tuple_values)
-    columns = arrow_schemas.with_dictionaries(arrow_schemas.file_schema(schema), dictionaries)
-    constants = project.fillers(schema, tuple_values)
+    dictionaries = _dictionaries(footers) | identity_columns.repeated_texts(schema, partition_values)
+    constants = project.fillers(schema, partition_values)
+    columns = output_plan.file_columns(schema, dictionaries)
     for footer in footers:
         with read_files.translated(footer.path):
             project.Projection(footer.schema, schema, columns, constants)
-    layout = sink.lay_out(task, context, schema, columns)
     deletes = apply_deletes.build(
-        task, context, apply_deletes.Inputs(io=io, schema=schema, partition=tuple_values, footers=footers)
+        task,
+        context,
+        apply_deletes.DeleteInputs(reader=reader, schema=schema, partition=partition_values, footers=footers),
     )
-    stored = sum(footer.rows for footer in footers)
-    settings = parquet_options.write_options(
-        context.properties, schema, columns, stored - (deletes.marked if deletes else 0)
-    )
-    tops = tuple(leaf.top for leaf in arrow_schemas.leaves(columns))
+    output = output_plan.plan_output(task, context, _summary(footers, deletes, dictionaries))
+    wanted = {field.field_id for field in schema.fields} | (deletes.fields if deletes else set())
     return PreparedTask(
-        io=io,
-        schema=schema,
-        spec=spec,
-        columns=columns,
-        tops=tops,
-        options=settings,
-        layout=layout,
+        reader=reader,
         constants=constants,
         footers=footers,
-        dictionaries=dictionaries,
+        read_columns=read_files.columns_with(footers, wanted),
         deletes=deletes,
-        steps=_steps(
-            context,
-            footers,
-            deletes,
-            layout,
-            _Output(
-                columns=columns, tops=tops, options=settings, partition=identity_columns.constants(schema, tuple_values)
-            ),
-        ),
+        output=output,
+        steps=_steps(context, footers, deletes, output, partition_values),
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Output:
-    columns: pa.Schema
-    tops: tuple[int, ...]
-    options: parquet_options.WriteOptions
-    partition: dict[int, pa.Array]
+def _dictionaries(footers: list[read_files.Footer]) -> frozenset[int]:
+    """Texts that all inputs store as dictionaries."""
+    stored = [footer.dictionaries for footer in footers if footer.rows]
+    return frozenset.intersection(*stored) if stored else frozenset()
+
+
+def _summary(
+    footers: list[read_files.Footer], deletes: apply_deletes.DeleteFilter | None, dictionaries: frozenset[int]
+) -> output_plan.InputSummary:
+    stored_rows = sum(footer.rows for footer in footers)
+    return output_plan.InputSummary(
+        rows=stored_rows - (deletes.marked if deletes else 0),
+        bytes_per_row=sum(footer.data_bytes for footer in footers) / max(1, stored_rows),
+        dictionaries=dictionaries,
+        row_groups=tuple(
+            row_group for footer in footers for row_group in zip(footer.group_rows, footer.group_bytes, strict=True)
+        ),
+    )
 
 
 def _steps(
     context: rewrite_task.RewriteContext,
     footers: list[read_files.Footer],
     deletes: apply_deletes.DeleteFilter | None,
-    layout: sink.Layout,
-    output: _Output,
+    output: output_plan.OutputPlan,
+    partition_values: Mapping[int, Any],
 ) -> copied_row_groups.Steps:
-    """Which way every row group takes. Where rows change their order or their partition, all are encoded."""
-    if not layout.same_partition or layout.order or all(footer.raw is None for footer in footers):
+    """Copy or encode, for every row group. Where rows change their order or their partition, all are encoded."""
+    if not output.keeps_rows or all(footer.raw is None for footer in footers):
         return copied_row_groups.encode_all(footers, deletes)
     wanted = copied_row_groups.Wanted(
         mode=context.copy_row_groups,
         leaves=splice.template(output.columns, output.options.parquet).leaves,
         tops=output.tops,
-        partition=output.partition,
+        partition=identity_columns.constants(output.schema, partition_values),
         codecs=copied_row_groups.codecs(
             output.options.parquet["compression"], asked_for="write.parquet.compression-codec" in context.properties
         ),

@@ -25,7 +25,7 @@ Key = tuple[pa.Array, str]  # a column and its direction in pyarrow's words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class SortField:
     """One field of a sort order."""
 
     term: transforms.Term
@@ -33,10 +33,10 @@ class Field:
     nulls_first: bool
 
 
-def bind(order: SortOrder, schema: Schema, columns: pa.Schema) -> tuple[Field, ...]:
+def bind(order: SortOrder, schema: Schema, columns: pa.Schema) -> tuple[SortField, ...]:
     """The fields of a sort order; refuses what cannot be computed."""
     return tuple(
-        Field(
+        SortField(
             term=transforms.bind(
                 field.transform, field.source_id, schema, columns, f"Field {field} of sort order {order.order_id}"
             ),
@@ -47,7 +47,7 @@ def bind(order: SortOrder, schema: Schema, columns: pa.Schema) -> tuple[Field, .
     )
 
 
-def keys(fields: tuple[Field, ...], batch: pa.RecordBatch, *, alone: bool = False) -> list[Key]:
+def keys(fields: tuple[SortField, ...], batch: pa.RecordBatch, *, alone: bool = False) -> list[Key]:
     """Key columns of a batch. Nulls are ranked by a column of their own, since each field places them as it likes.
     `alone`: they are compared with one another only, so a dictionary's values may be replaced by their ranks."""
     found: list[Key] = []
@@ -61,7 +61,7 @@ def keys(fields: tuple[Field, ...], batch: pa.RecordBatch, *, alone: bool = Fals
     return found
 
 
-def _ranks(field: Field, batch: pa.RecordBatch) -> pa.Array | None:
+def _ranks(field: SortField, batch: pa.RecordBatch) -> pa.Array | None:
     """Numbers instead of texts, which sort some twenty times faster; None where the column is no dictionary."""
     term = field.term
     if len(term.path) != 1 or not pa.types.is_dictionary((column := batch.column(term.path[0])).type):
@@ -112,7 +112,7 @@ def _is_constant_flag(array: pa.Array) -> bool:
     return bool((values == values[0]).all())
 
 
-def sorting_columns(fields: tuple[Field, ...], columns: pa.Schema) -> list[pq.SortingColumn]:
+def sorting_columns(fields: tuple[SortField, ...], columns: pa.Schema) -> list[pq.SortingColumn]:
     """What a Parquet footer may say about the order: the leading fields that are plain columns whose order Parquet and
     Iceberg agree on, which excludes floats."""
     places = {leaf.path: (place, leaf.type) for place, leaf in enumerate(arrow_schemas.leaves(columns))}

@@ -1,5 +1,5 @@
-"""Rows in, the same rows in order out, however many there are: what does not fit the budget goes to local disk as
-sorted runs. Rows pass through bit for bit; they are only ever sliced, taken and written as Arrow."""
+"""Sorts any number of rows: those that exceed the budget go to local disk as sorted runs. Batches come in, the same
+rows go out in order, bit for bit; they are only ever sliced, taken and written as Arrow."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from iceberg_compaction.execute.worker import budgets
 from iceberg_compaction.execute.worker.arrange import sort_order_keys
 from iceberg_compaction.execute.worker.input import value_widths
 
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-RUN_BYTES = 128 * 2**20  # Arrow bytes that are sorted at once
-_BLOCK_BYTES = 2**20  # what is read back of a run at once
-_STEP_BYTES = 32 * 2**20  # what is merged at once, and about what one batch of the result holds
-_STEP_ROWS = 1 << 20
 _PARTITION = pa.field("partition", pa.int32(), nullable=False)
 _ROW = pa.field("row", pa.int64(), nullable=False)
 _FIRST = pa.array([0])
@@ -42,11 +39,14 @@ class Sorter:
     """Sorts by partition number, then by the fields of a sort order, then by arrival."""
 
     def __init__(
-        self, fields: tuple[sort_order_keys.Field, ...], columns: pa.Schema, run_bytes: int | None = None
+        self,
+        fields: tuple[sort_order_keys.SortField, ...],
+        columns: pa.Schema,
+        limits: budgets.Budgets = budgets.DEFAULT,
     ) -> None:
         self._fields = fields
         self._columns = columns
-        self._run_bytes = run_bytes or RUN_BYTES
+        self._limits = limits
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
         self._rows = 0
@@ -56,7 +56,7 @@ class Sorter:
 
     @property
     def columns(self) -> pa.Schema:
-        """The schema of the rows that come out. Dictionaries do not survive the way over the disk."""
+        """The schema of the rows that come out. Runs on disk hold no dictionaries."""
         return self._plain if self._blocks else self._columns
 
     @property
@@ -64,33 +64,33 @@ class Sorter:
         return pa.schema([f.with_type(_value_type(f.type)) for f in self._columns])
 
     def add(self, batch: pa.RecordBatch, partitions: NDArray[np.int32] | None = None) -> None:
-        """Take rows; `partitions` has the number of each row's partition, all 0 if left out."""
+        """Takes rows; `partitions` has the number of each row's partition, all 0 if left out."""
         numbers = np.zeros(batch.num_rows, np.int32) if partitions is None else partitions
         for number, count in zip(*np.unique(numbers, return_counts=True), strict=True):
             self.counts[int(number)] = self.counts.get(int(number), 0) + int(count)
         rows = np.arange(self._rows, self._rows + batch.num_rows)
         self._rows += batch.num_rows
-        self._batches.append(_with_places(batch, pa.array(numbers), pa.array(rows)))
+        self._batches.append(_with_positions(batch, pa.array(numbers), pa.array(rows)))
         self._bytes += batch.nbytes
-        if self._bytes >= self._run_bytes:
+        if self._bytes >= self._limits.run_bytes:
             self._spill()
 
     def batches(self) -> Iterator[tuple[int, pa.RecordBatch]]:
         """All rows in order, each batch with the number of its partition."""
         if self._blocks and self._batches:
             self._spill()
-        pieces = self._merged() if self._blocks else self._sorted(_STEP_BYTES)
+        pieces = self._merged() if self._blocks else self._sorted(self._limits.merge_bytes)
         for piece in pieces:
             yield from _by_partition(piece)
 
     def close(self) -> None:
-        """Give the disk back."""
+        """Removes the runs from disk."""
         self._blocks, self._batches = [], []
         while self._files:
             self._files.pop().close()
 
     def _sorted(self, bytes_each: int) -> Iterator[pa.RecordBatch]:
-        """What is in memory, in order and in pieces; it is gone from memory afterwards."""
+        """The rows in memory, in order and in pieces; memory holds none of them afterwards."""
         if not self._batches:
             return
         size, batches = self._bytes, self._batches
@@ -99,7 +99,7 @@ class Sorter:
         indices = sort_order_keys.sort_indices(
             [_partition_key(whole), *sort_order_keys.keys(self._fields, whole, alone=True)]
         )
-        rows = min(_STEP_ROWS, max(1, int(len(indices) * bytes_each / max(1, size))))
+        rows = min(self._limits.merge_rows, max(1, int(len(indices) * bytes_each / max(1, size))))
         for start in range(0, len(indices), rows):
             yield whole.take(pa.array(indices[start : start + rows]))
 
@@ -110,8 +110,9 @@ class Sorter:
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         firsts = []
         with pa.ipc.new_file(file, schema, options=options) as writer:
-            for piece in self._sorted(_BLOCK_BYTES):
-                for start, rows in value_widths.cuts(value_widths.row_bytes(piece), piece.num_rows, 2 * _BLOCK_BYTES):
+            for piece in self._sorted(self._limits.block_bytes):
+                widths, most = value_widths.row_bytes(piece), 2 * self._limits.block_bytes
+                for start, rows in value_widths.cuts(widths, piece.num_rows, most):
                     plain = _decoded(piece.slice(start, rows), schema)
                     firsts.append(self._keys(plain.take(_FIRST)))  # a slice would keep the whole block in memory
                     writer.write_batch(plain)
@@ -121,7 +122,7 @@ class Sorter:
         self._blocks += [_Block(run, number, first) for number, first in enumerate(firsts)]
 
     def _keys(self, batch: pa.RecordBatch) -> list[sort_order_keys.Key]:
-        """Of these no two are equal in a task, so the order is the same whatever way rows took."""
+        """The keys of rows. No two rows of a task are equal in them, so the order does not depend on the runs."""
         return [
             _partition_key(batch),
             *sort_order_keys.keys(self._fields, batch),
@@ -129,16 +130,16 @@ class Sorter:
         ]
 
     def _merged(self) -> Iterator[pa.RecordBatch]:
-        """All runs as one. Blocks are read in the order of their first rows, so when some have been read, all that is
-        not greater than the first row of the next is known."""
+        """All runs as one. Blocks are read in the order of their first rows, so all rows that are not greater than the
+        first row of the next block have been read before it."""
         firsts = [
-            _stacked([block.first[place] for block in self._blocks]) for place in range(len(self._blocks[0].first))
+            _stacked([block.first[index] for block in self._blocks]) for index in range(len(self._blocks[0].first))
         ]
-        waiting = [self._blocks[place] for place in sort_order_keys.sort_indices(firsts)[::-1].tolist()]
+        waiting = [self._blocks[index] for index in sort_order_keys.sort_indices(firsts)[::-1].tolist()]
         rest: pa.RecordBatch | None = None
         while waiting:
             held = [] if rest is None else [rest]
-            least, size = max(_STEP_BYTES, 0 if rest is None else rest.nbytes), 0
+            least, size = max(self._limits.merge_bytes, 0 if rest is None else rest.nbytes), 0
             while waiting and size < least:
                 block = waiting.pop()
                 held.append(block.run.get_batch(block.number))
@@ -146,19 +147,18 @@ class Sorter:
             whole = joined(held)
             keys = self._keys(whole)
             if not waiting:
-                yield from _taken(whole, sort_order_keys.sort_indices(keys))
+                yield from self._taken(whole, sort_order_keys.sort_indices(keys))
                 return
             bound = [_stacked([key, first]) for key, first in zip(keys, waiting[-1].first, strict=True)]
             indices = sort_order_keys.sort_indices(bound)
             cut = int(np.flatnonzero(indices == whole.num_rows)[0])
-            yield from _taken(whole, indices[:cut])
+            yield from self._taken(whole, indices[:cut])
             rest = whole.take(pa.array(indices[cut + 1 :]))
             del whole, keys, bound  # before the next step is loaded
 
-
-def _taken(whole: pa.RecordBatch, indices: NDArray[np.uint64]) -> Iterator[pa.RecordBatch]:
-    for start in range(0, len(indices), _STEP_ROWS):
-        yield whole.take(pa.array(indices[start : start + _STEP_ROWS]))
+    def _taken(self, whole: pa.RecordBatch, indices: NDArray[np.uint64]) -> Iterator[pa.RecordBatch]:
+        for start in range(0, len(indices), self._limits.merge_rows):
+            yield whole.take(pa.array(indices[start : start + self._limits.merge_rows]))
 
 
 def _stacked(keys: list[sort_order_keys.Key]) -> sort_order_keys.Key:
@@ -169,7 +169,7 @@ def _partition_key(batch: pa.RecordBatch) -> sort_order_keys.Key:
     return batch.column(batch.num_columns - 2), "ascending"
 
 
-def _with_places(batch: pa.RecordBatch, partitions: pa.Array, rows: pa.Array) -> pa.RecordBatch:
+def _with_positions(batch: pa.RecordBatch, partitions: pa.Array, rows: pa.Array) -> pa.RecordBatch:
     schema = pa.schema([*batch.schema, _PARTITION, _ROW])
     return pa.RecordBatch.from_arrays([*batch.columns, partitions, rows], schema=schema)
 
@@ -177,8 +177,7 @@ def _with_places(batch: pa.RecordBatch, partitions: pa.Array, rows: pa.Array) ->
 def _by_partition(piece: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The piece cut where its partition changes, without the columns that were only for sorting."""
     numbers = piece.column(piece.num_columns - 2).to_numpy()
-    places = list(range(piece.num_columns - 2))
-    rows = piece.select(places)
+    rows = piece.select(list(range(piece.num_columns - 2)))
     cuts = [0, *(np.flatnonzero(numbers[1:] != numbers[:-1]) + 1).tolist(), len(numbers)]
     for start, stop in itertools.pairwise(cuts):
         if stop > start:
@@ -210,6 +209,6 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _local_directory() -> str | None:
-    """Where an engine wants its scratch files, as Spark tells its workers; None: the system's own place."""
+    """The folder for scratch files that Spark names to its workers; None: the system's own."""
     directory = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
     return directory if directory and os.path.isdir(directory) else None

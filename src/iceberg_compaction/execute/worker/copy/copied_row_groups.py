@@ -1,6 +1,6 @@
-"""Which row groups of a task's inputs are taken over as bytes, and which are encoded anew. Footers, deletes and
-what the output is to look like come in; steps in the order of the rows go out, with the reasons for every row group
-that is encoded although it exists already."""
+"""Chooses for every row group of a task's inputs whether it is copied as bytes or encoded anew. Footers, deletes and
+the wanted form of the output come in; steps in the order of the rows go out, with the reason for every row group that
+is encoded although it exists already."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.worker.deletes import apply_deletes, untouched_row_groups
     from iceberg_compaction.formats.parquet import parquet_footer
 
-# What is encoded between two copies should be so many times the least row group: encoded together, rows take less.
+# Rows between two copies should be so many times the least row group: encoded together, they take less.
 _SHRINKAGE = 1.25
 _OTHER_CODEC = 0.1  # of a row group's bytes that may be compressed in another way
 _PATCHED_SHARE = 0.5  # of a row group's bytes; if more must be encoded, all of it is
@@ -31,7 +31,7 @@ _DENSE = ("ZSTD", "GZIP", "BROTLI")  # none of them gains much over another
 
 
 class Kept(str, Enum):
-    """Why a row group is encoded. Closed set; people read the words."""
+    """The reason why a row group is encoded. Closed set; people read the words."""
 
     SMALL = "smaller than the least row group"
     NEIGHBOUR = "merged with smaller neighbours"
@@ -45,43 +45,43 @@ class Kept(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """One row group as bytes, but for columns that the file lacks or has in another form."""
+    """A row group as bytes, except for columns that the file lacks or has in another form."""
 
     number: int  # of the file in the task
     footer: read_files.Footer
     raw: parquet_footer.RawFooter
     group: int
-    places: tuple[int | None, ...]  # for each leaf of the output that of the file; None: encoded
+    columns: tuple[int | None, ...]  # for each leaf of the output the index of the file's leaf; None: encoded
     patched: frozenset[int]  # field ids of the top-level columns that are encoded
     bytes: int
 
     @property
-    def part(self) -> read_files.Part:
-        return read_files.Part(self.footer, (self.group,))
+    def part(self) -> read_files.FilePart:
+        return read_files.FilePart(self.footer, (self.group,))
 
     def chunks(self) -> dict[int | None, parquet_footer.Chunk]:
         """The columns that are copied, by field id."""
-        found = self.raw.groups[self.group].chunks
-        return {self.raw.leaves[place].field_id: found[place] for place in self.places if place is not None}
+        chunks = self.raw.groups[self.group].chunks
+        return {self.raw.leaves[index].field_id: chunks[index] for index in self.columns if index is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encode:
     """Rows that are decoded and encoded."""
 
-    parts: tuple[read_files.Part, ...]
-    rows: int  # that live, as far as known
+    parts: tuple[read_files.FilePart, ...]
+    rows: int  # that live; some of them may still turn out to be deleted
     bytes: int
     groups: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """The way of all rows. `copies` is False where there is nothing to copy."""
+    """Steps that move all rows of a task. `copies` is False where there is nothing to copy."""
 
     order: tuple[Copy | Encode, ...]
     kept: dict[str, int] = field(default_factory=dict)  # row groups that are encoded, by reason
-    merges: bool = False  # whether a copy becomes part of what is encoded before it, if that turns out to be small
+    merges: bool = False  # whether a row group is encoded if the rows before it would make an undersized one
 
     @property
     def copies(self) -> bool:
@@ -90,26 +90,26 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What row groups must be like in order to be taken over."""
+    """The form that row groups must have in order to be copied."""
 
     mode: CopyMode
     leaves: Sequence[parquet_footer.Leaf]  # of the output files
     tops: Sequence[int]  # field id of the top-level column of each leaf
-    partition: Mapping[int, pa.Array]  # columns with the value that readers see in all rows (R51)
+    partition: Mapping[int, pa.Array]  # values that readers see in all rows of a column, by field id (R51)
     codecs: frozenset[str]
     least: int  # bytes
     most: int
 
 
 def codecs(chosen: str, *, asked_for: bool) -> frozenset[str]:
-    """Names in footers of the codecs that are as good as the chosen one, which the Parquet writer calls otherwise.
-    Where the table asks for none in particular, any that is as dense as the default will do."""
+    """The codecs that are as good as the chosen one, by their names in footers. Where the table asks for none in
+    particular, any that is as dense as the default will do."""
     name = {"none": "UNCOMPRESSED", "lz4": "LZ4_RAW"}.get(chosen, chosen.upper())
     return frozenset({name}) if asked_for or name not in _DENSE else frozenset(_DENSE)
 
 
 def encode_all(footers: Sequence[read_files.Footer], deletes: apply_deletes.DeleteFilter | None) -> Steps:
-    """No row group is looked at; files of which nothing is left are not even read."""
+    """Every row group is encoded. Files whose rows are all deleted are not even read."""
     alive = []
     for number, footer in enumerate(footers):
         if deletes and deletes.is_gone(number):
@@ -117,7 +117,7 @@ def encode_all(footers: Sequence[read_files.Footer], deletes: apply_deletes.Dele
         else:
             alive.append(footer)
     whole = Encode(
-        parts=tuple(read_files.Part(footer) for footer in alive),
+        parts=tuple(read_files.FilePart(footer) for footer in alive),
         rows=sum(footer.rows for footer in alive),
         bytes=sum(footer.data_bytes for footer in alive),
         groups=sum(len(footer.group_rows) for footer in alive),
@@ -126,26 +126,26 @@ def encode_all(footers: Sequence[read_files.Footer], deletes: apply_deletes.Dele
 
 
 def choose(footers: Sequence[read_files.Footer], deletes: apply_deletes.DeleteFilter | None, wanted: Wanted) -> Steps:
-    """The cheapest right way for every row group."""
-    found = [group for number, footer in enumerate(footers) for group in _look(number, footer, wanted)]
+    """Copies every row group where that is right and pays off."""
+    groups = [group for number, footer in enumerate(footers) for group in _judge_file(number, footer, wanted)]
     if deletes is not None:
-        found = list(_with_deletes(found, deletes))
+        groups = list(_with_deletes(groups, deletes))
     merges = wanted.mode is CopyMode.AUTO
-    found = _without_crumbs(found, int(_SHRINKAGE * wanted.least) if merges else 0)
-    kept = collections.Counter(group.kept.value for group in found if group.kept is not None)
-    return Steps(order=tuple(_steps(found)), kept=dict(kept), merges=merges)
+    groups = _without_undersized(groups, int(_SHRINKAGE * wanted.least) if merges else 0)
+    kept = collections.Counter(group.kept.value for group in groups if group.kept is not None)
+    return Steps(order=tuple(_steps(groups)), kept=dict(kept), merges=merges)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """A row group with what was found out about it."""
+    """A row group and the decision about it."""
 
     number: int  # of the file in the task
     footer: read_files.Footer
     index: int
     rows: int  # alive
     bytes: int
-    copy: Copy | None = None  # how it would be copied, if its file was looked at
+    copy: Copy | None = None  # the step that would copy it; None: its file has no row group worth copying
     kept: Kept | None = None
 
     @property
@@ -154,8 +154,8 @@ class _Group:
         return self.bytes * self.rows // max(1, self.footer.group_rows[self.index])
 
 
-def _look(number: int, footer: read_files.Footer, wanted: Wanted) -> Iterator[_Group]:
-    """Every row group of a file that has rows, and what its footer alone tells about it."""
+def _judge_file(number: int, footer: read_files.Footer, wanted: Wanted) -> Iterator[_Group]:
+    """Every row group of a file that has rows, judged by its footer alone."""
     if (raw := footer.raw) is None:
         for index, rows in enumerate(footer.group_rows):
             size = footer.data_bytes * rows // max(1, footer.rows)
@@ -167,20 +167,20 @@ def _look(number: int, footer: read_files.Footer, wanted: Wanted) -> Iterator[_G
         whole_file = Kept.WRITER
     elif not any(leaf.field_id is not None for leaf in raw.leaves):
         whole_file = Kept.NO_IDS
-    known: dict[frozenset[int], tuple[int | None, ...]] = {}  # most row groups are alike
+    matches: dict[frozenset[int], tuple[int | None, ...]] = {}  # most row groups are alike
     for index, group in enumerate(raw.groups):
         if not group.rows:
             continue
         doubtful = identity_columns.doubtful(raw.leaves, group, wanted.partition)
-        places = known.get(doubtful) or known.setdefault(doubtful, match(raw.leaves, wanted, doubtful))
-        patched = frozenset(top for top, place in zip(wanted.tops, places, strict=True) if place is None)
-        chunks = [group.chunks[place] for place in places if place is not None]
+        columns = matches.get(doubtful) or matches.setdefault(doubtful, match(raw.leaves, wanted, doubtful))
+        patched = frozenset(top for top, column in zip(wanted.tops, columns, strict=True) if column is None)
+        chunks = [group.chunks[column] for column in columns if column is not None]
         copy = Copy(
             number=number,
             footer=footer,
             raw=raw,
             group=index,
-            places=places,
+            columns=columns,
             patched=patched,
             bytes=sum(chunk.length for chunk in chunks),
         )
@@ -198,33 +198,33 @@ def _look(number: int, footer: read_files.Footer, wanted: Wanted) -> Iterator[_G
 def match(
     leaves: Sequence[parquet_footer.Leaf], wanted: Wanted, without: Collection[int | None]
 ) -> tuple[int | None, ...]:
-    """For each leaf of the output the file's leaf of the same field id and layout, unless it is among those to do
-    `without`. A column of which one leaf is not there is encoded as a whole, because its leaves belong together."""
-    by_id = {leaf.field_id: place for place, leaf in enumerate(leaves) if leaf.field_id not in without}
-    found = []
+    """The index of the file's leaf of the same field id and layout, for each leaf of the output; None for those of
+    `without`. A column that lacks a leaf is encoded as a whole, because its leaves belong together."""
+    by_id = {leaf.field_id: index for index, leaf in enumerate(leaves) if leaf.field_id not in without}
+    columns = []
     for leaf in wanted.leaves:
-        place = None if leaf.field_id is None else by_id.get(leaf.field_id)
-        found.append(place if place is not None and leaves[place].layout == leaf.layout else None)
-    broken = {top for top, place in zip(wanted.tops, found, strict=True) if place is None}
-    return tuple(None if top in broken else place for top, place in zip(wanted.tops, found, strict=True))
+        index = None if leaf.field_id is None else by_id.get(leaf.field_id)
+        columns.append(index if index is not None and leaves[index].layout == leaf.layout else None)
+    broken = {top for top, index in zip(wanted.tops, columns, strict=True) if index is None}
+    return tuple(None if top in broken else index for top, index in zip(wanted.tops, columns, strict=True))
 
 
 def _judge(copy: Copy, group: parquet_footer.Group, wanted: Wanted) -> Kept | None:
-    taken = {place for place in copy.places if place is not None}
+    copied = {index for index in copy.columns if index is not None}
     patched = sum(
         chunk.uncompressed
         for leaf, chunk in zip(copy.raw.leaves, group.chunks, strict=True)
         if _top(leaf) in copy.patched
     )
     total = sum(chunk.uncompressed for chunk in group.chunks)
-    if not taken or patched > min(_PATCHED_BYTES, _PATCHED_SHARE * total):
+    if not copied or patched > min(_PATCHED_BYTES, _PATCHED_SHARE * total):
         return Kept.COLUMNS
     if copy.bytes > wanted.most:
         return Kept.TOO_LARGE
     if wanted.mode is CopyMode.ALWAYS:
         return None
-    other = sum(chunk.length for place in taken if (chunk := group.chunks[place]).codec not in wanted.codecs)
-    if other > _OTHER_CODEC * copy.bytes:
+    other_codec = sum(chunk.length for index in copied if (chunk := group.chunks[index]).codec not in wanted.codecs)
+    if other_codec > _OTHER_CODEC * copy.bytes:
         return Kept.CODEC
     return Kept.SMALL if copy.bytes < wanted.least else None
 
@@ -234,14 +234,14 @@ def _top(leaf: parquet_footer.Leaf) -> int | None:
 
 
 def _with_deletes(groups: Sequence[_Group], deletes: apply_deletes.DeleteFilter) -> Iterator[_Group]:
-    """Row groups of which something is left, those that deletes touch marked as such. Keys are looked up beforehand
-    only where something may be copied."""
-    for number, found in itertools.groupby(groups, key=lambda group: group.number):
-        of_file = list(found)
+    """The row groups that have rows left, those that deletes touch marked as such. Keys are looked up beforehand only
+    in files with row groups that may be copied."""
+    for number, same_file in itertools.groupby(groups, key=lambda group: group.number):
+        of_file = list(same_file)
         counts = of_file[0].footer.group_rows
         starts = [0, *itertools.accumulate(counts)]
         if any(group.kept is None for group in of_file):
-            deletes.settle(number, {group.index: _extents(group, deletes) for group in of_file})
+            deletes.look_up(number, {group.index: _extents(group, deletes) for group in of_file})
         for group in of_file:
             dead = deletes.dead_rows(number, starts[group.index], counts[group.index])
             if dead == counts[group.index]:
@@ -254,29 +254,29 @@ def _with_deletes(groups: Sequence[_Group], deletes: apply_deletes.DeleteFilter)
 
 def _extents(group: _Group, deletes: apply_deletes.DeleteFilter) -> dict[int, untouched_row_groups.Extent]:
     copy = group.copy
-    return {} if copy is None else extents.of_group(deletes.io, copy.raw, copy.group, copy.places)
+    return {} if copy is None else extents.of_group(deletes.io, copy.raw, copy.group, copy.columns)
 
 
-def _without_crumbs(groups: Sequence[_Group], least: int) -> list[_Group]:
-    """So that no small row group comes out between two that are copied, what is encoded takes neighbours in until it is
-    large enough."""
-    found = list(groups)
-    for order in (range(len(found)), range(len(found) - 1, -1, -1)):
+def _without_undersized(groups: Sequence[_Group], least: int) -> list[_Group]:
+    """The row groups, of which some more are encoded: rows that are encoded between two copies take in neighbours until
+    they are large enough, so that no undersized row group comes out."""
+    merged = list(groups)
+    for order in (range(len(merged)), range(len(merged) - 1, -1, -1)):
         weight = 0
-        for place in order:
-            group = found[place]
+        for index in order:
+            group = merged[index]
             if group.kept is None and not 0 < weight < least:
                 weight = 0
                 continue
             if group.kept is None:
-                found[place] = replace(group, kept=Kept.NEIGHBOUR)
+                merged[index] = replace(group, kept=Kept.NEIGHBOUR)
             weight += group.weight
-    return found
+    return merged
 
 
 def _steps(groups: Sequence[_Group]) -> Iterator[Copy | Encode]:
-    for is_copied, found in itertools.groupby(groups, key=lambda group: group.kept is None):
-        run = list(found)
+    for is_copied, neighbours in itertools.groupby(groups, key=lambda group: group.kept is None):
+        run = list(neighbours)
         if is_copied:
             yield from (group.copy for group in run if group.copy is not None)
             continue
@@ -289,8 +289,8 @@ def _steps(groups: Sequence[_Group]) -> Iterator[Copy | Encode]:
         )
 
 
-def _part(of_file: Sequence[_Group]) -> read_files.Part:
+def _part(of_file: Sequence[_Group]) -> read_files.FilePart:
     footer = of_file[0].footer
     chosen = tuple(group.index for group in of_file)
     filled = tuple(group for group, rows in enumerate(footer.group_rows) if rows)
-    return read_files.Part(footer, None if chosen == filled else chosen)
+    return read_files.FilePart(footer, None if chosen == filled else chosen)

@@ -1,5 +1,5 @@
-"""What a file says of the columns of a row group without one of their values being read, in the form in which deletes
-ask for it: statistics from the footer, and Bloom filters, which are read when somebody asks."""
+"""The extents of a row group's columns, without reading a value: statistics from the footer, and Bloom filters, which
+are read only when deletes need them. A footer comes in, extents by field id go out."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ _WIDTHS = {"INT32": 4, "INT64": 8}  # bytes of a number
 
 
 def of_group(
-    io: FileIO, raw: parquet_footer.RawFooter, group: int, places: Iterable[int | None]
+    io: FileIO, raw: parquet_footer.RawFooter, group: int, columns: Iterable[int | None]
 ) -> dict[int, untouched_row_groups.Extent]:
-    """The extents of some columns of a row group by field id; `places` are those whose bounds mean what the table's
-    mean, and None for others."""
-    found = {}
-    for place in places:
-        if place is None or (number := raw.leaves[place].field_id) is None:
+    """The extents of columns of a row group by field id. `columns` are the indexes of those whose bounds have the same
+    meaning as the table's, and None for others."""
+    extents = {}
+    for index in columns:
+        if index is None or (number := raw.leaves[index].field_id) is None:
             continue
-        chunk = raw.groups[group].chunks[place]
-        known = chunk.statistics
-        found[number] = untouched_row_groups.Extent(
+        chunk = raw.groups[group].chunks[index]
+        statistics = chunk.statistics
+        extents[number] = untouched_row_groups.Extent(
             values=chunk.values,
-            nulls=format_fields.optional(known, format_fields.Statistics.NULLS),
-            low=format_fields.binary(known, format_fields.Statistics.MIN),
-            high=format_fields.binary(known, format_fields.Statistics.MAX),
-            width=_WIDTHS.get(raw.leaves[place].layout.physical, 0),
+            nulls=format_fields.optional(statistics, format_fields.Statistics.NULLS),
+            low=format_fields.binary(statistics, format_fields.Statistics.MIN),
+            high=format_fields.binary(statistics, format_fields.Statistics.MAX),
+            width=_WIDTHS.get(raw.leaves[index].layout.physical, 0),
             bloom=functools.partial(_read_bloom, io, raw, chunk) if format_fields.Meta.BLOOM in chunk.meta else None,
         )
-    return found
+    return extents
 
 
 def _read_bloom(io: FileIO, raw: parquet_footer.RawFooter, chunk: parquet_footer.Chunk) -> bloom.BloomFilter | None:
-    """The Bloom filter of a column; None if it cannot be had."""
+    """The Bloom filter of a column; None if it cannot be read."""
     start = format_fields.optional(chunk.meta, format_fields.Meta.BLOOM)
     length = format_fields.optional(chunk.meta, format_fields.Meta.BLOOM_LENGTH)
     if start is None or not length or not 0 < start <= raw.body - length:

@@ -1,5 +1,5 @@
 """A task's deletes, applied while its rows stream by. The task, its context and the footers of its inputs come in; a
-filter goes out, which takes batches with the place they come from and gives back the rows that live."""
+filter goes out, which takes batches with their position in a file and returns the rows that live."""
 
 from __future__ import annotations
 
@@ -34,25 +34,29 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """What is known of a task's files before their rows are read."""
+class DeleteInputs:
+    """A task's files before their rows are read."""
 
-    io: FileIO
+    reader: read_files.Reader
     schema: Schema
-    partition: Mapping[int, Any]  # what the partition says of columns, of dropped ones too, by field id (R51)
+    partition: Mapping[int, Any]  # the partition's values of columns, of dropped ones too, by field id (R51)
     footers: Sequence[read_files.Footer]
 
 
-def build(task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, inputs: Inputs) -> DeleteFilter | None:
+def build(
+    task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, inputs: DeleteInputs
+) -> DeleteFilter | None:
     """The filter of a task; None where there is nothing to delete."""
     if not task.deletes:
         return None
     if len(task.sequence_numbers) != len(task.file_paths):
         raise errors.ExecuteError(f"Task {task.id} has deletes but does not say how old its files are.")
-    source = load_deletes.Source(io=inputs.io, contents=context.delete_contents)
+    reader = load_deletes.DeleteReader(
+        io=inputs.reader.io, contents=context.delete_contents, budgets=inputs.reader.budgets
+    )
     dead = positions.DeadRows(task.record_counts)
     by_position = [file for file in task.deletes if file.content == table_view.POSITION_DELETES]
-    positions.mark(dead, task, by_position, source)
+    positions.mark(dead, task, by_position, reader)
     oldest = min(task.sequence_numbers)
     by_key = [
         file
@@ -65,21 +69,21 @@ def build(task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, 
         for number, footer in enumerate(inputs.footers)
         if footer.rows and dead.count(number) < footer.rows
     }
-    data = key_spill.DataFiles(io=inputs.io, footers=left, sequences=task.sequence_numbers)
-    return DeleteFilter(task, inputs, dead, key_spill.index(by_key, fields, source, data, dead))
+    data = key_spill.KeyedFiles(reader=inputs.reader, footers=left, sequences=task.sequence_numbers)
+    return DeleteFilter(task, inputs, dead, key_spill.index(by_key, fields, reader, data, dead))
 
 
 def _key_fields(
-    ids: tuple[int, ...], context: rewrite_task.RewriteContext, inputs: Inputs
+    ids: tuple[int, ...], context: rewrite_task.RewriteContext, inputs: DeleteInputs
 ) -> list[key_columns.KeyField]:
     if not ids:
         raise errors.ExecuteError("An equality delete file does not say which fields it compares.")
     return [_key_field(number, context, inputs) for number in ids]
 
 
-def _key_field(number: int, context: rewrite_task.RewriteContext, inputs: Inputs) -> key_columns.KeyField:
+def _key_field(number: int, context: rewrite_task.RewriteContext, inputs: DeleteInputs) -> key_columns.KeyField:
     schema = inputs.schema
-    if schema.find_column_name(number) is None:  # dropped since, but still what rows are known by
+    if schema.find_column_name(number) is None:  # dropped since, but still part of the rows' keys
         if (text := context.delete_fields.get(number)) is None:
             raise errors.UnsupportedError(
                 f"Equality deletes compare field id {number}, which no schema of the table has."
@@ -102,13 +106,13 @@ def _key_field(number: int, context: rewrite_task.RewriteContext, inputs: Inputs
 
 
 def _parents(number: int, fields: Sequence[iceberg.NestedField]) -> tuple[int, ...] | None:
-    """The structs around a field, the outermost first; None: it is not there."""
+    """The structs around a field, the outermost first; None: there is no such field."""
     for field in fields:
         if field.field_id == number:
             return ()
         below = field.field_type.fields if isinstance(field.field_type, iceberg.StructType) else ()
-        if (found := _parents(number, below)) is not None:
-            return (field.field_id, *found)
+        if (parents := _parents(number, below)) is not None:
+            return (field.field_id, *parents)
     return None
 
 
@@ -118,7 +122,7 @@ class DeleteFilter:
     def __init__(
         self,
         task: rewrite_task.RewriteTask,
-        inputs: Inputs,
+        inputs: DeleteInputs,
         dead: positions.DeadRows,
         indexes: Sequence[equality_keys.EqualityIndex],
     ) -> None:
@@ -127,17 +131,17 @@ class DeleteFilter:
         self._sequences = task.sequence_numbers
         self._dead = dead
         self._marked = [dead.count(number) for number in range(len(inputs.footers))]
-        self._settled: set[int] = set()  # files whose keys have been looked up; what they lose is in `_dead`
+        self._looked_up: set[int] = set()  # files whose keys have been looked up, so that `_dead` is complete for them
         self._met = 0  # rows dropped because of their position
         self._indexes = indexes
         self._ranges: dict[int, untouched_row_groups.KeyRanges] = {}
         self._columns: list[key_columns.KeyColumns] = []
-        self._known: pa.Schema | None = None
+        self._schema: pa.Schema | None = None  # that `_columns` are for
         self.dropped = 0
 
     @property
     def io(self) -> FileIO:
-        return self._inputs.io
+        return self._inputs.reader.io
 
     @property
     def fields(self) -> set[int]:
@@ -150,7 +154,7 @@ class DeleteFilter:
         return sum(self._marked)
 
     @property
-    def found(self) -> int:
+    def unforeseen(self) -> int:
         """Rows that turned out to be deleted only when they were read."""
         return self.dropped - self._met
 
@@ -164,7 +168,7 @@ class DeleteFilter:
         return int(np.count_nonzero(self._dead.mask(number, first, rows))) if self._marked[number] else 0
 
     def pass_over(self, rows: int) -> None:
-        """So many rows, all known to be deleted, will not be read."""
+        """Counts rows that are known to be deleted and will not be read."""
         self._met += rows
         self.dropped += rows
 
@@ -172,40 +176,38 @@ class DeleteFilter:
         """Whether rows of a file may turn out to be deleted when they are read."""
         return bool(self._reaching(number))
 
-    def settle(self, number: int, groups: Mapping[int, Mapping[int, untouched_row_groups.Extent]]) -> None:
-        """Look up the keys of a file before its rows are read, so that all that it loses is known. `groups` are its row
-        groups that have rows, with what statistics say of their columns: where no key can be, none is read."""
+    def look_up(self, number: int, groups: Mapping[int, Mapping[int, untouched_row_groups.Extent]]) -> None:
+        """Looks up the keys of a file before its rows are read, so that all its deleted rows are known. `groups` are
+        its row groups that have rows, with the extents of their columns: where no key can be, none is read."""
         reaching = self._reaching(number)
         if not reaching:
             return
         footer = self._inputs.footers[number]
-        ranges = [self._range(place) for place in reaching]
-        touched = tuple(group for group, extents in groups.items() if any(found.may_touch(extents) for found in ranges))
-        fields = {number for place in reaching for field in self._indexes[place].fields for number in field.columns}
+        ranges = [self._range(at) for at in reaching]
+        touched = tuple(group for group, extents in groups.items() if any(keys.may_touch(extents) for keys in ranges))
+        fields = {number for at in reaching for field in self._indexes[at].fields for number in field.columns}
         tops = read_files.columns_with([footer], fields)
-        for _, first, batch in read_files.read_batches(
-            self._inputs.io, [read_files.Part(footer, touched)], frozenset(), tops
-        ):
-            self._learn(batch.schema)
-            for place in reaching:
-                rows = self._indexes[place].find(self._columns[place], batch, self._sequences[number])
+        for _, first, batch in self._inputs.reader.batches([read_files.FilePart(footer, touched)], frozenset(), tops):
+            self._bind(batch.schema)
+            for at in reaching:
+                rows = self._indexes[at].find(self._columns[at], batch, self._sequences[number])
                 self._dead.add(number, rows.astype(np.int64) + first)
         self._marked[number] = self._dead.count(number)
-        self._settled.add(number)
+        self._looked_up.add(number)
 
-    def _range(self, place: int) -> untouched_row_groups.KeyRanges:
-        if place not in self._ranges:
-            self._ranges[place] = untouched_row_groups.KeyRanges(self._indexes[place])
-        return self._ranges[place]
+    def _range(self, at: int) -> untouched_row_groups.KeyRanges:
+        if at not in self._ranges:
+            self._ranges[at] = untouched_row_groups.KeyRanges(self._indexes[at])
+        return self._ranges[at]
 
     def _reaching(self, number: int) -> list[int]:
-        """The indexes whose keys have to be looked for in a file."""
-        if number in self._settled:
+        """Positions of the indexes whose keys have to be looked for in a file."""
+        if number in self._looked_up:
             return []
-        return [place for place, index in enumerate(self._indexes) if index.newest > self._sequences[number]]
+        return [at for at, index in enumerate(self._indexes) if index.newest > self._sequences[number]]
 
     def apply(self, footer: read_files.Footer, first_row: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that live; the batch itself if all do. `first_row` is where it begins in its file."""
+        """The rows of a batch that live; the batch itself if all do. `first_row` is its position in its file."""
         number = self._numbers[footer.path]
         dead: NDArray[np.bool_] | None = None
         if self._marked[number]:
@@ -213,9 +215,9 @@ class DeleteFilter:
             self._met += int(np.count_nonzero(dead))
         reaching = self._reaching(number)
         if reaching:
-            self._learn(batch.schema)
-        for place in reaching:
-            rows = self._indexes[place].find(self._columns[place], batch, self._sequences[number])
+            self._bind(batch.schema)
+        for at in reaching:
+            rows = self._indexes[at].find(self._columns[at], batch, self._sequences[number])
             if len(rows):
                 dead = np.zeros(batch.num_rows, dtype=bool) if dead is None else dead
                 dead[rows] = True
@@ -224,12 +226,12 @@ class DeleteFilter:
         self.dropped += int(np.count_nonzero(dead))
         return batch.filter(pa.array(~dead))
 
-    def _learn(self, schema: pa.Schema) -> None:
-        if self._known is None or not self._known.equals(schema, check_metadata=True):
+    def _bind(self, schema: pa.Schema) -> None:
+        if self._schema is None or not self._schema.equals(schema, check_metadata=True):
             self._columns = [key_columns.KeyColumns(index.fields, schema) for index in self._indexes]
-            self._known = schema
+            self._schema = schema
 
     def check(self) -> None:
-        """After all rows: every row that was to be dropped by its position has been met."""
+        """Raises ProofError unless every row that was to be dropped by its position has been met; after all rows."""
         if self._met != self.marked:
-            raise errors.ProofError(f"{self.marked} positions were to be deleted, but {self._met} rows were met there.")
+            raise errors.ProofError(f"Deletes name {self.marked} positions, but {self._met} rows were met there.")

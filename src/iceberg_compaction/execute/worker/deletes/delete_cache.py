@@ -1,5 +1,5 @@
 """Delete files that this process has read, within a memory budget: the tasks of a run that share a delete file read it
-once. What was used longest ago goes first."""
+once. The file that was used longest ago is forgotten first."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 BUDGET = 96 * 2**20  # bytes of Arrow data per process
 
 
-class Cache:
-    """Loads each key once, also when several threads ask at the same time; a load that fails is tried again."""
+class DeleteCache:
+    """Loads each key once, even if several threads want it at the same time; a load that fails is tried again."""
 
     def __init__(self, budget: int = BUDGET) -> None:
         self.budget = budget
@@ -31,15 +31,15 @@ class Cache:
         self._bytes = 0
 
     def get(self, key: Key, load: Callable[[], Iterable[pa.RecordBatch]]) -> Iterable[pa.RecordBatch]:
-        """What is held under the key, loaded if it is not there. What turns out to be more than the budget is not held
-        but passed on as it comes."""
+        """The batches of the key, loaded if need be. Batches beyond the budget are not held but passed on as they
+        come."""
         with self._lock:
             mine = self._loading.setdefault(key, threading.Lock())
         with mine:
             with self._lock:
-                if (found := self._held.get(key)) is not None:
+                if (held := self._held.get(key)) is not None:
                     self._held.move_to_end(key)
-                    return found
+                    return held
             loaded: Batches = []
             size, coming = 0, iter(load())
             for batch in coming:
@@ -55,8 +55,8 @@ class Cache:
             self._held[key] = batches
             self._bytes += _size(batches)
             while self._bytes > self.budget and self._held:
-                oldest, gone = self._held.popitem(last=False)
-                self._bytes -= _size(gone)
+                oldest, batches = self._held.popitem(last=False)
+                self._bytes -= _size(batches)
                 self._loading.pop(oldest, None)
 
 
@@ -71,4 +71,4 @@ def _size(batches: Batches) -> int:
     return sum(batch.nbytes for batch in batches)
 
 
-PROCESS = Cache()
+PROCESS = DeleteCache()

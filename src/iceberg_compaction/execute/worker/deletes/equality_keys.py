@@ -1,6 +1,6 @@
 """Deleted rows by their key. The keys of equality deletes that compare the same fields come in and become an index; for
-every batch of a data file it says which rows are deleted. Rows are found by the hash of their key, then compared value
-by value, so a hash that two keys share deletes nothing too much."""
+a batch of a data file the deleted rows go out. Rows are matched by the hash of their key, then compared value by value,
+so no row is deleted because of a hash that two keys share."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SLICE = 4 * checksum.CHUNK
 
 
 class EqualityIndex:
-    """Keys in the order of their hashes. The upper bits of a hash say where to look: buckets are so many that most hold
-    one key or none. Of equal keys only the newest is kept; it deletes whatever the older ones do."""
+    """Keys in the order of their hashes. The upper bits of a hash choose a bucket; there are so many buckets that most
+    hold one key or none. Of equal keys only the newest is kept; it deletes whatever the older ones do."""
 
     def __init__(self, fields: Sequence[key_columns.KeyField], parts: Sequence[tuple[int, pa.RecordBatch]]) -> None:
         """`parts` are deletes with their sequence number; the columns of a batch are those of the fields, in their own
@@ -47,7 +47,7 @@ class EqualityIndex:
         np.cumsum(counts, out=self._starts[1:])
 
     def _drop_repeated(self) -> None:
-        """Of rows with the same hash, which follow one another, keep the first and those that are not equal to it."""
+        """Keeps the first of the rows with the same hash, which follow one another, and those that differ from it."""
         first = np.append(True, self._hashes[1:] != self._hashes[:-1])
         if first.all():
             return
@@ -61,58 +61,58 @@ class EqualityIndex:
         self._order = np.delete(self._order, again[same])
 
     def find(self, columns: key_columns.KeyColumns, batch: pa.RecordBatch, sequence: int) -> NDArray[np.int64]:
-        """The rows of a batch that are deleted, given the data sequence number of its file; in no order, maybe twice.
-        Only deletes that are newer than the file reach it."""
+        """The deleted rows of a batch, given the data sequence number of its file; in no order, maybe twice. Only
+        deletes that are newer than the file reach it."""
         arrays = columns.arrays(batch)
         hashes = columns.hashes(arrays, batch.num_rows)
         rows, slots = [], []
         for start in range(0, batch.num_rows, _SLICE):
-            found = self._probe(hashes(start, min(start + _SLICE, batch.num_rows)))
-            rows.append(found[0] + start)
-            slots.append(found[1])
-        candidates, places = np.concatenate(rows), self._order[np.concatenate(slots)]
-        reaching = self._sequences[np.searchsorted(self._ends, places, side="right")] > sequence
-        candidates, places = candidates[reaching], places[reaching]
+            matches, match_slots = self._probe(hashes(start, min(start + _SLICE, batch.num_rows)))
+            rows.append(matches + start)
+            slots.append(match_slots)
+        candidates, keys = np.concatenate(rows), self._order[np.concatenate(slots)]
+        reaching = self._sequences[np.searchsorted(self._ends, keys, side="right")] > sequence
+        candidates, keys = candidates[reaching], keys[reaching]
         if not len(candidates):
             return candidates
         chosen = pa.array(candidates)
         values = columns.values([array.take(chosen) for array in arrays])
-        other = [array.take(pa.array(places)) for array in self.values]
-        return candidates[key_columns.equal(values, other)]
+        deleted = [array.take(pa.array(keys)) for array in self.values]
+        return candidates[key_columns.equal(values, deleted)]
 
     def _probe(self, hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Pairs of a row and a place in the index with the same hash."""
+        """Pairs of a row and a slot of the index with the same hash."""
         buckets = (hashes >> self._shift).astype(np.int64)
-        places, ends = self._starts[buckets], self._starts[buckets + 1]
-        active = np.flatnonzero(places < ends)
-        places, ends, wanted = places[active], ends[active], hashes[active]
+        at, ends = self._starts[buckets], self._starts[buckets + 1]
+        active = np.flatnonzero(at < ends)
+        at, ends, wanted = at[active], ends[active], hashes[active]
         rows, slots = [], []
         while len(active):
-            there = self._hashes[places]
-            hit = there == wanted
+            indexed = self._hashes[at]
+            hit = indexed == wanted
             if hit.any():
                 rows.append(active[hit])
-                slots.append(places[hit].astype(np.int64))
-            places = places + 1
-            going = np.flatnonzero((places < ends) & (there <= wanted))
-            active, places, ends, wanted = active[going], places[going], ends[going], wanted[going]
+                slots.append(at[hit].astype(np.int64))
+            at = at + 1
+            going = np.flatnonzero((at < ends) & (indexed <= wanted))
+            active, at, ends, wanted = active[going], at[going], ends[going], wanted[going]
         nothing = np.zeros(0, dtype=np.int64)
         return np.concatenate([nothing, *rows]), np.concatenate([nothing, *slots])
 
 
 def _sorted(hashes: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """Hashes in order, those that are equal in the order of their rows; and the rows. Upper bits and row are sorted as
-    one number, which is several times faster than asking for the order of the hashes."""
+    """Hashes in order, equal ones in the order of their rows; and the rows. Upper bits and row are sorted as a single
+    number, which is several times faster than computing the order of the hashes."""
     low = np.uint64((1 << len(hashes).bit_length()) - 1)
     both = np.bitwise_and(hashes, ~low)
     both |= np.arange(len(hashes), dtype=np.uint64)
     both.sort()
     order = np.bitwise_and(both, low).astype(np.int32)
-    found = hashes[order]
-    if np.any(found[1:] < found[:-1]):  # hashes that differ in their lower bits alone, which is rare
-        order = order[np.lexsort((order, found))]
-        found = hashes[order]
-    return found, order
+    ordered = hashes[order]
+    if np.any(ordered[1:] < ordered[:-1]):  # hashes that differ in their lower bits alone, which is rare
+        order = order[np.lexsort((order, ordered))]
+        ordered = hashes[order]
+    return ordered, order
 
 
 def _hashes(columns: key_columns.KeyColumns, batches: Sequence[pa.RecordBatch]) -> NDArray[np.uint64]:

@@ -1,6 +1,6 @@
-"""The columns that equality deletes compare, found in whatever schema a file has. Batches come in; hashes that are
-equal for equal keys and the values themselves, in one type per field, go out. Fields are found by id, so renamed,
-promoted, dropped and later added columns all mean what they meant (R22, R23, R29)."""
+"""The columns that equality deletes compare, in files of any schema. Batches come in; hashes that are equal for equal
+keys and the values themselves, in one type per field, go out. Fields are matched by id, so renamed, promoted, dropped
+and later added columns all keep their meaning (R22, R23, R29)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class KeyField:
 
     field_id: int
     name: str
-    kind: iceberg.IcebergType  # the table's type: what a file holds is this or narrower
-    missing: pa.Array  # one element: what the field is in files that lack it
+    kind: iceberg.IcebergType  # the table's type; a file's own is the same or narrower
+    missing: pa.Array  # one element: the field's value in files that lack it
     parents: tuple[int, ...] = ()  # ids of the structs around it, the outermost first
     partitioned: bool = False  # whether `missing` is the partition's value, whatever files hold
 
@@ -66,7 +66,7 @@ class KeyField:
 
 
 class KeyColumns:
-    """How keys are taken from batches of one schema, whose fields carry ids."""
+    """Takes keys from batches of one schema, whose fields carry ids."""
 
     def __init__(self, fields: Sequence[KeyField], schema: pa.Schema) -> None:
         self.fields = fields
@@ -79,23 +79,21 @@ class KeyColumns:
         self._hashers: list[checksum.Hasher | None] = []
         for field, path in zip(fields, self._paths, strict=True):
             kind = leaves[field.field_id].type if path else pa.dictionary(pa.int32(), field.missing.type)
-            field.values(
-                pa.nulls(0, kind)
-            )  # so that a type which cannot be compared is refused, not taken for no match
+            field.values(pa.nulls(0, kind))  # refuses a type that cannot be compared, which is not the same as no match
             skipped = path is None and field.missing.null_count  # nulls hash to nothing
             self._hashers.append(None if skipped else checksum.hasher(field.field_id, field.kind, kind))
 
     def arrays(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """The key columns as the file has them."""
-        found = []
+        arrays = []
         for field, path, holder in zip(self.fields, self._paths, self._holders, strict=True):
             if path is not None:
-                found.append(_one_nan(load_deletes.leaf(batch, path)))
+                arrays.append(_one_nan(load_deletes.leaf(batch, path)))
             else:
                 nulls = None if holder is None else _nulls(batch, holder)
                 zeros = pa.array(np.zeros(batch.num_rows, dtype=np.int32), mask=nulls)
-                found.append(pa.DictionaryArray.from_arrays(zeros, _one_nan(field.missing)))
-        return found
+                arrays.append(pa.DictionaryArray.from_arrays(zeros, _one_nan(field.missing)))
+        return arrays
 
     def hashes(self, arrays: Sequence[pa.Array], rows: int) -> Callable[[int, int], NDArray[np.uint64]]:
         """From a range of rows to the hashes of their keys. The same key has the same hash whatever its type was."""
@@ -115,33 +113,33 @@ class KeyColumns:
 
 
 def _holder(schema: pa.Schema, field: KeyField) -> tuple[int, ...] | None:
-    """The way to the struct that would hold a missing field. A field has no value where that is null, nor in a file
-    that lacks the struct, whose way is then empty; but what the partition says holds even there (None)."""
-    way: tuple[int, ...] = ()
+    """The path to the struct that would hold a missing field. A field has no value where that is null, nor in a file
+    that lacks the struct, whose path is then empty; but the partition's value holds even there (None)."""
+    path: tuple[int, ...] = ()
     struct: pa.Schema | pa.DataType = schema
     for number in field.parents:
-        place = arrow_schemas.positions(struct).get(number)
-        if place is None:
+        position = arrow_schemas.positions(struct).get(number)
+        if position is None:
             return None if field.partitioned else ()
-        way, struct = (*way, place), struct.field(place).type
-    return way
+        path, struct = (*path, position), struct.field(position).type
+    return path
 
 
 def _nulls(batch: pa.RecordBatch, holder: tuple[int, ...]) -> NDArray[np.bool_]:
     if not holder:
         return np.ones(batch.num_rows, dtype=bool)
-    found: NDArray[np.bool_] = load_deletes.leaf(batch, holder).is_null().to_numpy(zero_copy_only=False)
-    return found
+    nulls: NDArray[np.bool_] = load_deletes.leaf(batch, holder).is_null().to_numpy(zero_copy_only=False)
+    return nulls
 
 
 def equal(left: Sequence[pa.Array], right: Sequence[pa.Array]) -> NDArray[np.bool_]:
-    """Row by row, whether two keys are the same: null is null, NaN is NaN, and 0.0 is not -0.0, as in Java (R22)."""
+    """Whether two keys are the same, row by row: null is null, NaN is NaN, and 0.0 is not -0.0, as in Java (R22)."""
     same: NDArray[np.bool_] | None = None
-    for one, other in zip(left, right, strict=True):
-        found = pc.equal(_bits(one), _bits(other))
-        if found.null_count:
-            found = pc.coalesce(found, pc.and_(one.is_null(), other.is_null()))
-        column = found.to_numpy(zero_copy_only=False)
+    for ours, theirs in zip(left, right, strict=True):
+        equal_values = pc.equal(_bits(ours), _bits(theirs))
+        if equal_values.null_count:
+            equal_values = pc.coalesce(equal_values, pc.and_(ours.is_null(), theirs.is_null()))
+        column = equal_values.to_numpy(zero_copy_only=False)
         same = column if same is None else same & column
     assert same is not None
     return same
@@ -154,8 +152,8 @@ def _bits(array: pa.Array) -> pa.Array:
 
 
 def _one_nan(array: pa.Array) -> pa.Array:
-    """Of the many bit patterns of NaN only one."""
+    """The same values with a single bit pattern for NaN."""
     if not pa.types.is_floating(array.type):
         return array
-    odd = pc.is_nan(array)
-    return pc.if_else(odd, pa.scalar(float("nan"), array.type), array) if pc.any(odd).as_py() else array
+    nans = pc.is_nan(array)
+    return pc.if_else(nans, pa.scalar(float("nan"), array.type), array) if pc.any(nans).as_py() else array

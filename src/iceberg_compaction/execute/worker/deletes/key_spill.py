@@ -1,6 +1,6 @@
-"""Equality deletes, however many. Their keys come in as they are read and are held up to a budget. If all of them fit,
-one index per set of fields goes out, and rows are looked up in it as they are rewritten. If not, the keys of the data
-files are put on local disk, looked up in each part of the deletes in turn, and become deleted positions."""
+"""Any number of equality deletes. Their keys are read and held up to a budget. If all of them fit, one index per set of
+fields goes out, and rows are looked up in it as they are rewritten. If not, the keys of the data files go to local
+disk, are looked up in each part of the deletes in turn, and become deleted positions."""
 
 from __future__ import annotations
 
@@ -20,22 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from pyiceberg.io import FileIO
-
     from iceberg_compaction.execute.worker.deletes import load_deletes, positions
     from iceberg_compaction.model import rewrite_task
 
     Fields: TypeAlias = Mapping[tuple[int, ...], Sequence[key_columns.KeyField]]  # by the set of their ids
     Parts: TypeAlias = dict[tuple[int, ...], list[tuple[int, pa.RecordBatch]]]
 
-KEY_BYTES = 128 * 2**20  # that keys of equality deletes and their index may take in a task
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DataFiles:
-    """The files that keys are looked up in: footers by the files' numbers, and their data sequence numbers."""
+class KeyedFiles:
+    """The data files that keys are looked up in: footers by the files' numbers, and their data sequence numbers."""
 
-    io: FileIO
+    reader: read_files.Reader
     footers: Mapping[int, read_files.Footer]
     sequences: Sequence[int]
 
@@ -43,8 +39,8 @@ class DataFiles:
 def index(
     deletes: Sequence[rewrite_task.DeleteFile],
     fields: Fields,
-    source: load_deletes.Source,
-    data: DataFiles,
+    reader: load_deletes.DeleteReader,
+    data: KeyedFiles,
     dead: positions.DeadRows,
 ) -> list[equality_keys.EqualityIndex]:
     """Indexes of all deletes; or none, after everything that they delete was marked as dead."""
@@ -52,10 +48,10 @@ def index(
     held = 0
     spool: Spool | None = None
     try:
-        for ids, sequence, batch in _read(deletes, fields, source):
+        for ids, sequence, batch in _read(deletes, fields, reader):
             parts.setdefault(ids, []).append((sequence, batch))
             held += 2 * batch.nbytes + batch.num_rows * equality_keys.ROW_BYTES
-            if held >= KEY_BYTES:
+            if held >= reader.budgets.key_bytes:
                 spool = spool or Spool(data, fields, max(file.sequence_number for file in deletes))
                 spool.mark(_indexes(parts, fields), dead)
                 held = 0
@@ -70,13 +66,13 @@ def index(
 
 
 def _read(
-    deletes: Sequence[rewrite_task.DeleteFile], fields: Fields, source: load_deletes.Source
+    deletes: Sequence[rewrite_task.DeleteFile], fields: Fields, reader: load_deletes.DeleteReader
 ) -> Iterator[tuple[tuple[int, ...], int, pa.RecordBatch]]:
     """The keys of all deletes in the fields' own types."""
     for file in deletes:
         ids = file.equality_ids
         schema = pa.schema([field.stored for field in fields[ids]])
-        for batch in source.batches(file, {field.field_id: field.name for field in fields[ids]}):
+        for batch in reader.batches(file, {field.field_id: field.name for field in fields[ids]}):
             with read_files.translated(file.file_path, "Delete file", "applied"):
                 columns = [
                     field.deleted_values(column) for field, column in zip(fields[ids], batch.columns, strict=True)
@@ -87,58 +83,58 @@ def _read(
 
 def _indexes(parts: Parts, fields: Fields) -> list[equality_keys.EqualityIndex]:
     """An index for each set of fields; the parts are used up."""
-    made = []
+    indexes = []
     while parts:
         ids, batches = parts.popitem()
-        made.append(equality_keys.EqualityIndex(fields[ids], batches))
-    return made
+        indexes.append(equality_keys.EqualityIndex(fields[ids], batches))
+    return indexes
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _translated() -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        place = tempfile.gettempdir()
+        folder = tempfile.gettempdir()
         raise errors.ExecuteError(
-            f"Keys could not be kept in {place} while deletes are looked up: {error}; TMPDIR names another place."
+            f"Keys of data files could not be kept in {folder}: {error}; set TMPDIR to a folder with more room."
         ) from error
 
 
 class Spool:
     """The key columns of all data files that deletes can reach, in a local file that is gone when this is closed."""
 
-    def __init__(self, data: DataFiles, fields: Fields, newest: int) -> None:
+    def __init__(self, data: KeyedFiles, fields: Fields, newest: int) -> None:
         self._sequences = data.sequences
         self._fields = list({field.field_id: field for group in fields.values() for field in group}.values())
         self._schema = pa.schema([field.stored for field in self._fields])
-        self._places: list[tuple[int, int]] = []  # of each batch: the file's number, and the first row
+        self._origins: list[tuple[int, int]] = []  # of each batch: the file's number, and the first row
         self._file = tempfile.NamedTemporaryFile(prefix="iceberg-compaction-keys-")  # noqa: SIM115 - closed by `close`
-        with _told(), pa.OSFile(self._file.name, "wb") as sink, pa.ipc.new_stream(sink, self._schema) as writer:
+        with _translated(), pa.OSFile(self._file.name, "wb") as sink, pa.ipc.new_stream(sink, self._schema) as writer:
             for number, first, batch in self._keys(data, newest):
-                self._places.append((number, first))
+                self._origins.append((number, first))
                 writer.write_batch(batch)
 
-    def _keys(self, data: DataFiles, newest: int) -> Iterator[tuple[int, int, pa.RecordBatch]]:
+    def _keys(self, data: KeyedFiles, newest: int) -> Iterator[tuple[int, int, pa.RecordBatch]]:
         for number, footer in data.footers.items():
             if data.sequences[number] >= newest:
                 continue
             tops = read_files.columns_with([footer], {number for field in self._fields for number in field.columns})
             columns = None
-            for _, first, batch in read_files.read_batches(data.io, [read_files.Part(footer)], frozenset(), tops):
+            for _, first, batch in data.reader.batches([read_files.FilePart(footer)], frozenset(), tops):
                 columns = columns or key_columns.KeyColumns(self._fields, batch.schema)
                 with read_files.translated(footer.path):
                     values = columns.values(columns.arrays(batch))
                 yield number, first, pa.RecordBatch.from_arrays(values, schema=self._schema)
 
     def mark(self, indexes: Sequence[equality_keys.EqualityIndex], dead: positions.DeadRows) -> None:
-        """Look all keys up and mark the rows that are deleted."""
-        columns = [key_columns.KeyColumns(found.fields, self._schema) for found in indexes]
-        with _told(), pa.OSFile(self._file.name) as stored, pa.ipc.open_stream(stored) as batches:
-            for (number, first), batch in zip(self._places, batches, strict=True):
-                for found, of_keys in zip(indexes, columns, strict=True):
-                    if found.newest > self._sequences[number]:
-                        rows = found.find(of_keys, batch, self._sequences[number])
+        """Looks all keys up and marks the rows that are deleted."""
+        columns = [key_columns.KeyColumns(key_index.fields, self._schema) for key_index in indexes]
+        with _translated(), pa.OSFile(self._file.name) as stored, pa.ipc.open_stream(stored) as batches:
+            for (number, first), batch in zip(self._origins, batches, strict=True):
+                for key_index, of_keys in zip(indexes, columns, strict=True):
+                    if key_index.newest > self._sequences[number]:
+                        rows = key_index.find(of_keys, batch, self._sequences[number])
                         dead.add(number, rows.astype(np.int64) + first)
 
     def close(self) -> None:

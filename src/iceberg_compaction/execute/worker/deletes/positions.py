@@ -1,5 +1,5 @@
-"""Deleted rows by their place. Position delete files come in, one bit per row of the task goes out; bits do not care in
-which order, how often and by how many delete files a row is named."""
+"""Deleted rows by their position. Position delete files come in, one bit per row of the task goes out. It does not
+matter in which order, how often and by how many delete files a row is named."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COUNTED = 1 << 23  # rows counted at a time
 
 
 class DeadRows:
-    """Which rows of a task's files are deleted: one bit per row, the files one after the other."""
+    """The deleted rows of a task's files: one bit per row, the files one after the other."""
 
     def __init__(self, rows: Sequence[int]) -> None:
         self._rows = np.array(rows, dtype=np.int64)
@@ -33,7 +33,8 @@ class DeadRows:
         self._bits = np.zeros(int(self._starts[-1]) // 8 + 1, dtype=np.uint8)
 
     def add(self, files: NDArray[np.int64] | int, positions: NDArray[np.int64]) -> None:
-        """Delete rows by the number of their file and their position in it. What is beyond a file's end is nothing."""
+        """Marks rows by the number of their file and their position in it. Positions beyond a file's end are
+        ignored."""
         valid = (positions >= 0) & (positions < self._rows[files])
         rows = (positions + self._starts[:-1][files])[valid]
         np.bitwise_or.at(self._bits, rows >> 3, np.left_shift(1, rows & 7).astype(np.uint8))
@@ -55,14 +56,14 @@ def mark(
     dead: DeadRows,
     task: rewrite_task.RewriteTask,
     deletes: Sequence[rewrite_task.DeleteFile],
-    source: load_deletes.Source,
+    reader: load_deletes.DeleteReader,
 ) -> None:
-    """Mark what position deletes delete: rows of the file that they name, if it is not newer than they are (R20)."""
+    """Marks the rows that position deletes name, if their file is not newer than the deletes (R20)."""
     paths = pa.array(task.file_paths, pa.string())
     sequences = np.array(task.sequence_numbers, dtype=np.int64)
     for file in deletes:
         reached = np.append(sequences <= file.sequence_number, False)  # the last one: a file of another task
-        for batch in source.batches(file, _FIELDS):
+        for batch in reader.batches(file, _FIELDS):
             if batch.column(0).null_count or batch.column(1).null_count:
                 raise errors.DamagedFileError(f"Delete file {file.file_path} has records without a path or a position.")
             numbers = _numbers(batch.column(0), paths)
@@ -73,11 +74,11 @@ def mark(
 
 
 def _numbers(column: pa.Array, paths: pa.Array) -> NDArray[np.int64]:
-    """For each record the number of its file in the task, or -1."""
+    """The number of each record's file in the task, or -1."""
     if pa.types.is_dictionary(column.type):
         of_values = _numbers(column.dictionary, paths)
         indices: NDArray[np.int64] = column.indices.to_numpy(zero_copy_only=False)
         return of_values[indices]
-    found = pc.index_in(column.cast(pa.string()), value_set=paths)
-    numbers: NDArray[np.int64] = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    indexes = pc.index_in(column.cast(pa.string()), value_set=paths)
+    numbers: NDArray[np.int64] = indexes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return numbers

@@ -1,5 +1,5 @@
-"""Row groups that equality deletes cannot reach, told by statistics and Bloom filters alone. The keys of an index come
-in once; for each row group, given as its footer tells it, goes out whether a key may lie in it. In doubt it may."""
+"""Row groups that equality deletes cannot reach, by statistics and Bloom filters alone. The keys of an index come in
+once; then, for the extents of each row group, the answer goes out whether a key may lie in it. In doubt it may."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _NUMBERS = (
 )
 _BYTES = (iceberg.StringType, iceberg.BinaryType)
 _LISTED = 1 << 16  # keys; of more only the range is kept
-_ASKED = 1 << 10  # keys that a Bloom filter is asked for at most; of more, one is likely to be found by mistake
+_PROBED = 1 << 10  # keys that a Bloom filter is probed for; of more, one is likely to match by mistake
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """What statistics say of one column in one row group; None is unknown, and so is a missing bound."""
+    """The statistics of one column in one row group; None means unknown."""
 
     values: int  # nulls included
     nulls: int | None
@@ -47,7 +47,7 @@ class KeyRanges:
     """The keys of one index, column by column."""
 
     def __init__(self, index: equality_keys.EqualityIndex) -> None:
-        self._columns = [_Column(field, array) for field, array in zip(index.fields, index.values, strict=True)]
+        self._columns = [_KeyRange(field, array) for field, array in zip(index.fields, index.values, strict=True)]
 
     def may_touch(self, extents: Mapping[int, Extent]) -> bool:
         """Whether a row group may hold a key, given the extents of its columns by field id; a column that is not among
@@ -55,15 +55,15 @@ class KeyRanges:
         return all(column.may_touch(extents[column.field_id]) for column in self._columns if column.field_id in extents)
 
 
-class _Column:
+class _KeyRange:
     def __init__(self, field: key_columns.KeyField, array: pa.Array) -> None:
         self.field_id = field.field_id
         self._is_number = isinstance(field.kind, _NUMBERS)
-        self._known = self._is_number or isinstance(field.kind, _BYTES)
+        self._is_comparable = self._is_number or isinstance(field.kind, _BYTES)
         self._nulls = array.null_count > 0
         self._any = array.null_count < len(array)
         self._sorted: Sequence[Any] = ()
-        if self._known and self._any:
+        if self._is_comparable and self._any:
             plain = array.drop_null()
             plain = plain.view(pa.int32() if plain.type.bit_width == 32 else pa.int64()) if self._is_number else plain
             plain = plain if self._is_number else plain.cast(pa.binary())
@@ -80,16 +80,16 @@ class _Column:
         return self._any and extent.nulls != extent.values and self._has_between(extent)
 
     def _has_between(self, extent: Extent) -> bool:
-        if not self._known or extent.low is None or extent.high is None:
+        if not self._is_comparable or extent.low is None or extent.high is None:
             return True
         low, high = self._value(extent.low), self._value(extent.high)
         if self._is_range:
             return bool(self._sorted[0] <= high and self._sorted[1] >= low)
         between = self._sorted[bisect.bisect_left(self._sorted, low) : bisect.bisect_right(self._sorted, high)]
-        if not between or len(between) > _ASKED or extent.bloom is None:
+        if not between or len(between) > _PROBED or extent.bloom is None:
             return bool(between)
-        found = extent.bloom()
-        return found is None or found.may_hold_any(self._plain(value, extent.width) for value in between)
+        bloom_filter = extent.bloom()
+        return bloom_filter is None or bloom_filter.may_hold_any(self._plain(value, extent.width) for value in between)
 
     def _value(self, raw: bytes) -> Any:
         return int.from_bytes(raw, "little", signed=True) if self._is_number else raw

@@ -1,6 +1,6 @@
-"""How a Parquet file is decoded in batches of bounded memory, whatever its bytes stand for: a dictionary of long texts
-that millions of rows name, runs of equal values, pages that compress to nothing. What footers and page headers tell
-comes in; batches go out, texts that were dictionaries decoded only as far as they fit."""
+"""Decodes a Parquet file in batches of bounded memory, whatever its bytes stand for: a dictionary of long texts that
+millions of rows name, runs of equal values, pages that compress to nothing. Footers and page headers come in; batches
+go out, and dictionaries of texts are decoded only as far as they fit."""
 
 from __future__ import annotations
 
@@ -20,19 +20,17 @@ from iceberg_compaction.model import byte_size
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-BATCH_BYTES = 32 * 2**20  # decoded bytes that one batch should hold
-BATCH_ROWS = 1 << 20
-ROW_BYTES = 2**31 - 1  # of one row at most: Arrow's offsets of texts have 31 bits
-_PAGES_BYTES = 2**30  # that the pages of a row group which are open at a time may take
+    from iceberg_compaction.execute.worker import budgets
+
 _INDEX = 4  # bytes per value that a column takes at most if all its pages refer to its dictionary
-_DENSE = 16  # times as large as on disk: from here on a column may be made to fill memory, so its pages are looked at
-_LOOKED_AT = 64 * 2**20  # uncompressed bytes of a column; smaller ones do no harm
+_DENSE = 16  # times as large as on disk: from here on a column may be made to fill memory, so its pages are inspected
+_INSPECTED = 64 * 2**20  # uncompressed bytes of a column; smaller ones do no harm
 _SAMPLE_ROWS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """A column of a row group of which the footer alone does not tell enough."""
+class ColumnChunk:
+    """A column of a row group whose memory cannot be known from the footer alone."""
 
     group: int
     path: str
@@ -44,17 +42,17 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What a footer says about the memory that its rows take."""
+    """The memory that the rows of a file take, by its footer."""
 
     row_bytes: tuple[float, ...]  # decoded, by row group; texts that are read as dictionaries excepted
     coded: frozenset[str]  # paths of texts that are read as dictionaries, since few bytes stand for many
-    unsure: tuple[Chunk, ...]  # texts that perhaps should be
-    dense: tuple[Chunk, ...]  # what decompresses to so much that single pages may be too large
-    prefixed: frozenset[str]  # texts that are stored as what they add to the one before
+    unsure: tuple[ColumnChunk, ...]  # texts that perhaps should be
+    dense: tuple[ColumnChunk, ...]  # columns that decompress to so much that single pages may be too large
+    prefixed: frozenset[str]  # texts that are stored as their difference from the text before
 
 
-def needs(schema: pa.Schema, groups: Sequence[Any]) -> Needs:
-    """`groups` are the row groups of a file's metadata, as pyarrow has them."""
+def needs(schema: pa.Schema, groups: Sequence[Any], limits: budgets.Budgets) -> Needs:
+    """The needs of a file. `groups` are the row groups of its metadata, as pyarrow has them."""
     row_bytes, coded, unsure, dense, prefixed = [], set(), [], [], set()
     kinds = [_width(leaf.type) for leaf in arrow_schemas.leaves(schema)]
     for number, group in enumerate(groups):
@@ -67,15 +65,15 @@ def needs(schema: pa.Schema, groups: Sequence[Any]) -> Needs:
             if width:
                 total += max(stored, values * width)
             else:
-                found = _chunk(number, column)
+                chunk = _chunk(number, column)
                 total += stored + _INDEX * values
-                if _names_values(column) and stored <= _INDEX * values:
-                    coded.add(found.path)
-                elif _may_name_values(column):
-                    unsure.append(found)
+                if _has_dictionary(column) and stored <= _INDEX * values:
+                    coded.add(chunk.path)
+                elif _may_be_coded(column, limits):
+                    unsure.append(chunk)
                 if "DELTA_BYTE_ARRAY" in column.encodings:
-                    prefixed.add(found.path)
-            if stored > max(_LOOKED_AT, _DENSE * column.total_compressed_size):
+                    prefixed.add(chunk.path)
+            if stored > max(_INSPECTED, _DENSE * column.total_compressed_size):
                 dense.append(_chunk(number, column))
         row_bytes.append(total / max(1, group.num_rows))
     return Needs(
@@ -88,7 +86,7 @@ def needs(schema: pa.Schema, groups: Sequence[Any]) -> Needs:
 
 
 def _width(kind: pa.DataType) -> int:
-    """Bytes of a value; 0: that differs."""
+    """Bytes of a value; 0: they differ from value to value."""
     if pa.types.is_null(kind):
         return 1
     try:
@@ -97,11 +95,11 @@ def _width(kind: pa.DataType) -> int:
         return 0
 
 
-def _chunk(group: int, column: Any) -> Chunk:
+def _chunk(group: int, column: Any) -> ColumnChunk:
     first = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset:
         first = min(first, column.dictionary_page_offset)
-    return Chunk(
+    return ColumnChunk(
         group=group,
         path=column.path_in_schema,
         values=column.num_values,
@@ -111,15 +109,15 @@ def _chunk(group: int, column: Any) -> Chunk:
     )
 
 
-def _names_values(column: Any) -> bool:
+def _has_dictionary(column: Any) -> bool:
     """Whether there may be a dictionary; old writers do not say where."""
     return column.has_dictionary_page or any("DICTIONARY" in name for name in column.encodings)
 
 
-def _may_name_values(column: Any) -> bool:
+def _may_be_coded(column: Any, limits: budgets.Budgets) -> bool:
     """Whether all values may be in the dictionary, and much larger than it. Where a writer gave its dictionary up,
-    reading values as dictionary would cost more than it is good for."""
-    if not _names_values(column) or column.num_values * column.total_uncompressed_size <= BATCH_BYTES:
+    reading values as a dictionary would cost more than it saves."""
+    if not _has_dictionary(column) or column.num_values * column.total_uncompressed_size <= limits.batch_bytes:
         return False
     dictionary = 0
     if column.has_dictionary_page and column.dictionary_page_offset:
@@ -130,20 +128,28 @@ def _may_name_values(column: Any) -> bool:
 class Decoder:
     """An open file, read row group by row group."""
 
-    def __init__(self, source: Any, known: Needs, columns: Sequence[str] | None, **options: Any) -> None:
-        self._known = known
+    def __init__(
+        self,
+        stream: Any,
+        memory: Needs,
+        columns: Sequence[str] | None,
+        limits: budgets.Budgets,
+        **options: Any,
+    ) -> None:
+        self._needs = memory
         self._columns = columns
-        coded = known.coded | {
-            chunk.path for chunk in known.unsure if self._is_asked(chunk) and _is_coded(chunk, source)
+        self._limits = limits
+        coded = memory.coded | {
+            chunk.path for chunk in memory.unsure if self._is_wanted(chunk) and _is_coded(chunk, stream)
         }
-        self._dense = _look_into(source, [chunk for chunk in known.dense if self._is_asked(chunk)])
-        self._open = functools.partial(_open, source, options)
+        self._dense = _inspect_pages(stream, [chunk for chunk in memory.dense if self._is_wanted(chunk)], limits)
+        self._open = functools.partial(_open, stream, options)
         self._file = self._open(coded)
         self._nested = {path for path in coded if "." in path}
         self._flat = coded - self._nested
         self.groups = self._file.num_row_groups
 
-    def _is_asked(self, chunk: Chunk) -> bool:
+    def _is_wanted(self, chunk: ColumnChunk) -> bool:
         return self._columns is None or any(
             chunk.path == name or chunk.path.startswith(f"{name}.") for name in self._columns
         )
@@ -154,7 +160,7 @@ class Decoder:
         options = {"row_groups": [group], "columns": self._columns, "use_threads": False}
         try:
             for batch in self._file.iter_batches(rows, **options):
-                yield from bounded(batch, kept)
+                yield from bounded(batch, kept, self._limits)
                 done += batch.num_rows
         except pa.ArrowNotImplementedError:
             # Within lists and structs pyarrow can only read dictionaries that are not given up half-way.
@@ -164,73 +170,73 @@ class Decoder:
             for batch in self._file.iter_batches(rows, **options):
                 rest = batch.slice(min(done, batch.num_rows))
                 done -= batch.num_rows - rest.num_rows
-                yield from bounded(rest, kept)
+                yield from bounded(rest, kept, self._limits)
 
     def whole(self, rows: int, kept: Collection[str] = ()) -> Iterator[pa.RecordBatch] | None:
         """All rows in one go, if these are few; None: they are not."""
         if self._nested or any(self._rows(group) < rows for group in range(self.groups)):
             return None
         table = self._file.read(self._columns, use_threads=False)
-        return (piece for batch in table.to_batches() for piece in bounded(batch, kept))
+        return (piece for batch in table.to_batches() for piece in bounded(batch, kept, self._limits))
 
     def _rows(self, group: int) -> int:
-        """How many rows of a row group are decoded at once."""
-        each = max(self._known.row_bytes[group], self._dense.get(group, 0.0))
-        if self._known.prefixed:
+        """Rows of a row group that are decoded at once."""
+        each = max(self._needs.row_bytes[group], self._dense.get(group, 0.0))
+        if self._needs.prefixed:
             each += self._sample(group)
-        rows = int(BATCH_BYTES / max(1.0, each))
-        if not rows and each > ROW_BYTES:
-            raise too_large(int(each))
-        return max(1, min(BATCH_ROWS, rows))
+        rows = int(self._limits.batch_bytes / max(1.0, each))
+        if not rows and each > self._limits.row_bytes:
+            raise too_large(int(each), self._limits)
+        return max(1, min(self._limits.batch_rows, rows))
 
     def _sample(self, group: int) -> float:
-        """Bytes of a row's texts that are stored as what they add to the one before."""
-        paths = [path for path in self._known.prefixed if self._columns is None or path.split(".")[0] in self._columns]
+        """Bytes of a row's texts that are stored as their difference from the text before."""
+        paths = [path for path in self._needs.prefixed if self._columns is None or path.split(".")[0] in self._columns]
         options = {"row_groups": [group], "columns": paths, "use_threads": False}
         batch = next(self._file.iter_batches(_SAMPLE_ROWS, **options), None) if paths else None
         return 0.0 if batch is None or not batch.num_rows else 2 * batch.nbytes / batch.num_rows
 
 
-def _open(source: Any, options: dict[str, Any], coded: Collection[str]) -> Any:
-    source.seek(0)
-    return pq.ParquetFile(source, read_dictionary=sorted(coded), **options)
+def _open(stream: Any, options: dict[str, Any], coded: Collection[str]) -> Any:
+    stream.seek(0)
+    return pq.ParquetFile(stream, read_dictionary=sorted(coded), **options)
 
 
-def _is_coded(chunk: Chunk, source: Any) -> bool:
-    page = page_headers.first(source, chunk.start)
+def _is_coded(chunk: ColumnChunk, stream: Any) -> bool:
+    page = page_headers.first(stream, chunk.start)
     return page.kind == page_headers.DICTIONARY and chunk.uncompressed - page.bytes <= _INDEX * chunk.values
 
 
-def _look_into(source: Any, dense: Sequence[Chunk]) -> dict[int, float]:
-    """The most bytes that a row takes in some page, by row group. Raises UnsupportedError where pages are too large."""
-    found: dict[int, float] = {}
+def _inspect_pages(stream: Any, dense: Sequence[ColumnChunk], limits: budgets.Budgets) -> dict[int, float]:
+    """The most bytes that a row takes in a page, by row group. Raises UnsupportedError where pages are too large."""
+    row_bytes: dict[int, float] = {}
     open_bytes: dict[int, int] = {}
     for chunk in dense:
         largest, each = 0, 0.0
-        for page in page_headers.all_pages(source, chunk.start, chunk.length):
+        for page in page_headers.all_pages(stream, chunk.start, chunk.length):
             largest = max(largest, page.bytes)
             if page.kind != page_headers.DICTIONARY:
                 each = max(each, page.bytes / max(1, page.values))
-        found[chunk.group] = found.get(chunk.group, 0.0) + each
+        row_bytes[chunk.group] = row_bytes.get(chunk.group, 0.0) + each
         open_bytes[chunk.group] = open_bytes.get(chunk.group, 0) + largest
-    if (most := max(open_bytes.values(), default=0)) > _PAGES_BYTES:
+    if (most := max(open_bytes.values(), default=0)) > limits.page_bytes:
         raise errors.UnsupportedError(
-            f"its pages decompress to {byte_size.format_size(most)} at a time, and more than "
-            f"{byte_size.format_size(_PAGES_BYTES)} is not taken into memory; write it anew with smaller pages"
+            f"its pages decompress to {byte_size.format_size(most)} at a time, but at most "
+            f"{byte_size.format_size(limits.page_bytes)} may be in memory; write it anew with smaller pages"
         )
-    return found
+    return row_bytes
 
 
-def bounded(batch: pa.RecordBatch, kept: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
-    """A batch with its dictionaries decoded, but for some columns, in slices that are small when decoded."""
+def bounded(batch: pa.RecordBatch, kept: Collection[str], limits: budgets.Budgets) -> Iterator[pa.RecordBatch]:
+    """A batch in slices that are small when decoded. Dictionaries are decoded, except in the columns of `kept`."""
     coded = [column for column in batch.columns if value_widths.has_dictionary(column.type)]
     if not coded:
         yield batch
         return
     each = value_widths.row_bytes(batch)
-    for start, rows in value_widths.cuts(each, batch.num_rows, BATCH_BYTES):
-        if rows == 1 and (found := each if isinstance(each, int) else int(each[start])) > ROW_BYTES:
-            raise too_large(found)
+    for start, rows in value_widths.cuts(each, batch.num_rows, limits.batch_bytes):
+        if rows == 1 and (width := each if isinstance(each, int) else int(each[start])) > limits.row_bytes:
+            raise too_large(width, limits)
         piece = batch.slice(start, rows)
         columns = [
             column if name in kept else value_widths.decoded(column)
@@ -239,9 +245,9 @@ def bounded(batch: pa.RecordBatch, kept: Collection[str] = ()) -> Iterator[pa.Re
         yield pa.RecordBatch.from_arrays(columns, names=piece.schema.names)
 
 
-def too_large(row: int) -> errors.UnsupportedError:
-    """One row that is more than there is room for."""
+def too_large(row_bytes: int, limits: budgets.Budgets) -> errors.UnsupportedError:
+    """The error for a single row that is larger than its budget."""
     return errors.UnsupportedError(
-        f"it has a row of {byte_size.format_size(row)}, and more than "
-        f"{byte_size.format_size(ROW_BYTES + 1)} is not taken into memory"
+        f"it has a row of {byte_size.format_size(row_bytes)}, but a row may take at most "
+        f"{byte_size.format_size(limits.row_bytes + 1)} of memory"
     )

@@ -303,3 +303,18 @@ def _offsets(array: pa.Array) -> tuple[pa.Array, int, int]:
 
 def _mask(array: pa.Array) -> pa.Array | None:
     return array.is_null() if array.null_count else None
+
+
+def fit(batch: pa.RecordBatch, columns: pa.Schema) -> pa.RecordBatch:
+    """The batch in a schema that differs from its own only in the columns that are dictionaries."""
+    if batch.schema.equals(columns):
+        return batch
+    arrays = [_fit(array, field.type) for array, field in zip(batch.columns, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=columns)
+
+
+def _fit(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if array.type == kind:
+        return array
+    plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    return plain.dictionary_encode() if pa.types.is_dictionary(kind) else plain

@@ -1,5 +1,5 @@
-"""The metrics of a data file that its manifest entry carries (R40): from the footer as written, and from the rows on
-their way into the writer what a footer does not know or keep: floats in full, bounds of long values."""
+"""The metrics of a data file that its manifest entry carries (R40). They come from the footer as written, and where a
+footer has none (floats in full, bounds of long values) from the rows on their way into the writer."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _KEPT = 4096  # bytes; a footer holds no longer bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What the manifest of an input says of a column, where it says anything; bounds are in Iceberg's binary form."""
+class ManifestMetrics:
+    """The metrics of a column in an input's manifest, as far as it has any; bounds are in Iceberg's binary form."""
 
     nulls: int | None = None
     low: bytes | None = None
@@ -48,12 +48,12 @@ def _has_nan(*values: float) -> bool:
     return any(math.isnan(value) for value in values)
 
 
-_UNTOLD = Told()
+_NOTHING = ManifestMetrics()
 
 
 @dataclass(slots=True, kw_only=True)
 class Floats:
-    """What Iceberg counts itself about a float column: NaNs are no bounds, and of two zeros the negative is smaller."""
+    """The metrics of a float column as Iceberg counts them: NaNs are no bounds, and a negative zero is the smaller."""
 
     nulls: int = 0
     nans: int | None = 0  # None: nobody has counted them
@@ -63,12 +63,12 @@ class Floats:
 
     @classmethod
     def of(cls, column: pa.ChunkedArray) -> Floats:
-        """Counted from the values."""
+        """The metrics of values."""
         nans = pc.sum(pc.is_nan(column)).as_py() or 0
         if nans + column.null_count == len(column):
             return cls(nulls=column.null_count, nans=nans)
-        found = pc.min_max(column).as_py()
-        low, high = found["min"], found["max"]
+        bounds = pc.min_max(column).as_py()
+        low, high = bounds["min"], bounds["max"]
         if low == 0:
             low = -0.0 if _has_zero(column, negative=True) else 0.0
         if high == 0:
@@ -76,14 +76,14 @@ class Floats:
         return cls(nulls=column.null_count, nans=nans, smallest=low, largest=high)
 
     @classmethod
-    def known(cls, chunk: Any, nans: int | None, told: Told) -> Floats | None:
-        """What the footer says of a column chunk, or else the manifest, whose NaNs were counted before, or were not.
-        None: next to nothing."""
+    def of_chunk(cls, chunk: Any, nans: int | None, manifest: ManifestMetrics) -> Floats | None:
+        """The metrics of a column chunk by its footer, or else by the manifest, which may have counted its NaNs. None:
+        not even the nulls are known."""
         stored = chunk.statistics
-        nulls = stored.null_count if stored is not None and stored.has_null_count else told.nulls
+        nulls = stored.null_count if stored is not None and stored.has_null_count else manifest.nulls
         if nulls is None:
             return None
-        low, high = told.floats
+        low, high = manifest.floats
         if stored is not None and stored.has_min_max and not _has_nan(stored.min_raw, stored.max_raw):
             low, high = stored.min_raw, stored.max_raw
         if low is not None and high is not None:
@@ -104,28 +104,28 @@ class Floats:
 
 @dataclass(slots=True, kw_only=True)
 class RowMetrics:
-    """Seen of the rows of one file, row group by row group; figures are by row group and field id."""
+    """The metrics of one file's rows that a footer lacks, by row group and field id."""
 
     columns: pa.Schema
     floats: dict[tuple[int, int], Floats] = field(default_factory=dict)
-    nans: dict[tuple[int, int], int] = field(default_factory=dict)  # of row groups that came as bytes, as far as known
-    told: dict[tuple[int, int], Told] = field(default_factory=dict)  # likewise
+    nans: dict[tuple[int, int], int] = field(default_factory=dict)  # of copied row groups, as far as counted
+    by_manifest: dict[tuple[int, int], ManifestMetrics] = field(default_factory=dict)  # likewise
     long: dict[tuple[int, int], tuple[bytes, bytes]] = field(default_factory=dict)
     groups: int = 0
 
     def add(self, table: pa.Table) -> None:
-        """Look at the rows of the next row group."""
-        self._look(table, self.columns)
+        """Measures the rows of the next row group."""
+        self._measure(table, self.columns)
         self.groups += 1
 
     def add_copied(self, patch: pa.Table | None = None) -> None:
-        """The next row group comes as bytes, but for the columns of the patch; the NaNs of the others can be told
-        later."""
+        """Counts a row group that comes as bytes, except for the columns of the patch; metrics of the others can be
+        added later."""
         if patch is not None:
-            self._look(patch, patch.schema)
+            self._measure(patch, patch.schema)
         self.groups += 1
 
-    def _look(self, table: pa.Table, columns: pa.Schema) -> None:
+    def _measure(self, table: pa.Table, columns: pa.Schema) -> None:
         for leaf in arrow_schemas.leaves(columns):
             if leaf.repeated:
                 continue
@@ -133,30 +133,31 @@ class RowMetrics:
             if pa.types.is_floating(kind):
                 self.floats[self.groups, leaf.field_id] = Floats.of(_column(table, leaf))
             elif pa.types.is_string(kind) or pa.types.is_binary(kind):
-                found = _long_bounds(_column(table, leaf))
-                if found is not None:
-                    self.long[self.groups, leaf.field_id] = found
+                bounds = _long_bounds(_column(table, leaf))
+                if bounds is not None:
+                    self.long[self.groups, leaf.field_id] = bounds
 
     def floats_of(self, number: int, chunks: Sequence[Any]) -> Floats | None:
-        """A float column of the whole file, given its chunks; None: next to nothing is known."""
+        """A float column of the whole file, given its chunks; None: the nulls of a chunk are not known."""
         total = Floats()
         for group, chunk in enumerate(chunks):
-            found = self.floats.get((group, number)) or Floats.known(
-                chunk, self.nans.get((group, number)), self.told.get((group, number), _UNTOLD)
+            floats = self.floats.get((group, number)) or Floats.of_chunk(
+                chunk, self.nans.get((group, number)), self.by_manifest.get((group, number), _NOTHING)
             )
-            if found is None:
+            if floats is None:
                 return None
-            total += found
+            total += floats
         return total
 
     def nulls_of(self, group: int, number: int, chunk: Any) -> int | None:
         """The nulls of a column of a row group, by its footer or else by the input's manifest."""
         stored = chunk.statistics
-        told = self.told.get((group, number), _UNTOLD).nulls
-        return int(stored.null_count) if stored is not None and stored.has_null_count else told
+        if stored is not None and stored.has_null_count:
+            return int(stored.null_count)
+        return self.by_manifest.get((group, number), _NOTHING).nulls
 
 
-def _column(table: pa.Table, leaf: arrow_schemas.Leaf) -> pa.ChunkedArray:
+def _column(table: pa.Table, leaf: arrow_schemas.ArrowLeaf) -> pa.ChunkedArray:
     column = table.column(leaf.path[0])
     return column if len(leaf.path) == 1 else pc.struct_field(column, list(leaf.path[1:]))
 
@@ -181,10 +182,10 @@ def _long_bounds(column: pa.ChunkedArray) -> tuple[bytes, bytes] | None:
         values = chunk
         if pa.types.is_dictionary(chunk.type):
             values = chunk.dictionary.take(chunk.indices.unique().drop_null())
-        found = pc.min_max(values.view(pa.binary())).as_py()
-        if found["min"] is not None:
-            lows.append(found["min"])
-            highs.append(found["max"])
+        bounds = pc.min_max(values.view(pa.binary())).as_py()
+        if bounds["min"] is not None:
+            lows.append(bounds["min"])
+            highs.append(bounds["max"])
     return (min(lows), max(highs)) if lows else None
 
 
@@ -203,71 +204,71 @@ class Metrics:
 def file_metrics(
     metadata: Any, schema: Schema, columns: pa.Schema, rows: RowMetrics, modes: Mapping[int, column_bounds.Mode]
 ) -> Metrics:
-    """Metrics of a file. Columns below lists and maps have a size and nothing else; a column whose statistics are
-    switched off has a size too, and the rest only where it does not come from the footer."""
+    """The metrics of a file. Columns below lists and maps have a size and nothing else; a column whose statistics are
+    switched off has a size too, and further metrics only where they do not come from the footer."""
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    found = Metrics()
+    metrics = Metrics()
     for index, leaf in enumerate(arrow_schemas.leaves(columns)):
         chunks = [group.column(index) for group in groups]
         number, mode = leaf.field_id, modes.get(leaf.field_id, column_bounds.NONE)
         if not mode.counts:
             continue
-        found.column_sizes[number] = sum(chunk.total_compressed_size for chunk in chunks)
+        metrics.column_sizes[number] = sum(chunk.total_compressed_size for chunk in chunks)
         if leaf.repeated:
             continue
         values, kind = sum(chunk.num_values for chunk in chunks), schema.find_type(number)
         if isinstance(kind, _FLOATS):
             if (floats := rows.floats_of(number, chunks)) is not None:
-                _add(found, number, values, floats.nulls)
+                _add(metrics, number, values, floats.nulls)
                 if floats.nans is not None:
-                    found.nan_value_counts[number] = floats.nans
+                    metrics.nan_value_counts[number] = floats.nans
                 if floats.bounded:
-                    _add_bounds(found, number, kind, (floats.smallest, floats.largest), mode)
+                    _add_bounds(metrics, number, kind, (floats.smallest, floats.largest), mode)
             continue
         nulls = [rows.nulls_of(group, number, chunk) for group, chunk in enumerate(chunks)]
         if all(count is not None for count in nulls):
-            _add(found, number, values, sum(count or 0 for count in nulls))
-            _add_bounds(found, number, kind, _range(number, kind, chunks, rows), mode)
-    return found
+            _add(metrics, number, values, sum(count or 0 for count in nulls))
+            _add_bounds(metrics, number, kind, _range(number, kind, chunks, rows), mode)
+    return metrics
 
 
-def _add(found: Metrics, number: int, values: int, nulls: int) -> None:
-    found.value_counts[number] = values
-    found.null_value_counts[number] = nulls
+def _add(metrics: Metrics, number: int, values: int, nulls: int) -> None:
+    metrics.value_counts[number] = values
+    metrics.null_value_counts[number] = nulls
 
 
 def _range(number: int, kind: Any, chunks: list[Any], rows: RowMetrics) -> tuple[Any, Any]:
     """The smallest and largest value of all row groups, in physical form; None if unknown or if there are none."""
     lows, highs = [], []
     for group, chunk in enumerate(chunks):
-        stored, told = chunk.statistics, rows.told.get((group, number), _UNTOLD)
+        stored, manifest = chunk.statistics, rows.by_manifest.get((group, number), _NOTHING)
         if stored is not None and stored.has_min_max:
             low, high = stored.min_raw, stored.max_raw
         elif (group, number) in rows.long:
             low, high = rows.long[group, number]
         elif rows.nulls_of(group, number, chunk) == chunk.num_values:
             continue
-        elif isinstance(kind, _TEXTS) and told.low is not None and told.high is not None:
-            low, high = told.low, told.high
+        elif isinstance(kind, _TEXTS) and manifest.low is not None and manifest.high is not None:
+            low, high = manifest.low, manifest.high
         else:
-            return None, None  # a row group with values and without bounds: nothing is known about the file
+            return None, None  # a row group with values and without bounds: the file has none either
         lows.append(low)
         highs.append(high)
     return (min(lows, key=_key(kind)), max(highs, key=_key(kind))) if lows else (None, None)
 
 
-def _add_bounds(found: Metrics, number: int, kind: Any, values: tuple[Any, Any], mode: column_bounds.Mode) -> None:
+def _add_bounds(metrics: Metrics, number: int, kind: Any, values: tuple[Any, Any], mode: column_bounds.Mode) -> None:
     if not mode.bounds or values[0] is None:
         return
     smallest, largest = column_bounds.lower(kind, values[0], mode), column_bounds.upper(kind, values[1], mode)
     if smallest is not None:
-        found.lower_bounds[number] = smallest
+        metrics.lower_bounds[number] = smallest
     if largest is not None:
-        found.upper_bounds[number] = largest
+        metrics.upper_bounds[number] = largest
 
 
 def _key(kind: iceberg.IcebergType) -> Callable[[Any], Any]:
-    """Decimals in bytes are signed, all else orders as Python orders it."""
+    """The sort key of physical values. Decimals in bytes are signed; all other values order as in Python."""
     if isinstance(kind, iceberg.DecimalType):
         return lambda raw: int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else raw
     return lambda raw: raw
@@ -278,12 +279,12 @@ def _order(value: float) -> tuple[float, float]:
 
 
 def split_offsets(metadata: Any) -> tuple[int, ...]:
-    """Where row groups begin (R42)."""
-    found = []
+    """The offsets of row groups (R42)."""
+    starts = []
     for index in range(metadata.num_row_groups):
         chunk = metadata.row_group(index).column(0)
         offsets = [chunk.data_page_offset]
         if chunk.has_dictionary_page and chunk.dictionary_page_offset:
             offsets.append(chunk.dictionary_page_offset)
-        found.append(min(offsets))
-    return tuple(found)
+        starts.append(min(offsets))
+    return tuple(starts)

@@ -1,4 +1,4 @@
-"""What rows will take in a file, before they are encoded: a few of them are encoded for trial, and what came of earlier
+"""Forecasts the bytes that rows will take in a file: a few of them are encoded for trial, and the outcome of earlier
 forecasts corrects the next. Batches come in, bytes per row go out."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.execute.worker.output import parquet_options
 
-_PIECES = 4  # places in a batch that the trial is taken from
+_PIECES = 4  # of a batch that are tried together
 _LEAST_ROWS = 1024
 _SHARE = 48  # one row in so many is encoded for trial
 _TRIAL_BYTES = 4 * 2**20  # decoded bytes of a trial, unless a single row has more
@@ -24,15 +24,15 @@ _UNNEEDED = ("bloom_filter_options", "sorting_columns", "write_page_index", "met
 
 
 class Forecast:
-    """Bytes per row of what comes next, and how far off it has been lately."""
+    """Bytes per row of the next rows, and the error of recent forecasts."""
 
-    def __init__(self, columns: pa.Schema, settings: parquet_options.WriteOptions, bytes_per_row: float) -> None:
+    def __init__(self, columns: pa.Schema, options: parquet_options.WriteOptions, bytes_per_row: float) -> None:
         self._columns = columns
         self._plain = pa.schema([field.with_type(_value_type(field.type)) for field in columns])
-        self._parquet = {name: value for name, value in settings.parquet.items() if name not in _UNNEEDED}
+        self._parquet = {name: value for name, value in options.parquet.items() if name not in _UNNEEDED}
         self._latest = max(1.0, bytes_per_row)
-        self._factor = 1.0  # what files really take of what trials say
-        self.learned = False  # whether anything but trials is known
+        self._factor = 1.0  # real bytes per byte of a trial
+        self.learned = False  # whether a forecast has been compared with a file
         self.doubt = 0.5  # the part of a forecast that may be wrong
 
     def trial(self, batch: pa.RecordBatch, *, remember: bool = True) -> float:
@@ -45,13 +45,13 @@ class Forecast:
         step = max(length, (batch.num_rows - length) // max(1, _PIECES - 1))
         pieces = [self._decoded(batch.slice(start, length)) for start in range(0, batch.num_rows, step)][:_PIECES]
         table = pa.Table.from_batches(pieces, schema=self._plain)
-        found = float(max(1.0, self._encoded(table) / max(1, table.num_rows)))
+        bytes_per_row = float(max(1.0, self._encoded(table) / max(1, table.num_rows)))
         if remember:
-            self._latest = found
-        return found
+            self._latest = bytes_per_row
+        return bytes_per_row
 
     def weigh(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """Bytes that rows take as one row group, which is known only when all of them have been encoded."""
+        """Bytes that rows take as one row group, measured by encoding all of them."""
         return self._encoded(pa.Table.from_batches(batches, schema=self._columns).unify_dictionaries())
 
     def _encoded(self, table: pa.Table) -> int:
@@ -69,7 +69,7 @@ class Forecast:
         return size * self._factor
 
     def learn(self, forecast: float, size: int) -> None:
-        """Compare a forecast as it came from trials with what the rows took."""
+        """Compares a forecast as it came from trials with the real bytes."""
         if forecast <= 0:
             return
         missed = abs(size / self.corrected(forecast) - 1)
@@ -78,7 +78,7 @@ class Forecast:
         self.learned = True
 
     def _decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """With values for dictionaries, because a writer would store all of a dictionary for a few rows."""
+        """The batch without dictionaries, because a writer would store all of a dictionary for a few rows."""
         columns = [
             column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns
         ]

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 class CopiedGroup:
     """A row group that came as bytes."""
 
-    place: int  # in the output
+    index: int  # in the output
     step: copied_row_groups.Copy
-    digests: tuple[int | None, ...]  # of each column's bytes in the input; None: encoded, or not asked for
+    digests: tuple[int | None, ...]  # of each column's bytes in the input; None: encoded, or not wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """A finished file, its footer as the writer made it, and what the footer does not know."""
+    """A finished file, its footer as the writer made it, and the metrics that the footer lacks."""
 
     path: str
     partition: str
@@ -42,7 +42,7 @@ class WrittenFile:
 
 
 class EncodedFile:
-    """All row groups are encoded."""
+    """A file whose row groups are all encoded."""
 
     def __init__(self, path: str, stream: Any, columns: pa.Schema, arguments: dict[str, Any]) -> None:
         self.path = path
@@ -53,7 +53,7 @@ class EncodedFile:
         self.position = 0
 
     def write(self, table: pa.Table) -> int:
-        """Encode one row group; returns its bytes."""
+        """Encodes a row group; returns its bytes."""
         self._rows.add(table)
         self._writer.write_table(table, row_group_size=table.num_rows)
         before, self.position = self.position, int(self._stream.tell())
@@ -66,21 +66,21 @@ class EncodedFile:
         return WrittenFile(path=self.path, partition=partition, size=size, metadata=self._metadata[0], rows=self._rows)
 
     def abandon(self) -> None:
-        """Close without caring whether the file is whole; it is deleted next."""
+        """Closes the file, whole or not; it is deleted next."""
         for part in (self._writer, self._stream):
             with contextlib.suppress(Exception):
                 part.close()
 
 
 class MixedFile:
-    """Row groups come as rows or as bytes, in any order."""
+    """A file whose row groups come as rows or as bytes, in any order."""
 
-    def __init__(self, io: FileIO, path: str, columns: pa.Schema, settings: parquet_options.WriteOptions) -> None:
+    def __init__(self, io: FileIO, path: str, columns: pa.Schema, options: parquet_options.WriteOptions) -> None:
         self.path = path
         self._io = io
-        self._settings = settings
+        self._options = options
         self._source: splice.Source | None = None  # of the last row group; the next one is likely to be its neighbour
-        self._file = splice.SplicedFile(io, path, columns, settings.parquet)
+        self._file = splice.SplicedFile(io, path, columns, options.parquet)
         self._rows = file_metrics.RowMetrics(columns=columns)
         self._copied: list[CopiedGroup] = []
 
@@ -89,17 +89,17 @@ class MixedFile:
         return self._file.position
 
     def write(self, table: pa.Table) -> int:
-        """Encode one row group; returns its bytes."""
+        """Encodes a row group; returns its bytes."""
         self._rows.add(table)
-        return self._file.encode(table, self._settings.arguments(table))
+        return self._file.encode(table, self._options.arguments(table))
 
     def copy(self, step: copied_row_groups.Copy, patch: pa.Table | None, *, digest: bool) -> int:
-        """Take one row group over; returns its bytes."""
+        """Copies a row group; returns its bytes."""
         before = self.position
-        arguments = None if patch is None else self._settings.arguments(patch)
+        arguments = None if patch is None else self._options.arguments(patch)
         group = step.raw.groups[step.group]
-        copied = self._file.copy(self._open(step), group, step.places, patch, arguments, digest=digest)
-        self._copied.append(CopiedGroup(place=self._rows.groups, step=step, digests=tuple(copied.digests)))
+        copied = self._file.copy(self._open(step), group, step.columns, patch, arguments, digest=digest)
+        self._copied.append(CopiedGroup(index=self._rows.groups, step=step, digests=tuple(copied.digests)))
         self._rows.add_copied(patch)
         return self.position - before
 
@@ -127,7 +127,7 @@ class MixedFile:
         )
 
     def abandon(self) -> None:
-        """Close without caring whether the file is whole; it is deleted next."""
+        """Closes the file, whole or not; it is deleted next."""
         for close in (self._close_source, self._file.abandon):
             with contextlib.suppress(Exception):
                 close()

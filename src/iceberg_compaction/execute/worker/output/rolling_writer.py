@@ -1,6 +1,6 @@
-"""Output files: batches come in, Parquet files of the wanted size come out. Row groups and files are cut by what the
-rows really took on disk so far, memory stays bounded, row order is kept, and the last few rows never become a file of
-their own."""
+"""Writes output files: batches come in, Parquet files of the wanted size go out. Row groups and files are cut by the
+bytes that rows have really taken so far, memory stays bounded, rows keep their order, and the last few rows never
+become a file of their own."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.worker.proof import measure
     from iceberg_compaction.model import policies
 
-_BUFFER_BYTES = 192 * 2**20  # Arrow bytes held back at most; a row group may come out smaller for it
-_GROUP_SHARE = 0.85  # of these that a row group is planned to have, so that a little more does not leave a small rest
+_GROUP_SHARE = 0.85  # of the buffer that a row group is planned to have, so that a little more leaves no small rest
 _CLOSE_ENOUGH = 0.1  # of a size; no row group is opened for less
 _FULL = 0.03  # of the target; a file that lacks no more than this is full
 _DOUBTFUL = 0.5  # the part of a file's room that is filled first where the forecast may miss by more than that
@@ -35,29 +34,30 @@ _TRIAL_BYTES = 8 * 2**20  # Arrow bytes of which a few rows are encoded for tria
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteRequest:
-    """What is to be written. `bytes_per_row` is what rows take in the inputs, a first guess at what comes out."""
+    """The files to be written. `bytes_per_row` are those of the inputs, a first guess at those of the outputs."""
 
     columns: pa.Schema
     options: parquet_options.WriteOptions
     locations: locations.OutputLocations
     sizes: policies.Sizes
     partition: str  # canonical JSON
-    rows: int | None  # how many will come, at most; None: nobody knows
+    rows: int | None  # that will come, at most; None: unknown
     bytes_per_row: float
+    buffer_bytes: int  # Arrow bytes held back at most; a row group may come out smaller for it
     mixed: bool = False  # whether row groups come as bytes, too
     least_group: int = 0  # bytes of a row group; nothing smaller is cut off where row groups are mixed
-    profile: row_profile.Profile = row_profile.EVEN  # what rows take in the inputs, in the order in which they come
+    profile: row_profile.Profile = row_profile.EVEN  # of the bytes of the inputs, in the order in which rows come
 
 
 class Measures(Protocol):
-    """What rows pass by on their way into the Parquet encoder."""
+    """A meter that rows pass on their way into the Parquet encoder."""
 
     def add(self, batch: pa.RecordBatch) -> None: ...
 
 
 class RollingWriter:
-    """Writes one attempt's files. The meter stands where rows enter the Parquet encoder, so whatever happens before,
-    in here too, is seen by it."""
+    """Writes one attempt's files. The meter stands where rows enter the Parquet encoder, so it sees whatever happens to
+    them before, in here too."""
 
     def __init__(self, io: FileIO, request: WriteRequest, meter: Measures) -> None:
         self._io = io
@@ -69,8 +69,8 @@ class RollingWriter:
         self._written_rows = 0
         self._recent = (0.0, 0.0)  # the part of the input and the bytes written, those of earlier files fading out
         self._footer = 0  # bytes that the last file took after its rows
-        self._known_rows = request.rows
-        self._aimed: int | None = None  # how many files there should be, the open one included
+        self._expected_rows = request.rows
+        self._aimed: int | None = None  # files that there should be, the open one included
         self._alone = sizing.alone_size(request.sizes)
         self._run_rows: int | None = None  # that are still to be encoded before a row group comes as bytes
         self._file: output_file.EncodedFile | output_file.MixedFile | None = None
@@ -78,26 +78,26 @@ class RollingWriter:
         self.paths: list[str] = []  # everything that this attempt has put on storage
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Take a batch; encode what makes a whole row group. The last of a run waits for what comes next."""
+        """Takes a batch and encodes whole row groups. The last row group of a run waits for more rows."""
         self._buffer.append(batch)
         while (rows := self._group_rows()) and rows != self._run_rows:
             self._write_group(rows)
 
     def expect(self, rows: int) -> None:
-        """How many rows will come in all, as far as is known by now."""
-        self._known_rows = rows
+        """Says how many rows will come in all, by the latest estimate."""
+        self._expected_rows = rows
 
     @property
     def buffered_bytes(self) -> int:
         return self._buffer.nbytes
 
     def begin_run(self, rows: int) -> None:
-        """So many rows come next, and then a row group as bytes or nothing."""
+        """Says how many rows come next before a row group as bytes, or before the end."""
         self._run_rows = self._buffer.rows + rows
 
     @property
-    def leaves_crumb(self) -> bool:
-        """Whether what is buffered may make a small row group, if one comes as bytes next."""
+    def leaves_undersized_row_group(self) -> bool:
+        """Whether the buffered rows may make an undersized row group, if one comes as bytes next."""
         least = self._request.least_group
         if not self._buffer.rows or self._buffer.size >= _SURELY * least:
             return False
@@ -113,7 +113,7 @@ class RollingWriter:
     def copy(
         self, step: copied_row_groups.Copy, patch: pa.Table | None, meter: measure.Meter | None, *, digest: bool
     ) -> None:
-        """Take a row group over as bytes. `patch` holds the columns that are encoded, which the meter sees."""
+        """Copies a row group as bytes. `patch` holds the columns that are encoded, which the meter sees."""
         self.flush()
         if self._file is not None and self._ends_before(step.bytes):
             self._finish_file()
@@ -126,22 +126,22 @@ class RollingWriter:
         self._count(step.footer.group_rows[step.group], self._file.copy(step, patch, digest=digest))
 
     def flush(self) -> None:
-        """Encode what is buffered, to free its memory."""
+        """Encodes the buffered rows, to free their memory."""
         if self._run_rows is not None:
-            self._run_rows = self._buffer.rows  # fewer than were promised, if some turned out to be deleted
+            self._run_rows = self._buffer.rows  # fewer than announced, if some turned out to be deleted
         while self._buffer.rows:
             self._write_group(self._group_rows() or self._buffer.rows)
 
     def close(self) -> list[output_file.WrittenFile]:
-        """Encode the rest and finish the last file."""
-        self._known_rows = self._written_rows + self._buffer.rows
+        """Encodes the rest and finishes the last file."""
+        self._expected_rows = self._written_rows + self._buffer.rows
         self.flush()
         if self._file is not None:
             self._finish_file()
         return self.finished
 
     def abort(self) -> tuple[str, ...]:
-        """Give up: close what is open and delete everything. Returns what could not be deleted."""
+        """Gives up: closes the open file and removes all files. Returns the paths that could not be removed."""
         if self._file is not None:
             self._file.abandon()
             self._file = None
@@ -170,19 +170,19 @@ class RollingWriter:
 
     def _to_come(self) -> int:
         """Bytes of rows that are not written yet, buffered or still to be read."""
-        known, arrived = self._buffer.size, self._part(self._written_rows + self._buffer.rows)
+        buffered, arrived = self._buffer.size, self._part(self._written_rows + self._buffer.rows)
         part, size = self._recent
         seen = part + arrived - self._part(self._written_rows)
-        return int(known + (1 - arrived) * (size + known) / seen) if seen > 0 else int(known)
+        return int(buffered + (1 - arrived) * (size + buffered) / seen) if seen > 0 else int(buffered)
 
     def _part(self, rows: int) -> float:
         """The part of the input's bytes that so many rows have, the first ones."""
-        return self._request.profile.part(min(1.0, rows / max(1, self._known_rows or rows)))
+        return self._request.profile.part(min(1.0, rows / max(1, self._expected_rows or rows)))
 
     def _room(self, held: int) -> tuple[int, bool]:
-        """Bytes that a file with so many should still take, and whether it takes all that is to come."""
+        """Bytes that a file with so many should still take, and whether it takes all rows that are to come."""
         held += self._footer
-        if self._known_rows is None:
+        if self._expected_rows is None:
             return self._request.sizes.target - held, False
         rest, aimed = self._to_come(), self._files(held)
         if sizing.takes_all(held, rest, self._request.sizes, aimed):
@@ -191,7 +191,7 @@ class RollingWriter:
         return room, rest - room <= _CLOSE_ENOUGH * self._request.sizes.target
 
     def _files(self, held: int) -> int:
-        """How many files there should be from the one with so many bytes on."""
+        """Files that there should be, from the one with so many bytes on."""
         is_next = self._file is not None and not held  # the open one is full
         aimed = None if self._aimed is None else self._aimed - is_next
         count = sizing.file_count(held + self._to_come(), self._request.sizes, aimed)
@@ -200,7 +200,7 @@ class RollingWriter:
         return count
 
     def _group_bytes(self) -> float:
-        """What the next row group should take."""
+        """Bytes that the next row group should take."""
         held = self._held()
         room, takes_all = self._room(held)
         group = self._even_group() if self._run_rows is not None else self._even(max(0, room))
@@ -208,13 +208,13 @@ class RollingWriter:
             return group
         if takes_all or self._run_fits(held, room):
             return math.inf
-        # What ends a file must hit. The larger part comes first, and what it really took tells how large the rest is.
+        # The end of a file must hit its size. The larger part comes first, and its real size corrects the rest.
         doubtful = self._forecast.doubt * room > _FULL * self._request.sizes.target
         least = max(self._least(), _WORTH_IT * self._request.sizes.target)
         return room * _DOUBTFUL if doubtful and room * (1 - _DOUBTFUL) >= least else room
 
     def _least(self) -> float:
-        """What rows must be expected to take so that they surely make a row group that is large enough."""
+        """Bytes that rows must be expected to take, so that they surely make a row group that is large enough."""
         return self._request.least_group / (1 - self._forecast.doubt)
 
     def _even_group(self) -> float:
@@ -227,13 +227,14 @@ class RollingWriter:
     def _even(self, total: float) -> float:
         """Bytes of each of the equal row groups that so many bytes make, by the table's settings and in memory."""
         group, width = self._request.options.row_group_bytes, self._buffer.nbytes / max(1.0, self._buffer.size)
-        return _even(total, group, math.ceil(total * width / (_GROUP_SHARE * _BUFFER_BYTES)))
+        return _even(total, group, math.ceil(total * width / (_GROUP_SHARE * self._request.buffer_bytes)))
 
     def _run_size(self) -> float:
         return (self._run_rows or 0) * self._buffer.size / max(1, self._buffer.rows)
 
     def _run_fits(self, held: int, room: int) -> bool:
-        """Whether all rows up to the next copy go into the open file, since what is left would be a small row group."""
+        """Whether all rows up to the next copy go into the open file, since the rest would be an undersized row
+        group."""
         if self._run_rows is None:
             return False
         total = self._run_size()
@@ -246,11 +247,11 @@ class RollingWriter:
             return before or 1
         if self._buffer.rows and self._buffer.size >= wanted:
             return self._spared(self._buffer.rows_within(wanted))
-        return self._buffer.rows if self._buffer.nbytes >= _BUFFER_BYTES else 0
+        return self._buffer.rows if self._buffer.nbytes >= self._request.buffer_bytes else 0
 
     def _spared(self, rows: int) -> int:
-        """So many rows, or others if what they leave of the run would be a small row group: all, if they are there and
-        go into one file, else fewer."""
+        """So many rows, or others if the rest of the run would be an undersized row group: all of the run, if its rows
+        are here and go into one file, else fewer."""
         if self._run_rows is None or rows >= self._run_rows:
             return rows
         each = self._buffer.size / self._buffer.rows
@@ -265,7 +266,7 @@ class RollingWriter:
     # Encoding
 
     def _write_group(self, rows: int) -> None:
-        (guessed, exact), alone = self._buffer.told(rows), self._buffer.rows_before(self._alone) == 0
+        (guessed, exact), alone = self._buffer.forecast(rows), self._buffer.rows_before(self._alone) == 0
         expected = self._forecast.corrected(guessed) + exact
         if self._file is not None and (alone or not self._held() or self._is_too_much(expected)):
             self._finish_file()
@@ -275,8 +276,8 @@ class RollingWriter:
         for batch in table.to_batches():
             self._meter.add(batch)
         size = self._file.write(table)
-        telling = min(self._trial_bytes, self._request.options.row_group_bytes) / 2  # few rows tell little
-        if guessed >= max(exact, telling):
+        enough = min(self._trial_bytes, self._request.options.row_group_bytes) / 2  # a few rows teach little
+        if guessed >= max(exact, enough):
             self._forecast.learn(guessed, max(1, size - int(exact)))
         if self._run_rows is not None:
             self._run_rows = max(0, self._run_rows - rows)

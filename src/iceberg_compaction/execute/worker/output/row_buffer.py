@@ -1,4 +1,4 @@
-"""Rows that wait to be encoded, in order, with a forecast of what they will take in a file."""
+"""Rows that wait to be encoded, in order, with a forecast of the bytes that they will take in a file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _BufferedRows:
     batch: pa.RecordBatch
     width: float  # Arrow bytes per row; a slice would count all of its dictionaries
-    told: float  # bytes per row in a file by trial
-    exact: bool = False  # whether the trial was of all of it
+    trial: float  # bytes per row in a file, by trial
+    exact: bool = False  # whether all of these rows were tried
 
-    def sliced(self, start: int, rows: int) -> _Part:
+    def sliced(self, start: int, rows: int) -> _BufferedRows:
         return replace(self, batch=self.batch.slice(start, rows))
 
 
@@ -35,17 +35,17 @@ class RowBuffer:
         self._forecasts = forecasts
         self._trial_bytes = trial_bytes
         self._untried = float(trial_bytes)  # so that the first batch is tried whatever its size
-        self._parts: collections.deque[_Part] = collections.deque()
+        self._parts: collections.deque[_BufferedRows] = collections.deque()
         self.rows = 0
 
     def append(self, batch: pa.RecordBatch) -> None:
-        """Take a batch, in pieces if it is large, since rows may change on the way. A row that is large by itself is a
-        piece, of which a trial tells exactly what it takes."""
+        """Takes a batch, in pieces if it is large, since rows may change on the way. A row that is large by itself is a
+        piece whose bytes are known exactly from its trial."""
         for start, stop in itertools.pairwise(_cuts(batch, self._trial_bytes)):
             piece = batch.slice(start, stop - start)
-            if piece.num_rows == 1 and piece.nbytes >= self._trial_bytes:  # it tells nothing of the others
-                told = self._forecasts.trial(piece, remember=False)
-                self._parts.append(_Part(piece, piece.nbytes, told, exact=True))
+            if piece.num_rows == 1 and piece.nbytes >= self._trial_bytes:  # it says nothing about other rows
+                trial = self._forecasts.trial(piece, remember=False)
+                self._parts.append(_BufferedRows(piece, piece.nbytes, trial, exact=True))
             else:
                 self._append(piece)
         self.rows += batch.num_rows
@@ -59,14 +59,14 @@ class RowBuffer:
             self._untried += piece.num_rows * width
             if self._untried >= self._trial_bytes:
                 self._untried = 0
-                told = self._forecasts.trial(piece)
+                trial = self._forecasts.trial(piece)
             else:
-                told = self._forecasts.latest
-            self._parts.append(_Part(piece, width, told))
+                trial = self._forecasts.latest
+            self._parts.append(_BufferedRows(piece, width, trial))
 
     @property
     def weight(self) -> int:
-        """Bytes that all rows take as one row group, found out by encoding them."""
+        """Bytes that all rows take as one row group, measured by encoding them."""
         return self._forecasts.weigh(part.batch for part in self._parts)
 
     @property
@@ -77,32 +77,32 @@ class RowBuffer:
     @property
     def size(self) -> float:
         """Bytes that all rows will take in a file."""
-        guessed, exact = self.told(self.rows)
+        guessed, exact = self.forecast(self.rows)
         return self._forecasts.corrected(guessed) + exact
 
-    def told(self, rows: int) -> tuple[float, float]:
-        """What trials say that the first rows take: that which is to be corrected, and that which is exact."""
+    def forecast(self, rows: int) -> tuple[float, float]:
+        """Bytes of the first rows by trial: those that need a correction, and those that are exact."""
         totals = [0.0, 0.0]
         for part in self._parts:
             count = min(rows, part.batch.num_rows)
-            totals[part.exact] += count * part.told
+            totals[part.exact] += count * part.trial
             rows -= count
         return totals[0], totals[1]
 
-    def _each(self, part: _Part) -> float:
-        return part.told if part.exact else self._forecasts.corrected(part.told)
+    def _each(self, part: _BufferedRows) -> float:
+        return part.trial if part.exact else self._forecasts.corrected(part.trial)
 
     def rows_before(self, size: float) -> int | None:
-        """How many rows there are before one that takes so many bytes alone; None: no such row is there."""
+        """Rows before the first row that takes so many bytes alone; None: there is no such row."""
         rows = 0
         for part in self._parts:
-            if part.exact and part.told >= size:
+            if part.exact and part.trial >= size:
                 return rows
             rows += part.batch.num_rows
         return None
 
     def rows_within(self, size: float) -> int:
-        """How many rows will take so many bytes; at least one, at most all."""
+        """Rows that will take so many bytes; at least one, at most all."""
         rows = 0
         for part in self._parts:
             each = self._each(part)
@@ -113,7 +113,7 @@ class RowBuffer:
         return rows
 
     def take(self, rows: int) -> list[pa.RecordBatch]:
-        """Remove the first rows."""
+        """Removes the first rows."""
         taken, missing = [], rows
         while missing:
             part = self._parts.popleft()
@@ -128,9 +128,9 @@ class RowBuffer:
 
 
 def _cuts(batch: pa.RecordBatch, large: int) -> list[int]:
-    """Where the pieces of a batch begin, and its end, so that every row of so many bytes is alone."""
+    """The starts of the pieces of a batch, and its end, so that every row of so many bytes is a piece of its own."""
     ends = {0, batch.num_rows}
     if batch.num_rows > 1 and batch.nbytes >= large and not isinstance(each := value_widths.row_bytes(batch), int):
-        found = np.flatnonzero(each >= large).tolist()
-        ends.update(found, (row + 1 for row in found))
+        rows = np.flatnonzero(each >= large).tolist()
+        ends.update(rows, (row + 1 for row in rows))
     return sorted(ends)

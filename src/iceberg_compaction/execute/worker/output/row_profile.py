@@ -1,5 +1,5 @@
-"""What rows take in the inputs, from the first to the last: what comes next may take more or less than what came
-before, and footers know it. Row groups come in; for a part of the rows the part of the bytes goes out."""
+"""The bytes of the inputs' rows, from the first to the last: later rows may take more or less than earlier ones, and
+footers know it. Row groups come in; for a share of the rows the share of the bytes goes out."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Profile:
         self._rows, self._bytes = (reach / np.maximum(reach[-1], 1)).T
 
     def part(self, rows: float) -> float:
-        """Of all bytes that which the first rows have, a part of all."""
+        """The share of the bytes that the first rows have, given as a share of all rows."""
         return float(np.interp(rows, self._rows, self._bytes)) if len(self._rows) > 1 else rows
 
 
-EVEN = Profile(())  # all rows take the same, as far as anybody knows
+EVEN = Profile(())  # all rows take the same

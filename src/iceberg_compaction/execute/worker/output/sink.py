@@ -1,88 +1,192 @@
-"""Where a task's rows end up, decided before the first is read: which partition spec and sort order its files have, and
-which way of writing that needs. Task and context come in, something to write batches to goes out."""
+"""The sink of a task: arranged batches come in, staged files and the measurements of their rows go out. It knows the
+inputs by their summary only, so it can run in another process than the source."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from pyiceberg.partitioning import PartitionSpec
-from pyiceberg.table.sorting import SortOrder
-
-from iceberg_compaction.execute.worker.arrange import fanout, partition_rows, sort_order_keys
-from iceberg_compaction.execute.worker.output import rolling_writer
+from iceberg_compaction.execute.worker.arrange import sort_order_keys
+from iceberg_compaction.execute.worker.output import locations, output_plan, rolling_writer, row_profile, staged_files
+from iceberg_compaction.execute.worker.proof import measure, measurements, verify_files
+from iceberg_compaction.metadata import partition_tuples
+from iceberg_compaction.model import policies, rewrite_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.io import FileIO
-    from pyiceberg.schema import Schema
 
+    from iceberg_compaction.execute.worker import budgets
+    from iceberg_compaction.execute.worker.arrange import arrange_rows
     from iceberg_compaction.execute.worker.output import output_file
-    from iceberg_compaction.execute.worker.proof import measure
-    from iceberg_compaction.model import rewrite_task
 
-_UNSORTED = 0  # Iceberg's id of the empty sort order: rows keep the order in which they were read (R42)
-
-
-class Sink(Protocol):
-    """Takes rows and makes files of them."""
-
-    def write(self, batch: pa.RecordBatch) -> None: ...
-
-    def expect(self, rows: int) -> None:
-        """How many rows will come in all, as far as is known by now."""
-
-    def close(self) -> list[output_file.WrittenFile]:
-        """All files, finished."""
-
-    def abort(self) -> tuple[str, ...]:
-        """Give up: delete everything. Returns what could not be deleted."""
+_MASK = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
-    """How the output is laid out."""
+class SinkRequest:
+    """An attempt at a task, as its sink sees it. `mixed`: row groups come as bytes too."""
 
-    spec: PartitionSpec
-    same_partition: bool  # whether all rows stay in the partition of the inputs
-    order: tuple[sort_order_keys.Field, ...]
-    order_id: int
+    task: rewrite_task.RewriteTask
+    context: rewrite_task.RewriteContext
+    attempt: str
+    plan: output_plan.OutputPlan
+    budgets: budgets.Budgets
+    mixed: bool = False
 
 
-def lay_out(
-    task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, schema: Schema, columns: pa.Schema
-) -> Layout:
-    """The layout that the context asks for; refuses transforms that cannot be computed."""
-    wanted = task.spec_id if context.output_spec_id is None else context.output_spec_id
-    spec = PartitionSpec.model_validate_json(context.partition_specs[wanted])
-    same = wanted == task.spec_id and not task.parted
-    if not same:
-        partition_rows.PartitionTuples(spec, schema, columns)
-    asked = None if context.sort_order is None else SortOrder.model_validate_json(context.sort_order)
-    if asked is None or asked.is_unsorted:
-        return Layout(spec=spec, same_partition=same, order=(), order_id=_UNSORTED)
-    return Layout(
-        spec=spec, same_partition=same, order=sort_order_keys.bind(asked, schema, columns), order_id=asked.order_id
+def open_sink(io: FileIO, request: SinkRequest) -> Sink:
+    """A sink that has written nothing yet."""
+    return Sink(io, request, write_request(request))
+
+
+def write_request(request: SinkRequest) -> rolling_writer.WriteRequest:
+    """The request for the writer of a task whose rows keep their partition; others are derived from it."""
+    task, context, plan = request.task, request.context, request.plan
+    partition_path = ""  # partitions that rows move to have paths of their own
+    if plan.same_partition:
+        partition_path = partition_tuples.path(task.partition, plan.spec, plan.schema)
+    options = plan.options
+    if sorting := sort_order_keys.sorting_columns(plan.order, plan.columns):
+        options = replace(options, parquet={**options.parquet, "sorting_columns": sorting})
+    return rolling_writer.WriteRequest(
+        columns=plan.columns,
+        options=options,
+        locations=locations.output_locations(task, context, request.attempt, partition_path),
+        sizes=context.sizes,
+        partition=task.partition,
+        rows=plan.inputs.rows,
+        bytes_per_row=plan.inputs.bytes_per_row,
+        mixed=request.mixed,
+        least_group=context.min_row_group if request.mixed else 0,
+        # Footers say which bytes come when only where rows keep their order and their partition.
+        profile=row_profile.Profile(plan.inputs.row_groups if plan.keeps_rows else ()),
+        buffer_bytes=request.budgets.buffer_bytes,
     )
 
 
-def open_sink(
-    io: FileIO, layout: Layout, request: rolling_writer.WriteRequest, schema: Schema, meter: measure.Meter
-) -> Sink:
-    """The simplest way of writing that the layout allows."""
-    if layout.same_partition and not layout.order:
-        return rolling_writer.RollingWriter(io, request, meter)
-    if said := sort_order_keys.sorting_columns(layout.order, request.columns):
-        request = replace(
-            request, options=replace(request.options, parquet={**request.options.parquet, "sorting_columns": said})
+class Sink:
+    """Writes the files of one attempt: one writer per open partition."""
+
+    def __init__(self, io: FileIO, request: SinkRequest, write: rolling_writer.WriteRequest) -> None:
+        self._io = io
+        self._request = request
+        self._write = write
+        self._meter = measure.Meter(request.plan.schema, request.context.verify)
+        self._writers: list[rolling_writer.RollingWriter] = []  # of this attempt, the closed ones too
+        self._shares: list[_Share] = []
+        self._open: dict[int, rolling_writer.RollingWriter] = {}
+        self._files: list[output_file.WrittenFile] = []
+
+    def write(self, rows: arrange_rows.ArrangedRows) -> None:
+        """Takes rows. Where all rows of a partition follow one another, the partitions before it are closed."""
+        writer = self._open.get(rows.partition_index)
+        if writer is None:
+            if rows.partition_rows is not None:
+                self._close_open()
+            writer = self._open_writer(rows)
+        writer.write(rows.batch)
+        if len(self._open) > 1:
+            self._free()
+
+    def expect(self, rows: int) -> None:
+        """Says how many rows will come in all, by the latest estimate. Only a single partition can make use of it."""
+        if self._request.plan.keeps_rows:
+            self.only_writer().expect(rows)
+
+    def only_writer(self) -> rolling_writer.RollingWriter:
+        """The writer of a task whose rows keep their order and their partition."""
+        assert self._request.plan.keeps_rows
+        if 0 not in self._open:
+            self._open[0] = rolling_writer.RollingWriter(self._io, self._write, self._meter)
+            self._writers.append(self._open[0])
+        return self._open[0]
+
+    def close(self) -> list[output_file.WrittenFile]:
+        """Finishes all files."""
+        self._close_open()
+        return self._files
+
+    def take_measurements(self) -> measurements.SinkMeasurements:
+        """The rows as they were encoded, and as storage holds them; after `close`."""
+        stored = None
+        if self._request.context.verify is policies.ProofLevel.DEEP:
+            stored = verify_files.read_back(self._io, self._files, self._request.plan.schema, self._request.budgets)
+        return measurements.SinkMeasurements(
+            files=len(self._files),
+            rows=self._meter.side,
+            footers=verify_files.read_footers(self._io, self._files),
+            stored=stored,
         )
-    found = None if layout.same_partition else partition_rows.PartitionTuples(layout.spec, schema, request.columns)
-    outputs = fanout.Outputs(io, request, meter, found)
-    if layout.order or found is None:
-        return fanout.SortedSink(outputs, layout.order, request.columns, found)
-    return fanout.FanOut(outputs, request.columns, found)
+
+    def stage(self) -> tuple[rewrite_task.StagedFile, ...]:
+        """The finished files with all that their manifest entries need; after `close`."""
+        checksums = self._row_checksums()
+        return tuple(
+            staged_files.stage(self._request.task, self._request.context, self._request.plan, file, checksums)
+            for file in self._files
+        )
+
+    def abort(self) -> tuple[str, ...]:
+        """Removes everything that was written. Returns the paths of files that could not be removed."""
+        return tuple(path for writer in self._writers for path in writer.abort())
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Arrow bytes that wait to be encoded."""
+        return sum(writer.buffered_bytes for writer in self._open.values())
+
+    def _open_writer(self, rows: arrange_rows.ArrangedRows) -> rolling_writer.RollingWriter:
+        if self._request.plan.keeps_rows:
+            return self.only_writer()
+        request = replace(self._write, rows=rows.partition_rows, columns=rows.batch.schema)
+        if rows.partition is not None:
+            path = partition_tuples.path(rows.partition, self._request.plan.spec, self._request.plan.schema)
+            request = replace(
+                request,
+                partition=rows.partition,
+                locations=request.locations.of_partition(rows.partition_index, path),
+            )
+        share = _Share(self._meter)
+        writer = rolling_writer.RollingWriter(self._io, request, share)
+        share.finished = writer.finished
+        self._shares.append(share)
+        self._writers.append(writer)
+        self._open[rows.partition_index] = writer
+        return writer
+
+    def _close_open(self) -> None:
+        while self._open:
+            index = min(self._open)
+            self._files += self._open[index].close()
+            del self._open[index]
+
+    def _free(self) -> None:
+        """Encodes the rows of the largest writers until all together hold no more than the budget."""
+        while self.buffered_bytes > self._request.budgets.open_partition_bytes:
+            max(self._open.values(), key=lambda writer: writer.buffered_bytes).flush()
+
+    def _row_checksums(self) -> dict[str, int]:
+        """Checksums of the rows of each file that were arranged on their way, by its path."""
+        return {
+            file.path: share.sums[index] & _MASK
+            for share in self._shares
+            for index, file in enumerate(share.finished)
+            if index in share.sums
+        }
 
 
-def row_checksums(writer: Sink) -> dict[str, int]:
-    """Of the rows of each finished file that were parted on their way, by its path."""
-    return writer.outputs.row_checksums() if isinstance(writer, fanout.FanOut | fanout.SortedSink) else {}
+class _Share:
+    """The meter as one writer sees it: it also sums up the rows of each of the writer's files."""
+
+    def __init__(self, meter: measure.Meter) -> None:
+        self._meter = meter
+        self.finished: list[output_file.WrittenFile] = []  # the writer's own list; the next rows go to the file after
+        self.sums: dict[int, int] = {}  # by the index of the file
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        before = self._meter.row_sum
+        self._meter.add(batch)
+        if before is not None and (after := self._meter.row_sum) is not None:
+            index = len(self.finished)
+            self.sums[index] = self.sums.get(index, 0) + after - before

@@ -1,5 +1,5 @@
-"""The meter of a proof: batches pass by, a `Side` comes out. Two meters stand at the two ends of the pipeline, one
-where rows leave a source file and one where they enter the Parquet writer; they share nothing but the table schema."""
+"""The meter of a proof: batches come in, a `Side` goes out. Two meters stand at the two ends of the pipeline, one where
+rows leave a source file and one where they enter the Parquet encoder; they share nothing but the table schema."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _MASK = 2**64 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Column:
-    """Where a table column is in a batch: at a place, in the partition tuple, or nowhere."""
+class _MeasuredColumn:
+    """A column of the table: at a position of the batch, constant, or missing."""
 
     field_id: int
-    place: int | None
+    position: int | None
     constant: pa.Array | None
     hashes: checksum.Hasher | None
 
@@ -46,21 +46,21 @@ class Meter:
         self._row_sum = 0
         self._nulls = {field.field_id: 0 for field in schema.fields}
         self._sums = {field.field_id: 0 for field in schema.fields}
-        self._known: pa.Schema | None = None
-        self._columns: list[_Column] = []
+        self._batch_schema: pa.Schema | None = None
+        self._columns: list[_MeasuredColumn] = []
         self._accumulator = np.empty(checksum.CHUNK, dtype=np.uint64)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Measure a batch whose fields carry field ids; a field of the table that it lacks counts as null."""
+        """Measures a batch whose fields carry field ids; a field of the table that it lacks counts as null."""
         self._rows += batch.num_rows
         if self._level is None:
             return
-        if self._known is None or not self._known.equals(batch.schema, check_metadata=True):
-            self._columns, self._known = self._find(batch.schema), batch.schema
+        if self._batch_schema is None or not self._batch_schema.equals(batch.schema, check_metadata=True):
+            self._columns, self._batch_schema = self._bind(batch.schema), batch.schema
         arrays = []
         for column in self._columns:
-            if column.place is not None:
-                arrays.append(batch.column(column.place))
+            if column.position is not None:
+                arrays.append(batch.column(column.position))
                 self._nulls[column.field_id] += arrays[-1].null_count
             elif column.constant is not None:
                 arrays.append(_repeated(column.constant, batch.num_rows))
@@ -70,21 +70,21 @@ class Meter:
             present = [column for column in self._columns if column.hashes is not None]
             self._hash(list(zip(present, arrays, strict=True)), batch.num_rows)
 
-    def _find(self, schema: pa.Schema) -> list[_Column]:
-        places = arrow_schemas.positions(schema)
-        found = []
+    def _bind(self, schema: pa.Schema) -> list[_MeasuredColumn]:
+        positions = arrow_schemas.positions(schema)
+        columns = []
         for field in self._schema.fields:
             number, hashes, constant = field.field_id, None, None
-            if (place := places.get(number)) is not None:
-                kind = schema.field(place).type
+            if (position := positions.get(number)) is not None:
+                kind = schema.field(position).type
             elif (constant := self._constants.get(number)) is not None:
                 kind = pa.dictionary(pa.int32(), constant.type)
-            if place is not None or constant is not None:
+            if position is not None or constant is not None:
                 hashes = checksum.hasher(number, field.field_type, kind, self._constants)
-            found.append(_Column(field_id=number, place=place, constant=constant, hashes=hashes))
-        return found
+            columns.append(_MeasuredColumn(field_id=number, position=position, constant=constant, hashes=hashes))
+        return columns
 
-    def _hash(self, columns: list[tuple[_Column, pa.Array]], rows: int) -> None:
+    def _hash(self, columns: list[tuple[_MeasuredColumn, pa.Array]], rows: int) -> None:
         bound = [(column.field_id, column.hashes(array)) for column, array in columns if column.hashes is not None]
         for start in range(0, rows, checksum.CHUNK):
             stop = min(start + checksum.CHUNK, rows)
@@ -103,7 +103,7 @@ class Meter:
 
     @property
     def side(self) -> proof.Side:
-        """What has passed so far."""
+        """The measurements of all batches so far."""
         return proof.Side(
             rows=self._rows,
             nulls=dict(self._nulls) if self._level else {},

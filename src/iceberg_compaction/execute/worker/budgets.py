@@ -1,0 +1,43 @@
+"""The budgets of one task: memory, look-ahead and limits on rows. A frozen value with defaults that suit an executor of
+about one gigabyte per core; it travels down with the prepared task, so a caller can give another one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budgets:
+    """Bytes are Arrow bytes in memory unless their comment says otherwise."""
+
+    # Reading
+    batch_bytes: int = 32 * _MIB  # of one decoded batch
+    batch_rows: int = 1 << 20
+    row_bytes: int = 2**31 - 1  # of the largest row: Arrow's offsets of texts have 31 bits
+    page_bytes: int = 2**30  # of the pages of a row group that are open at a time, decompressed
+    whole_file_bytes: int = 16 * _MIB  # on storage; smaller files are read in one go
+    buffered_row_group_bytes: int = 64 * _MIB  # on storage; larger row groups are streamed through small buffers
+    files_ahead: int = 4  # files that are opened before their turn
+
+    # Deletes
+    key_bytes: int = 128 * _MIB  # of the keys of equality deletes, and of their index
+
+    # Partitions. Rows of further partitions go to local disk first, so that these partitions come one by one.
+    open_partitions: int = 16  # written at the same time
+    open_partition_bytes: int = 128 * _MIB  # held back by all open partitions together
+    chunk_bytes: int = 16 * _MIB  # rows are parted in chunks, because parts of small batches would be tiny
+    chunk_rows: int = 1 << 18
+
+    # Sorting
+    run_bytes: int = 128 * _MIB  # sorted at a time; more goes to local disk as sorted runs
+    block_bytes: int = _MIB  # read back from a run at a time
+    merge_bytes: int = 32 * _MIB  # merged at a time, and about the bytes of a sorted batch
+    merge_rows: int = 1 << 20
+
+    # Writing
+    buffer_bytes: int = 192 * _MIB  # held back by a writer; a row group may come out smaller for it
+
+
+DEFAULT = Budgets()

@@ -1,0 +1,152 @@
+"""The source of a task: its inputs and deletes come in, batches of the rows that live and the measurements of them go
+out. Batches have the columns of the output files, so they can go to a sink in another process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from iceberg_compaction.execute.worker import prepared_task
+from iceberg_compaction.execute.worker.copy import copied_row_groups
+from iceberg_compaction.execute.worker.input import project, read_files
+from iceberg_compaction.execute.worker.proof import measure, measurements
+from iceberg_compaction.model import rewrite_task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from iceberg_compaction.execute.worker import budgets
+    from iceberg_compaction.model import policies
+
+
+def open_source(
+    task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, limits: budgets.Budgets
+) -> TaskSource:
+    """The source of a task. Its inputs in the first partition are looked at here, and refused if need be."""
+    return TaskSource(task, context, prepared_task.prepare(task.parts[0], context, limits))
+
+
+class TaskSource:
+    """The rows of a task, partition by partition, because each has partition values and deletes of its own."""
+
+    def __init__(
+        self, task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, first: prepared_task.PreparedTask
+    ) -> None:
+        self._parts = task.parts
+        self._context = context
+        # All rows are expected from the start, so that a part that is never read shows in the proof.
+        self._done = measurements.SourceMeasurements(expected_rows=sum(task.record_counts))
+        self._effort = rewrite_task.Effort()
+        self.prepared = first  # whose columns all batches have
+        self.part = PartSource(first, context.verify)  # that is being read
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows that live, in the columns of the output files."""
+        yield from self.part.all_batches()
+        for task in self._parts[1:]:
+            self._done += self.part.measurements
+            self._effort += self.part.effort
+            prepared = prepared_task.prepare(task, self._context, self.prepared.budgets)
+            self.part = PartSource(prepared, self._context.verify)
+            for batch in self.part.all_batches():
+                yield project.fit(batch, self.prepared.output.columns)
+
+    @property
+    def measurements(self) -> measurements.SourceMeasurements:
+        """The rows that were read so far."""
+        return self._done + self.part.measurements
+
+    @property
+    def effort(self) -> rewrite_task.Effort:
+        """The row groups that were read so far, without the time that it took."""
+        return self._effort + self.part.effort
+
+    @property
+    def expected_rows(self) -> int:
+        """An estimate of the rows that live in the part that is being read."""
+        return self.part.expected_rows
+
+
+class PartSource:
+    """The rows of a task's inputs in one partition."""
+
+    def __init__(self, prepared: prepared_task.PreparedTask, level: policies.ProofLevel | None) -> None:
+        self.prepared = prepared
+        self._meter = measure.Meter(prepared.output.schema, level, prepared.constants)
+        self._alive = 0
+
+    def all_batches(self) -> Iterator[pa.RecordBatch]:
+        """Rows of all inputs."""
+        for step in self.prepared.steps.order:
+            assert isinstance(step, copied_row_groups.Encode)
+            yield from self.batches(step.parts)
+        self.check()
+
+    def batches(self, files: tuple[read_files.FilePart, ...]) -> Iterator[pa.RecordBatch]:
+        """Rows of some of the inputs, or of some of their row groups."""
+        for batch in project_rows(self._measured(files), self.prepared):
+            self._alive += batch.num_rows
+            yield batch
+
+    def _measured(self, files: tuple[read_files.FilePart, ...]) -> Iterator[tuple[read_files.Footer, pa.RecordBatch]]:
+        """The rows that live as their files have them, every one of them measured."""
+        prepared, deletes = self.prepared, self.prepared.deletes
+        for footer, first_row, batch in prepared.reader.batches(files, prepared.dictionaries, prepared.read_columns):
+            with read_files.translated(footer.path):
+                alive = deletes.apply(footer, first_row, batch) if deletes else batch
+            if alive.num_rows:
+                self._meter.add(alive)
+                yield footer, alive
+
+    def count_copied(self, rows: int) -> None:
+        """So many rows went into the outputs as bytes."""
+        self._alive += rows
+
+    @property
+    def expected_rows(self) -> int:
+        """An estimate of the rows that live, by the share of those that were found deleted so far."""
+        deletes = self.prepared.deletes
+        if deletes is None:
+            return self.prepared.stored_rows
+        left = self.prepared.stored_rows - deletes.marked
+        return left * self._alive // (self._alive + deletes.unforeseen) if deletes.unforeseen else left
+
+    def check(self) -> None:
+        """Raises ProofError unless every deleted position has been met; after all rows."""
+        if self.prepared.deletes:
+            self.prepared.deletes.check()
+
+    @property
+    def measurements(self) -> measurements.SourceMeasurements:
+        """The rows that were read so far."""
+        deletes = self.prepared.deletes
+        return measurements.SourceMeasurements(deleted_rows=deletes.dropped if deletes else 0, rows=self._meter.side)
+
+    @property
+    def effort(self) -> rewrite_task.Effort:
+        """All row groups, as encoded ones."""
+        steps = [step for step in self.prepared.steps.order if isinstance(step, copied_row_groups.Encode)]
+        return rewrite_task.Effort(
+            encoded_groups=sum(step.groups for step in steps),
+            encoded_bytes=sum(step.bytes for step in steps),
+            kept_from_copying=self.prepared.steps.kept,
+        )
+
+
+def project_rows(
+    raw: Iterator[tuple[read_files.Footer, pa.RecordBatch]], prepared: prepared_task.PreparedTask
+) -> Iterator[pa.RecordBatch]:
+    """Batches in the columns of the output files, out of batches as their files have them. From here on, nothing but
+    the sink's meter sees a row that gets lost."""
+    projection: project.Projection | None = None
+    schema = None
+    for footer, batch in raw:
+        with read_files.translated(footer.path):
+            if projection is None or not batch.schema.equals(schema, check_metadata=True):
+                projection = project.Projection(
+                    batch.schema, prepared.output.schema, prepared.output.columns, prepared.constants
+                )
+                schema = batch.schema
+            projected = projection.apply(batch)
+        yield projected

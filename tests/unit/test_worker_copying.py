@@ -448,6 +448,21 @@ def test_what_is_encoded_has_its_own_bounds_whatever_the_manifest_said(tmp_path:
     assert (file.lower_bounds[2], file.upper_bounds[2]) == (struct.pack("<d", 0.0), struct.pack("<d", 499.5))
 
 
+def test_a_row_group_of_many_rows_is_copied_although_one_of_its_columns_is_encoded(tmp_path: Path) -> None:
+    """Rows enough for the choice of encodings, which is made for the columns of the patch alone."""
+    older = Schema(*(NestedField(3, "score", FloatType()) if field.field_id == 3 else field for field in SCHEMA.fields))
+    table = make_rows(5000)
+    scores = table["score"].cast(pa.float32())
+    columns = arrow_schemas.file_schema(older)
+    path = tasks.write_input(
+        tmp_path / "in.parquet", table.set_column(2, columns.field(2), scores), older, compression="zstd"
+    )
+    result = run(tmp_path, [path])
+    assert (result.effort.copied_groups, result.effort.encoded_groups) == (1, 0)
+    (file,) = result.staged
+    assert pq.read_table(file.file_path)["score"].to_pylist() == scores.cast(pa.float64()).to_pylist()
+
+
 def test_a_byte_that_changes_on_the_way_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = write_inputs(tmp_path, files=2, rows=2000)
     whole = output_file.MixedFile.finish

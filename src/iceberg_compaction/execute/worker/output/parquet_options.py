@@ -1,4 +1,4 @@
-"""Writer settings from the table's properties (R44). Properties come in, arguments of pyarrow's writer go out."""
+"""Writer options from the table's properties (R44). Properties come in, arguments of pyarrow's writer go out."""
 
 from __future__ import annotations
 
@@ -41,17 +41,30 @@ _PAGE_VERSIONS = {"v1": "1.0", "v2": "2.0", "parquet_1_0": "1.0", "parquet_2_0":
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FreeColumn:
+    """A column that may have a dictionary or not, whichever is smaller."""
+
+    name: str  # of the top-level column
+    below: tuple[int, ...]  # positions from there through structs
+    path: str  # in Parquet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """How output files are encoded."""
+    """Options for the encoding of output files."""
 
     row_group_bytes: int
     parquet: dict[str, Any]  # arguments of pyarrow.parquet.ParquetWriter
-    free: dict[tuple[int, ...], str]  # columns with or without a dictionary as we see fit: the way to them, their path
+    free: tuple[FreeColumn, ...]
 
     def arguments(self, first: pa.Table) -> dict[str, Any]:
-        """Arguments for a file that begins with these rows."""
+        """Arguments for a file or a row group that begins with these rows, which may lack columns."""
         room, chosen = self.parquet["dictionary_pagesize_limit"], dict(self.parquet)
-        if plain := {self.free[places] for places in column_encodings.without_dictionary(first, self.free, room)}:
+        positions = {name: position for position, name in enumerate(first.schema.names)}
+        free = {
+            (positions[column.name], *column.below): column.path for column in self.free if column.name in positions
+        }
+        if plain := {free[path] for path in column_encodings.without_dictionary(first, free, room)}:
             chosen["use_dictionary"] = [path for path in self.parquet["use_dictionary"] if path not in plain]
         if (each := first.nbytes / max(1, first.num_rows)) * _AT_ONCE > _WIDE * self.parquet["data_page_size"]:
             chosen["write_batch_size"] = max(1, int(self.parquet["data_page_size"] / each))
@@ -59,8 +72,8 @@ class WriteOptions:
 
 
 def write_options(properties: Mapping[str, str], schema: Schema, columns: pa.Schema, rows: int) -> WriteOptions:
-    """Settings for files of this table; `columns` is the schema of the files and `rows` an upper bound of their rows,
-    which a Bloom filter is sized by unless the table says better."""
+    """The options for files of this table; `columns` is the schema of the files and `rows` an upper bound of their
+    rows, which sizes a Bloom filter unless the table gives its size."""
     wanted = properties.get("write.format.default", "parquet").lower()
     if wanted != "parquet":
         raise errors.UnsupportedError(f"The table asks for {wanted} files, only parquet can be written yet.")
@@ -152,29 +165,30 @@ def _columns_by_name(schema: Schema, columns: pa.Schema) -> dict[str, str]:
     return found
 
 
-def _free(properties: Mapping[str, str], schema: Schema, columns: pa.Schema) -> dict[tuple[int, ...], str]:
-    """Columns that are no dictionaries yet, and of whose encoding the table says nothing."""
-    found = {}
+def _free(properties: Mapping[str, str], schema: Schema, columns: pa.Schema) -> tuple[FreeColumn, ...]:
+    """Columns that are no dictionaries yet, and whose encoding no property of the table names."""
+    free = []
     for leaf in arrow_schemas.leaves(columns):
         name = schema.find_column_name(leaf.field_id)
         if f"{_PREFIX}dict-encoding-enabled.column.{name}" in properties or leaf.repeated:
             continue
         if not pa.types.is_dictionary(leaf.type) and not pa.types.is_boolean(leaf.type):
-            found[leaf.path] = _path(columns, leaf.path)
-    return found
+            name = columns.field(leaf.path[0]).name
+            free.append(FreeColumn(name=name, below=leaf.path[1:], path=_path(columns, leaf.path)))
+    return tuple(free)
 
 
-def _path(columns: pa.Schema, places: tuple[int, ...]) -> str:
-    field = columns.field(places[0])
+def _path(columns: pa.Schema, positions: tuple[int, ...]) -> str:
+    field = columns.field(positions[0])
     parts = [field.name]
-    for place in places[1:]:
+    for position in positions[1:]:
         if pa.types.is_map(field.type):
             parts.append("key_value")
         elif not pa.types.is_struct(field.type):
             parts.append("list")
         is_map = pa.types.is_map(field.type)
-        field = arrow_schemas.children(field.type)[place]
-        parts.append(("key", "value")[place] if is_map else field.name)
+        field = arrow_schemas.children(field.type)[position]
+        parts.append(("key", "value")[position] if is_map else field.name)
     return ".".join(parts)
 
 

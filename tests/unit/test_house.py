@@ -46,7 +46,7 @@ CHANCE = {
     "execute.engines.spark.submission": "jobs of two runs in one session must not stop each other",
     "execute.perform_task": "two attempts of a task must not write the same file",
     "execute.worker.execute_task": "effort is measured in seconds",
-    "execute.worker.transfer": "effort is measured in seconds",
+    "execute.worker.copy.mixed_rows": "effort is measured in seconds",
     "metadata.cache.arrow_cache": "drafts of two processes must not meet, and entries have an age",
     "metadata.manifest.written_manifests": "Avro separates blocks by random bytes",
     "operations.rewrite_manifests.cluster_entries": "Avro separates blocks by random bytes",

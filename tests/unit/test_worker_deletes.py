@@ -84,9 +84,9 @@ def test_a_file_whose_rows_are_all_deleted_is_not_read(tmp_path: Path, monkeypat
     data = [tasks.write_input(tmp_path / f"{at}.parquet", _rows(10, 10 * at), SCHEMA) for at in range(2)]
     delete = delete_files.position_delete(tmp_path / "d", [(data[0], at) for at in range(10)], sequence_number=1)
     opened = []
-    whole = read_files.Reader._open
+    whole = read_files.DataFileReader._open
     monkeypatch.setattr(
-        read_files.Reader, "_open", lambda self, footer: opened.append(footer.path) or whole(self, footer)
+        read_files.DataFileReader, "_open", lambda self, footer: opened.append(footer.path) or whole(self, footer)
     )
     result = _run(tmp_path, data, [delete])
     assert _ids(result) == list(range(10, 20))

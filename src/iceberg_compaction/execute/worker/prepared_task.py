@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class PreparedTask:
     """A task before its first row is read. All its inputs lie in one partition."""
 
-    reader: read_files.Reader
+    reader: read_files.DataFileReader
     constants: dict[int, pa.Array]  # partition values, and defaults for columns that a file lacks
     footers: list[read_files.Footer]
     read_columns: frozenset[int]  # field ids of the top-level columns to read: those that the table has dropped are not
@@ -64,7 +64,9 @@ def prepare(
     task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, limits: budgets.Budgets
 ) -> PreparedTask:
     """Reads footers and deletes. Raises an error for all that cannot be rewritten."""
-    reader = read_files.Reader(io=file_io.open_io(context.io_properties, context.table_location), budgets=limits)
+    reader = read_files.DataFileReader(
+        io=file_io.open_io(context.io_properties, context.table_location), budgets=limits
+    )
     schema = Schema.model_validate_json(context.table_schema)
     partition_values = identity_columns.values(task, context, schema)
     footers = reader.footers(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class DeleteInputs:
     """A task's files before their rows are read."""
 
-    reader: read_files.Reader
+    reader: read_files.DataFileReader
     schema: Schema
     partition: Mapping[int, Any]  # the partition's values of columns, of dropped ones too, by field id (R51)
     footers: Sequence[read_files.Footer]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class KeyedFiles:
     """The data files that keys are looked up in: footers by the files' numbers, and their data sequence numbers."""
 
-    reader: read_files.Reader
+    reader: read_files.DataFileReader
     footers: Mapping[int, read_files.Footer]
     sequences: Sequence[int]
 

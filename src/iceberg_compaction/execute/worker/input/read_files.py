@@ -60,7 +60,7 @@ class FilePart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+class DataFileReader:
     """Reads data files from storage within the budgets."""
 
     io: FileIO

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.execute.worker.arrange import sort_order_keys
-from iceberg_compaction.execute.worker.output import locations, output_plan, rolling_writer, row_profile, staged_files
+from iceberg_compaction.execute.worker.output import locations, output_plan, rolling_writer, row_profile, stage_file
 from iceberg_compaction.execute.worker.proof import measure, measurements, verify_files
 from iceberg_compaction.metadata import partition_tuples
 from iceberg_compaction.model import policies, rewrite_task
@@ -123,7 +123,7 @@ class Sink:
         """The finished files with all that their manifest entries need; after `close`."""
         checksums = self._row_checksums()
         return tuple(
-            staged_files.stage(self._request.task, self._request.context, self._request.plan, file, checksums)
+            stage_file.stage(self._request.task, self._request.context, self._request.plan, file, checksums)
             for file in self._files
         )
 

@@ -53,7 +53,7 @@ def read_back(
 ) -> proof.Side:
     """The outputs, read in full and measured as the inputs were."""
     meter = measure.Meter(schema, policies.ProofLevel.DEEP)
-    reader = read_files.Reader(io=io, budgets=limits)
+    reader = read_files.DataFileReader(io=io, budgets=limits)
     footers = reader.footers([file.path for file in files], [file.metadata.num_rows for file in files])
     for _, _, batch in reader.batches([read_files.FilePart(footer) for footer in footers], frozenset()):
         meter.add(batch)

@@ -63,10 +63,6 @@ class Way(str, Enum):
     NEVER = "encoded-as-asked"
 
     @property
-    def copies(self) -> bool:
-        return self in (Way.LARGE, Way.ASKED)
-
-    @property
     def forbids(self) -> bool:
         """Whether nothing of the group can be copied, whatever its row groups."""
         return self in (Way.SORTED, Way.RESPEC, Way.NEVER)

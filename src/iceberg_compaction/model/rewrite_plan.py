@@ -1,5 +1,5 @@
-"""A plan as a value: which files become which, and why; pinned to a snapshot. `plan` prints it, `run` performs it, and
-it goes to JSON and back unchanged. Groups and files are Arrow columns, and a group is a slice of the files."""
+"""A plan as a value: groups of files to rewrite, with reasons, pinned to a snapshot. `plan` prints it, `run` performs
+it, and it survives JSON unchanged. Groups and files are Arrow columns, and a group is a slice of the files."""
 
 from __future__ import annotations
 
@@ -50,21 +50,21 @@ def _to_table(value: Any) -> pa.Table:
     if isinstance(value, pa.Table):
         return value
     try:
-        found = pa.table(value, schema=PLAN_FILES)
-        found.validate(full=True)
+        table = pa.table(value, schema=PLAN_FILES)
+        table.validate(full=True)
     except (TypeError, KeyError, OverflowError, pa.ArrowException) as error:
         names = ", ".join(PLAN_FILES.names)
         raise ValueError(f"its columns must be {names}, text and two of whole numbers, and of one length") from error
-    return found
+    return table
 
 
 def _to_groups(value: Any, info: ValidationInfo) -> Any:
-    known = info.data
-    if isinstance(value, Groups) or not {"sizes", "copying"} <= known.keys():  # what is wrong was reported already
+    fields = info.data
+    if isinstance(value, Groups) or not {"sizes", "copying"} <= fields.keys():  # a missing field has its own error
         return value
     if not isinstance(value, Iterable):
         raise ValueError("it must be a list")
-    return Groups.of(value, known["sizes"], known["copying"])
+    return Groups.of(value, fields["sizes"], fields["copying"])
 
 
 PlanFiles = Annotated[
@@ -74,14 +74,14 @@ PlanGroups = Annotated[Groups, BeforeValidator(_to_groups), PlainSerializer(Grou
 
 
 class LeftOutReason(str, Enum):
-    """Why files were left alone. Closed set."""
+    """The reason to leave files alone. Closed set."""
 
     WELL_SIZED = "well-sized"
     TOO_FEW_FILES = "too-few-files"  # fewer than min-input-files, and not more than one target's worth
-    FEW_DELETES = "few-deletes"  # `delete-files`: no delete file applies, or fewer than the thresholds ask for
+    FEW_DELETES = "few-deletes"  # `delete-files`: no delete file applies, or the thresholds are not reached
     NO_GAIN = "no-gain"  # as many files would come out as go in
     NOT_SELECTED = "not-selected"  # `where` rules them out
-    CLAIMED = "claimed"  # another run is at work on their partitions
+    CLAIMED = "claimed"  # another run is working on their partitions
     OVER_BUDGET = "over-budget"  # max-files-to-rewrite or max-bytes-to-rewrite was reached
     NO_DATA = "no-data"  # the table has no files at all
     UNSUPPORTED = "unsupported"  # the table must not be rewritten
@@ -140,10 +140,10 @@ class Plan(Value):
         wrong = np.flatnonzero(columns["first"].to_numpy() != np.cumsum(files) - files)
         if len(wrong):
             raise ValueError(f"group {self.groups[wrong[0]].id} does not begin where the files before it end")
-        told = (self.input_files, self.input_bytes, self.input_records)
+        totals = (self.input_files, self.input_bytes, self.input_records)
         sums = (self.files.num_rows, *(pc.sum(self.files[name]).as_py() or 0 for name in PLAN_FILES.names[1:]))
-        if told != sums:
-            raise ValueError(f"the groups hold {told} files, bytes and records, but the plan lists {sums}")
+        if totals != sums:
+            raise ValueError(f"the groups hold {totals} files, bytes and records, but the plan lists {sums}")
         return self
 
     @property

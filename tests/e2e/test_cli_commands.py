@@ -156,6 +156,14 @@ def test_an_unsupported_table_is_refused_and_untouched(shop: Shop) -> None:
     assert shop.files("events") == 6
 
 
+def test_a_run_that_reaches_its_deadline_is_cancelled_and_changes_nothing(shop: Shop) -> None:
+    result = shop.run("--table", "db.events", "--deadline", "0.000001s")
+    assert result.exit_code == 130
+    assert "at its deadline" in result.stderr
+    assert shop.files("events") == 6
+    assert shop.run("--table", "db.events", "--deadline", "2h").exit_code == 0
+
+
 def test_a_typo_is_answered_with_the_nearest_names(shop: Shop) -> None:
     result = shop.run("--table", "db.event", "--output", "json")
     assert result.exit_code == 1
@@ -173,6 +181,7 @@ def test_a_typo_is_answered_with_the_nearest_names(shop: Shop) -> None:
         (["--strategy", "quick"], "strategy"),
         (["--target-file-size", "huge"], "512MB"),
         (["--engine", "abacus"], "spark, inline"),
+        (["--deadline", "soon"], "write it as 90s, 15m, 2h or 1d"),
         (["--log-level", "loud"], "warning"),
         (["--no-such-flag"], "No such option"),
     ],

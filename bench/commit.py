@@ -45,7 +45,7 @@ def request_of(table: Table) -> ReplaceRequest:
     from iceberg_compaction.metadata import look
     from iceberg_compaction.operations.rewrite_files.change.replace_files import ReplaceRequest
 
-    files = look.look(table, name=tables.NAME).files
+    files = look.look(table, name=tables.NAME).view.files
     texts = files["partition"].cast(pa.string())
     places = pa.array([text for text in pc.unique(texts).to_pylist() if _is_ours(text)])
     removed = files.filter(pc.is_in(texts, value_set=places))
@@ -129,7 +129,7 @@ def lost_race(table: Table) -> Callable[[], Any]:
     from iceberg_compaction.operations.rewrite_files.change import replace_files
 
     run = wiring.new_run()
-    change = replace_files.Replacement(table, request_of(table), run.run_id)
+    change = replace_files.Replacement(table, request_of(table), run)
     commit = spine._Attempts(table=table, change=change, run=run)
 
     def attempt() -> Any:

@@ -60,7 +60,7 @@ def doors(root: Path) -> tuple[Callable[[], Any], Callable[..., Any]]:
     catalog = tables.connect(root)
 
     def health() -> Any:
-        return diagnose.diagnose(catalog, tables.NAME, Policy())
+        return diagnose.diagnose(catalog, tables.NAME, Policy(), cache=wiring.manifest_cache())
 
     def plan(policy: Policy | None = None) -> Any:
         return work.plan_table(catalog, tables.NAME, policy or Policy(), wiring.new_run())
@@ -97,15 +97,16 @@ def warm(root: Path) -> Figures:
 
 def commit(root: Path) -> Figures:
     """The inventory after commits of one manifest each; the best of five."""
+    from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.metadata import look
 
-    table = tables.connect(root).load_table(tables.NAME)
-    look.look(table, name=tables.NAME)
-    first = look.look(table, name=tables.NAME).files.num_rows
+    table, cache = tables.connect(root).load_table(tables.NAME), wiring.manifest_cache()
+    look.look(table, name=tables.NAME, cache=cache)
+    first = look.look(table, name=tables.NAME, cache=cache).view.files.num_rows
     found = []
     for number in range(5):
         table = tables.append_files(table, first + number * NEW_FILES, NEW_FILES)
-        found.append(seconds(partial(look.look, table, name=tables.NAME)))
+        found.append(seconds(partial(look.look, table, name=tables.NAME, cache=cache)))
     return {"inventory": min(found)}
 
 
@@ -115,9 +116,9 @@ def deletes(root: Path) -> Figures:
     from iceberg_compaction.metadata.deletes import delete_index
 
     table = tables.connect(root).load_table(tables.NAME)
-    data_files = look.look(table, name=tables.NAME).files.num_rows
+    data_files = look.look(table, name=tables.NAME).view.files.num_rows
     table = tables.append_deletes(table, data_files // 10)
-    files = look.look(table, name=tables.NAME).files
+    files = look.look(table, name=tables.NAME).view.files
 
     def index() -> None:
         delete_index.build(files, unpartitioned_specs=frozenset()).counts_per_data_file()

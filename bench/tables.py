@@ -126,7 +126,7 @@ def append(table: Table, pieces: list[_Piece]) -> Table:
 
 
 def _write(table: Table, piece: _Piece, snapshot_id: int) -> ManifestFile:
-    layout = entry_fields.Layout(spec=table.spec(), schema=table.schema(), format_version=2)
+    layout = entry_fields.ManifestLayout(spec=table.spec(), schema=table.schema(), format_version=2)
     rows, days, tenants = _entries(piece, snapshot_id)
     avro, sync = entry_fields.avro_schema(layout), secrets.token_bytes(container.SYNC_SIZE)
     metadata = written_manifests.header_metadata(layout, avro, "deflate")

@@ -69,7 +69,7 @@ def test_real_rewrites_are_the_same_wherever_they_run(engine_of: EngineOf, local
     for number in range(6):
         ids = range(number * 30, number * 30 + 30)
         table.append(pa.table([ids, [f"city {id % 3}" for id in ids]], schema=_EVENTS.as_arrow()))
-    view = look(table, name=local_lake.name("events"))
+    view = look(table, name=local_lake.name("events")).view
     plan = build(view, Policy(), plan_id="p", now_ms=0)
     job = Job(tasks=tuple(build_tasks(plan)), context=build_context(table, plan, "run"))
     assert len(job.tasks) == 3

@@ -21,7 +21,7 @@ from tests.factories.lake import make_table
 
 from iceberg_compaction.metadata import partition_tuples
 from iceberg_compaction.metadata.deletes import delete_index, delete_scopes
-from iceberg_compaction.metadata.manifest import live_files
+from iceberg_compaction.metadata.manifest import live_files, snapshot_manifests
 from iceberg_compaction.model.rewrite_plan import PLAN_FILES
 from iceberg_compaction.model.rewrite_task import StagedFile
 from iceberg_compaction.operations.rewrite_files.change.replace_files import ReplaceGroup, ReplaceRequest
@@ -91,7 +91,9 @@ class DeleteTable:
         table = self.refresh().table
         snapshot = table.current_snapshot()
         assert snapshot is not None
-        rows: list[dict[str, Any]] = live_files.live_files(table, snapshot).to_pylist()
+        rows: list[dict[str, Any]] = live_files.live_files(
+            table, snapshot_manifests.read(table.io, snapshot)
+        ).to_pylist()
         return rows
 
     def deletes(self) -> set[str]:
@@ -103,7 +105,7 @@ class DeleteTable:
         table = self.refresh().table
         snapshot = table.current_snapshot()
         assert snapshot is not None
-        found = live_files.live_files(table, snapshot)
+        found = live_files.live_files(table, snapshot_manifests.read(table.io, snapshot))
         paths = found["file_path"].to_pylist()
         index = delete_index.build(found, unpartitioned_specs=delete_scopes.unpartitioned(table.specs()))
         row = index.for_data_files([paths.index(path)]).to_pylist()[0]

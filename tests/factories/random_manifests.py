@@ -61,15 +61,15 @@ FACTS = (
 class Case:
     """Manifests to be: of our writer or of PyIceberg's, each with files."""
 
-    layout: entry_fields.Layout
+    layout: entry_fields.ManifestLayout
     parts: list[tuple[str, list[StagedFile]]]  # the writer, and its files
 
 
-def layout_of(chosen: list[int], version: Any = 2) -> entry_fields.Layout:
+def layout_of(chosen: list[int], version: Any = 2) -> entry_fields.ManifestLayout:
     """A spec with identity fields of the chosen types; the first has a name that Avro does not allow."""
     names = [f"p-{index}" if index == chosen[0] else f"p{index}" for index in chosen]
     parts = [PartitionField(i + 1, 1000 + i, IdentityTransform(), name) for i, name in zip(chosen, names, strict=True)]
-    return entry_fields.Layout(spec=PartitionSpec(*parts, spec_id=3), schema=SCHEMA, format_version=version)
+    return entry_fields.ManifestLayout(spec=PartitionSpec(*parts, spec_id=3), schema=SCHEMA, format_version=version)
 
 
 @st.composite
@@ -111,7 +111,7 @@ def write(case: Case, directory: Path) -> list[ManifestFile]:
     return found
 
 
-def _write_ours(path: Path, layout: entry_fields.Layout, files: list[StagedFile], number: int) -> ManifestFile:
+def _write_ours(path: Path, layout: entry_fields.ManifestLayout, files: list[StagedFile], number: int) -> ManifestFile:
     writing = written_manifests.Writing(
         io=PyArrowFileIO(),
         snapshot_id=100 + number,
@@ -119,10 +119,12 @@ def _write_ours(path: Path, layout: entry_fields.Layout, files: list[StagedFile]
         codec="deflate",
         new_path=lambda: str(path),
     )
-    return written_manifests.write_manifest(writing, files, layout, number).to_row()
+    return written_manifests.write_manifest(writing, files, layout, number).to_manifest_file()
 
 
-def _write_pyiceberg(path: Path, layout: entry_fields.Layout, files: list[StagedFile], number: int) -> ManifestFile:
+def _write_pyiceberg(
+    path: Path, layout: entry_fields.ManifestLayout, files: list[StagedFile], number: int
+) -> ManifestFile:
     output = PyArrowFileIO().new_output(str(path))
     with pyiceberg_write_manifest(2, layout.spec, layout.schema, output, 100 + number, "deflate") as writer:
         for file, record in zip(files, entry_fields.tuples(files, layout), strict=True):

@@ -18,7 +18,7 @@ def test_benchmark_tables_are_read_alike(tmp_path: Path) -> None:
     table = tables.make(tmp_path / "lake", 300)
     table = tables.append_files(table, 300, 50)
     table = tables.append_deletes(table, 20)
-    found = look.look(table, name=tables.NAME, cache=arrow_cache.Cache(None)).files.to_pylist()
+    found = look.look(table, name=tables.NAME, cache=arrow_cache.ArrowCache(None)).view.files.to_pylist()
     entries = [
         entry.data_file
         for manifest in table.current_snapshot().manifests(table.io)

@@ -24,7 +24,7 @@ from tests.factories import manifests
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import fetch, partition_tuples
-from iceberg_compaction.metadata.manifest import column_metrics, live_files
+from iceberg_compaction.metadata.manifest import column_metrics, live_files, snapshot_manifests
 from iceberg_compaction.model import table_view
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _one_path(file: DataFile) -> str | None:
 def read(table: Table, **options: Any) -> pa.Table:
     snapshot = table.current_snapshot()
     assert snapshot is not None
-    return live_files.live_files(table, snapshot, **options)
+    return live_files.live_files(table, snapshot_manifests.read(table.io, snapshot), **options)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)

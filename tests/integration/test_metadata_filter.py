@@ -29,7 +29,7 @@ from tests.factories import manifests
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import look
 from iceberg_compaction.metadata.filter import where_clause
-from iceberg_compaction.metadata.manifest import live_files
+from iceberg_compaction.metadata.manifest import live_files, snapshot_manifests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -283,7 +283,9 @@ def check(lake: lakes.Lake, spec: PartitionSpec, filters: list[tuple[str, Any]],
     table = lakes.make_table(lake.catalog, lake.name(f"t{uuid.uuid4().hex}"), SCHEMA, spec=spec)
     written = data_files(table, rows, chance)
     table = manifests.add_files(table, [file for file, _ in written])
-    found = live_files.live_files(table, table.current_snapshot(), metrics=list(range(1, len(NAMES) + 1)))
+    found = live_files.live_files(
+        table, snapshot_manifests.read(table.io, table.current_snapshot()), metrics=list(range(1, len(NAMES) + 1))
+    )
     members_of = {file.file_path: members for file, members in written}
 
     excluding = exclusions(chance)
@@ -343,7 +345,7 @@ def events(lake: lakes.Lake) -> Table:
 
 def days(table: Table, where: str) -> list[int]:
     """The days of January whose file the filter keeps."""
-    found = look.look(table, name="db.events", where=where)
+    found = look.look(table, name="db.events", where=where).view
     kept = found.files.filter(found.selected)["partition"].to_pylist()
     return sorted(int(text[len('{"Day":"2026-01-') : -2]) for text in kept)
 
@@ -449,7 +451,9 @@ def test_a_file_of_one_value_only_is_left_out_where_that_is_excluded(
     told = {name: {} if value is None else {field_id: value} for name, value in zip(names, values, strict=True)}
     manifests.add_files(table, [manifests.fake_data_file(table, "0.parquet", record_count=4, **told)])
 
-    found = live_files.live_files(table, table.refresh().current_snapshot(), metrics=[field_id])
+    found = live_files.live_files(
+        table, snapshot_manifests.read(table.io, table.refresh().current_snapshot()), metrics=[field_id]
+    )
     assert where_clause.parse(where, SCHEMA).select(found, table.specs()).to_pylist() == [kept]
 
 
@@ -472,7 +476,7 @@ def test_delete_files_are_judged_by_partition_only(lake: lakes.Lake) -> None:
     path = next(iter(table.scan().plan_files())).file.file_path
     table = manifests.add_position_delete(table, {path: [0]})
 
-    found = look.look(table, name="db.deletes", where="id > 1000")
+    found = look.look(table, name="db.deletes", where="id > 1000").view
 
     assert dict(zip(found.files["content"].to_pylist(), found.selected.to_pylist(), strict=True)) == {0: False, 1: True}
 
@@ -485,7 +489,7 @@ def test_a_time_before_1970_may_be_one_unit_late(lake: lakes.Lake) -> None:
     files = [manifests.fake_data_file(table, f"{day}.parquet", partition=Record(day)) for day in (-1, 0, 1)]
     table = manifests.add_files(table, files)
 
-    found = look.look(table, name="db.old", where="at = '1969-12-31 23:00:00'")
+    found = look.look(table, name="db.old", where="at = '1969-12-31 23:00:00'").view
 
     assert [path[-9:] for path in found.files.filter(found.selected)["file_path"].to_pylist()] == [
         "1.parquet",
@@ -507,7 +511,9 @@ def test_the_least_numbers_may_be_cut_off_to_the_greatest(
         [manifests.fake_data_file(table, str(cut), partition=Record(cut)) for cut in (wrapped, 2 ** (bits - 1) - 18)],
     )
     found = where_clause.parse("n < 0", table.schema())
-    rows = live_files.live_files(table, table.current_snapshot(), metrics=found.field_ids)
+    rows = live_files.live_files(
+        table, snapshot_manifests.read(table.io, table.current_snapshot()), metrics=found.field_ids
+    )
     assert found.select(rows, table.specs()).to_pylist() == [True, False]
 
 
@@ -528,5 +534,5 @@ def test_the_end_of_pythons_calendar_is_none_for_filters(
             lake.catalog, name, schema, spec=PartitionSpec(PartitionField(1, 1000, transform, "part"))
         )
         table.append(pa.table({"day": [datetime.date(2026, 1, 1)]}))
-    found = look.look(lake.catalog.load_table(name), name=name, where=where)
+    found = look.look(lake.catalog.load_table(name), name=name, where=where).view
     assert found.files.filter(found.selected).num_rows == kept

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def take(table: Table, **options: Any) -> table_view.TableView:
-    return look.look(table, name="db.t", **options)
+    return look.look(table, name="db.t", **options).view
 
 
 def with_metadata(table: Table, **changes: Any) -> Table:

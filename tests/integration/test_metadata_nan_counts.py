@@ -29,9 +29,8 @@ from tests.factories import manifests
 from iceberg_compaction.execute.prepare import cut_tasks
 from iceberg_compaction.interfaces.library import Compactor
 from iceberg_compaction.metadata import fetch, look
-from iceberg_compaction.metadata.manifest import column_metrics, nan_counts
+from iceberg_compaction.metadata.manifest import column_metrics, nan_counts, snapshot_manifests
 from iceberg_compaction.model.policies import Policy
-from iceberg_compaction.operations.rewrite_files.change import prune_manifests
 from iceberg_compaction.plan import build
 
 if TYPE_CHECKING:
@@ -83,12 +82,12 @@ def add(table: Table, part: int, counts: list[dict[int, int] | None]) -> Table:
 
 
 def planned(table: Table, **policy: Any) -> Plan:
-    stock = look.look(table, name="db.t", where=policy.pop("where", None))
+    stock = look.look(table, name="db.t", where=policy.pop("where", None)).view
     return build.build(stock, Policy(rewrite_all=True, **policy), plan_id="p", now_ms=0)
 
 
 def counted(table: Table, plan: Plan) -> nan_counts.NanCounts | None:
-    return nan_counts.of_plan(table, plan, prune_manifests.Scope(table.metadata, plan.partitions).may_be_in)
+    return nan_counts.of_plan(table, plan, snapshot_manifests.of_plan(table, plan))
 
 
 def as_pyiceberg_reads(table: Table) -> dict[str, dict[int, int]]:
@@ -221,9 +220,9 @@ def test_bounds_that_footers_lack_outlive_a_copy(lake: lakes.Lake) -> None:
 
 def test_entries_of_deleted_files_tell_nothing() -> None:
     """A file that left and came back is listed twice, and once as DELETED: it is found once."""
-    wanted = nan_counts._Wanted(pa.chunked_array([["a", "b"]]), np.array([True, True]))
+    wanted = nan_counts._WantedPaths(pa.chunked_array([["a", "b"]]), np.array([True, True]))
     listed = pa.table({"status": pa.array([2, 1], pa.int32()), "file_path": ["a", "a"]})
-    places, counts, told = nan_counts._find(listed, wanted, nan_counts._Fields(floats=(7,), bounded=(7, 8)))
-    assert told.num_rows == 1
-    assert (places.tolist(), counts.tolist()) == ([0], [[-1]])
-    assert not wanted.are_found(places)
+    plan_rows, counts, bounds = nan_counts._pick(listed, wanted, nan_counts._Fields(floats=(7,), bounded=(7, 8)))
+    assert bounds.num_rows == 1
+    assert (plan_rows.tolist(), counts.tolist()) == ([0], [[-1]])
+    assert not wanted.are_complete(plan_rows)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.factories import lake as lakes
 from tests.factories import manifests
 
-from iceberg_compaction import errors
+from iceberg_compaction import Compactor, errors
 from iceberg_compaction.formats.avro import container
 from iceberg_compaction.metadata import fetch, look
 from iceberg_compaction.metadata.cache import arrow_cache, manifest_pack
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> arrow_cache.Cache:
-    return arrow_cache.Cache(tmp_path / "cache")
+def cache(tmp_path: Path) -> arrow_cache.ArrowCache:
+    return arrow_cache.ArrowCache(tmp_path / "cache")
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def take(table: Table, cache: arrow_cache.Cache, **options: Any) -> TableView:
-    return look.look(table, name="db.t", cache=cache, **options)
+def take(table: Table, cache: arrow_cache.ArrowCache, **options: Any) -> TableView:
+    return look.look(table, name="db.t", cache=cache, **options).view
 
 
 def rows_of(found: TableView) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ def add(table: Table, *names: str) -> Table:
     return manifests.add_files(table, [manifests.fake_data_file(table, name) for name in names])
 
 
-def entry(cache: arrow_cache.Cache, *, largest: bool = True) -> Path:
+def entry(cache: arrow_cache.ArrowCache, *, largest: bool = True) -> Path:
     assert cache.directory is not None
     return sorted(cache.directory.iterdir(), key=lambda path: path.stat().st_size)[-1 if largest else 0]
 
@@ -76,7 +76,7 @@ def entry(cache: arrow_cache.Cache, *, largest: bool = True) -> Path:
     steps=st.lists(st.sampled_from(["append", "append", "delete", "many", "look"]), max_size=8), seed=st.integers(0, 99)
 )
 def test_a_warm_inventory_is_the_cold_one(local_lake: lakes.Lake, tmp_path: Path, steps: list[str], seed: int) -> None:
-    chance, cache = random.Random(seed), arrow_cache.Cache(tmp_path / uuid.uuid4().hex)
+    chance, cache = random.Random(seed), arrow_cache.ArrowCache(tmp_path / uuid.uuid4().hex)
     table = lakes.make_table(local_lake.catalog, f"db.t{uuid.uuid4().hex}")
     for step in ("append", *steps, "look"):
         match step:
@@ -90,21 +90,21 @@ def test_a_warm_inventory_is_the_cold_one(local_lake: lakes.Lake, tmp_path: Path
             case "many":
                 table = add(table, *(f"fake-{uuid.uuid4().hex}.parquet" for _ in range(chance.randrange(1, 40))))
             case "look":
-                cold, warm = take(table, arrow_cache.Cache(None)), take(table, cache)
+                cold, warm = take(table, arrow_cache.ArrowCache(None)), take(table, cache)
                 assert rows_of(warm) == rows_of(cold)
                 assert warm.files.schema == cold.files.schema
                 filtered = take(table, cache, where="id > 50")
-                assert filtered.selected == take(table, arrow_cache.Cache(None), where="id > 50").selected
+                assert filtered.selected == take(table, arrow_cache.ArrowCache(None), where="id > 50").selected
 
 
-def test_only_new_manifests_are_read(local_lake: lakes.Lake, cache: arrow_cache.Cache, fetched: list[str]) -> None:
+def test_only_new_manifests_are_read(local_lake: lakes.Lake, cache: arrow_cache.ArrowCache, fetched: list[str]) -> None:
     table = add(lakes.make_table(local_lake.catalog, "db.t"), *(f"{i}.parquet" for i in range(100)))
     take(table, cache)
     assert len(fetched) == 1
     for i in range(3):
         table = add(table, f"new-{i}.parquet")
         fetched.clear()
-        assert rows_of(take(table, cache)) == rows_of(take(table, arrow_cache.Cache(None)))
+        assert rows_of(take(table, cache)) == rows_of(take(table, arrow_cache.ArrowCache(None)))
         newest = table.current_snapshot().manifests(table.io)[0].manifest_path
         assert fetched[0] == newest
         assert len(fetched) == 1 + (i + 2)  # warm reads the new one, cold reads all
@@ -114,7 +114,7 @@ def test_only_new_manifests_are_read(local_lake: lakes.Lake, cache: arrow_cache.
 
 
 def test_loose_entries_are_packed_before_they_are_many(
-    local_lake: lakes.Lake, cache: arrow_cache.Cache, fetched: list[str]
+    local_lake: lakes.Lake, cache: arrow_cache.ArrowCache, fetched: list[str]
 ) -> None:
     table = add(lakes.make_table(local_lake.catalog, "db.t"), *(f"{i}.parquet" for i in range(300)))
     for i in range(manifest_pack.LOOSE + 2):
@@ -127,7 +127,7 @@ def test_loose_entries_are_packed_before_they_are_many(
     assert fetched == []
 
 
-def test_a_rewritten_table_sheds_what_it_no_longer_needs(local_lake: lakes.Lake, cache: arrow_cache.Cache) -> None:
+def test_a_rewritten_table_sheds_what_it_no_longer_needs(local_lake: lakes.Lake, cache: arrow_cache.ArrowCache) -> None:
     table = lakes.make_table(local_lake.catalog, "db.t")
     table = add(add(table, *(f"a{i}.parquet" for i in range(500))), *(f"b{i}.parquet" for i in range(500)))
     take(table, cache)
@@ -137,7 +137,7 @@ def test_a_rewritten_table_sheds_what_it_no_longer_needs(local_lake: lakes.Lake,
     assert (cache.figures().entries, cache.figures().bytes < before * 0.7) == (1, True)
 
 
-def test_a_warm_table_is_used_as_it_lies(local_lake: lakes.Lake, cache: arrow_cache.Cache) -> None:
+def test_a_warm_table_is_used_as_it_lies(local_lake: lakes.Lake, cache: arrow_cache.ArrowCache) -> None:
     table = add(lakes.make_table(local_lake.catalog, "db.t"), *(f"{i}.parquet" for i in range(5000)))
     table = add(table, "last.parquet")
     size = take(table, cache).files.nbytes
@@ -149,7 +149,7 @@ def test_a_warm_table_is_used_as_it_lies(local_lake: lakes.Lake, cache: arrow_ca
 
 @pytest.mark.parametrize("largest", [True, False])
 def test_a_damaged_entry_is_read_anew(
-    local_lake: lakes.Lake, cache: arrow_cache.Cache, fetched: list[str], largest: bool
+    local_lake: lakes.Lake, cache: arrow_cache.ArrowCache, fetched: list[str], largest: bool
 ) -> None:
     table = add(lakes.make_table(local_lake.catalog, "db.t"), *(f"{i}.parquet" for i in range(100)))
     take(table, cache)
@@ -167,7 +167,7 @@ def test_a_damaged_entry_is_read_anew(
     assert fetched == []
 
 
-def test_an_entry_of_other_rows_is_no_entry(local_lake: lakes.Lake, cache: arrow_cache.Cache) -> None:
+def test_an_entry_of_other_rows_is_no_entry(local_lake: lakes.Lake, cache: arrow_cache.ArrowCache) -> None:
     table = add(lakes.make_table(local_lake.catalog, "db.t"), "a.parquet", "b.parquet")
     expected = rows_of(take(table, cache))
     name = entry(cache).stem
@@ -183,7 +183,7 @@ def test_an_entry_of_other_rows_is_no_entry(local_lake: lakes.Lake, cache: arrow
         assert rows_of(take(table, cache)) == expected
 
 
-def test_a_renamed_partition_field_has_its_new_name(local_lake: lakes.Lake, cache: arrow_cache.Cache) -> None:
+def test_a_renamed_partition_field_has_its_new_name(local_lake: lakes.Lake, cache: arrow_cache.ArrowCache) -> None:
     table = lakes.make_table(local_lake.catalog, "db.t")
     with table.update_spec() as update:
         update.add_identity("name")
@@ -192,11 +192,11 @@ def test_a_renamed_partition_field_has_its_new_name(local_lake: lakes.Lake, cach
     with table.update_spec() as update:
         update.rename_field("name", "label")
     table.append(numbers(2))
-    assert rows_of(take(table, cache)) == rows_of(take(table, arrow_cache.Cache(None)))
+    assert rows_of(take(table, cache)) == rows_of(take(table, arrow_cache.ArrowCache(None)))
 
 
 def test_branches_do_not_push_each_other_out(
-    local_lake: lakes.Lake, cache: arrow_cache.Cache, fetched: list[str]
+    local_lake: lakes.Lake, cache: arrow_cache.ArrowCache, fetched: list[str]
 ) -> None:
     table = add(lakes.make_table(local_lake.catalog, "db.t"), *(f"{i}.parquet" for i in range(10)))
     table.manage_snapshots().create_branch(table.current_snapshot().snapshot_id, "audit").commit()
@@ -210,7 +210,7 @@ def test_branches_do_not_push_each_other_out(
     assert fetched == []
 
 
-def test_a_path_that_is_live_twice_is_refused_every_time(local_lake: lakes.Lake, cache: arrow_cache.Cache) -> None:
+def test_a_path_that_is_live_twice_is_refused_every_time(local_lake: lakes.Lake, cache: arrow_cache.ArrowCache) -> None:
     table = add(lakes.make_table(local_lake.catalog, "db.t"), *(f"{i}.parquet" for i in range(100)))
     assert take(table, cache).files.num_rows == 100
     table = add(table, "50.parquet")
@@ -219,7 +219,7 @@ def test_a_path_that_is_live_twice_is_refused_every_time(local_lake: lakes.Lake,
             take(table, cache)
 
 
-def test_a_manifest_that_is_listed_twice_is_refused(local_lake: lakes.Lake, cache: arrow_cache.Cache) -> None:
+def test_a_manifest_that_is_listed_twice_is_refused(local_lake: lakes.Lake, cache: arrow_cache.ArrowCache) -> None:
     table = lakes.make_table(local_lake.catalog, "db.t")
     manifest = manifests.write_manifest_of(table, [manifests.fake_data_file(table, "a.parquet")], 7)
     again = manifests.write_manifest_of(table, [manifests.fake_data_file(table, "b.parquet")], 7)
@@ -247,7 +247,7 @@ def with_codec(path: Path, codec: str) -> None:
     ids=["missing", "cut short", "unknown codec", "garbled"],
 )
 def test_a_manifest_that_never_was_readable_is_refused_every_time(
-    local_lake: lakes.Lake, cache: arrow_cache.Cache, damage: Callable[[Path], Any]
+    local_lake: lakes.Lake, cache: arrow_cache.ArrowCache, damage: Callable[[Path], Any]
 ) -> None:
     table = add(lakes.make_table(local_lake.catalog, "db.t"), *(f"{i}.parquet" for i in range(100)))
     take(table, cache)
@@ -260,7 +260,7 @@ def test_a_manifest_that_never_was_readable_is_refused_every_time(
         assert victim in str(caught.value)
 
 
-def test_a_manifest_that_vanished_later_is_still_known(local_lake: lakes.Lake, cache: arrow_cache.Cache) -> None:
+def test_a_manifest_that_vanished_later_is_still_known(local_lake: lakes.Lake, cache: arrow_cache.ArrowCache) -> None:
     """Manifests never change, so the picture is whole; whoever must read the manifest itself says that it is gone."""
     table = add(lakes.make_table(local_lake.catalog, "db.t"), "a.parquet")
     expected = rows_of(take(table, cache))
@@ -268,10 +268,10 @@ def test_a_manifest_that_vanished_later_is_still_known(local_lake: lakes.Lake, c
     Path(victim.removeprefix("file://")).unlink()
     assert rows_of(take(table, cache)) == expected
     with pytest.raises(errors.MetadataError, match="is missing"):
-        take(table, arrow_cache.Cache(None))
+        take(table, arrow_cache.ArrowCache(None))
 
 
-def test_a_manifest_list_is_always_read(local_lake: lakes.Lake, cache: arrow_cache.Cache) -> None:
+def test_a_manifest_list_is_always_read(local_lake: lakes.Lake, cache: arrow_cache.ArrowCache) -> None:
     table = add(lakes.make_table(local_lake.catalog, "db.t"), "a.parquet")
     take(table, cache)
     Path(table.current_snapshot().manifest_list.removeprefix("file://")).unlink()
@@ -283,13 +283,13 @@ def test_a_cache_that_cannot_be_written_is_done_without(local_lake: lakes.Lake, 
     table = add(lakes.make_table(local_lake.catalog, "db.t"), "a.parquet")
     (tmp_path / "file").touch()
     for _ in range(2):
-        assert take(table, arrow_cache.Cache(tmp_path / "file" / "cache")).files.num_rows == 1
+        assert take(table, arrow_cache.ArrowCache(tmp_path / "file" / "cache")).files.num_rows == 1
 
 
 def test_the_environment_names_the_cache(
     local_lake: lakes.Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = add(lakes.make_table(local_lake.catalog, "db.t"), "a.parquet")
+    add(lakes.make_table(local_lake.catalog, "db.t"), "a.parquet")
     monkeypatch.setenv("ICEBERG_COMPACTION_CACHE", str(tmp_path / "named"))
-    look.look(table, name="db.t")
+    Compactor(local_lake.catalog).inspect_table("db.t")
     assert len(list((tmp_path / "named").iterdir())) == 1

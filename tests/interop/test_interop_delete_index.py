@@ -12,7 +12,7 @@ from tests.factories import java_deletes
 
 from iceberg_compaction.catalog import connect, load_tables
 from iceberg_compaction.metadata.deletes import delete_index, delete_scopes
-from iceberg_compaction.metadata.manifest import live_files
+from iceberg_compaction.metadata.manifest import live_files, snapshot_manifests
 from iceberg_compaction.settings import CatalogSettings
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def ours(catalog: Catalog, name: str) -> tuple[Applied, Applied]:
     table = load_tables.load_table(catalog, name)
     snapshot = table.current_snapshot()
     assert snapshot is not None
-    files = live_files.live_files(table, snapshot)
+    files = live_files.live_files(table, snapshot_manifests.read(table.io, snapshot))
     index = delete_index.build(files, unpartitioned_specs=delete_scopes.unpartitioned(table.specs()))
     names = list(zip(files["file_path"].to_pylist(), files["content_offset"].to_pylist(), strict=True))
     counts, targets = index.counts_per_data_file(), index.live_targets()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from iceberg_compaction.cancel import CancelToken
+    from iceberg_compaction.metadata.cache.arrow_cache import ArrowCache
     from iceberg_compaction.model.run_record import Announcement
 
 
@@ -78,6 +79,11 @@ class Committer(Protocol):
     def run_id(self) -> str: ...
     @property
     def cancel(self) -> CancelToken: ...
+    @property
+    def cache(self) -> ArrowCache:
+        """The cache of parsed manifests."""
+        ...
+
     def clock(self) -> int:
         """Milliseconds since the epoch."""
         ...

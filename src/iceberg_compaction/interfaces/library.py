@@ -92,7 +92,8 @@ class Compactor:
 
     def inspect_table(self, name: str) -> TableHealth:
         """How healthy a table is; reads metadata only."""
-        return diagnose.diagnose(self.catalog, name, self.policy, branch=self._branch)
+        cache = wiring.manifest_cache()
+        return diagnose.diagnose(self.catalog, name, self.policy, branch=self._branch, cache=cache)
 
     def plan_table(self, name: str) -> Plan:
         """What `compact_table` would do, and why; writes nothing."""

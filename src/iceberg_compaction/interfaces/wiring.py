@@ -10,7 +10,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from iceberg_compaction import errors
+from iceberg_compaction import errors, settings
+from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.record import runs
 
 if TYPE_CHECKING:
@@ -70,8 +71,14 @@ def new_run(
         run_id=uuid.uuid4().hex,
         clock=lambda: time.time_ns() // 1_000_000,
         store=store,
+        cache=manifest_cache(),
         **{name: value for name, value in given.items() if value is not None},
     )
+
+
+def manifest_cache(environ: Mapping[str, str] = os.environ) -> arrow_cache.ArrowCache:
+    """The cache of parsed manifests that the user's settings name."""
+    return arrow_cache.open_cache(settings.load_cache_settings(environ))
 
 
 def run_store(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.metadata.manifest import entry_fields
 
 
-def ranks(texts: Sequence[str], layout: entry_fields.Layout) -> NDArray[np.int64]:
+def ranks(texts: Sequence[str], layout: entry_fields.ManifestLayout) -> NDArray[np.int64]:
     """Where each of the distinct tuples stands among them all."""
     tuples = [partition_tuples.decode(text, layout.spec, layout.schema) for text in texts]
     keys = [tuple(_key(record[i]) for i in range(len(layout.partition_fields))) for record in tuples]
@@ -32,7 +32,7 @@ def ranks(texts: Sequence[str], layout: entry_fields.Layout) -> NDArray[np.int64
     return found
 
 
-def summaries(texts: Iterable[str], layout: entry_fields.Layout) -> list[PartitionFieldSummary]:
+def summaries(texts: Iterable[str], layout: entry_fields.ManifestLayout) -> list[PartitionFieldSummary]:
     """What a manifest list says of a manifest that holds exactly these partitions, for each partition field."""
     records = [partition_tuples.decode(text, layout.spec, layout.schema) for text in texts]
     found = []

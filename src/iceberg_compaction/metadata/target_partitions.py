@@ -1,6 +1,6 @@
-"""Which partitions of the current spec the rows of files of older specs belong to, as far as metadata tells: a range of
-numbers for each partition field, from the old tuple where that determines the new value, else from column bounds. An
-inventory comes in and goes out with them. For expectations only: rows are asked where they belong."""
+"""The partitions of the current spec that the rows of files of older specs belong to, as far as metadata tells: a range
+of numbers for each partition field, from the old tuple where that determines the new value, else from column bounds. A
+view comes in and goes out with them. For expectations only: the worker computes each row's own partition."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from pyiceberg import transforms, types
-from pyiceberg.manifest import ManifestContent
 
-from iceberg_compaction.metadata import fetch, partition_tuples, time_units
+from iceberg_compaction.metadata import partition_tuples, time_units
 from iceberg_compaction.metadata.cache import arrow_cache
-from iceberg_compaction.metadata.manifest import column_metrics, live_files
+from iceberg_compaction.metadata.manifest import column_metrics, live_files, snapshot_manifests
 from iceberg_compaction.model import table_view
 
 if TYPE_CHECKING:
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
+
+    from iceberg_compaction.metadata.manifest.snapshot_manifests import SnapshotManifests
 
 _NUMBERS = (
     types.IntegerType,
@@ -36,45 +36,50 @@ _NUMBERS = (
 )
 
 
-def add(table: Table, view: table_view.TableView, *, cache: arrow_cache.Cache | None = None) -> table_view.TableView:
-    """The inventory with `feeds`, if the planned snapshot has data files of other specs than the current one."""
+def add(
+    table: Table,
+    view: table_view.TableView,
+    manifests: SnapshotManifests | None,
+    cache: arrow_cache.ArrowCache = arrow_cache.NO_CACHE,
+) -> table_view.TableView:
+    """The view with `feeds`, if its snapshot, which has these manifests, has data files of older specs."""
     pin = view.pin
-    snapshot = None if pin is None else table.metadata.snapshot_by_id(pin.snapshot_id)
-    if pin is None or snapshot is None or view.unsupported:
+    if pin is None or manifests is None or view.unsupported:
         return view
     data = view.files["content"].to_numpy() == table_view.DATA
     current = view.files["spec_id"].to_numpy() == pin.spec_id
     old, new = np.flatnonzero(data & ~current), np.flatnonzero(data & current)
     if not len(old):
         return view
-    files = _with_bounds(table, snapshot, pin, arrow_cache.from_environment() if cache is None else cache)
+    files = _with_bounds(table, manifests, pin, cache)
     if files.num_rows != len(old):
         return view
     files = pa.concat_tables([files, view.files.take(pa.array(new))], promote_options="default")
     columns: dict[str, Any] = {"row": np.concatenate([old, new])}
-    for place, field in enumerate(table.specs()[pin.spec_id].fields):
-        found = _Ranges(field, table.schema(), files.num_rows)
-        found.by_tuples(files.unify_dictionaries(), table.specs())
-        found.by_bounds(files)
-        columns |= {f"low_{place}": found.column(found.low), f"high_{place}": found.column(found.high)}
-        columns[f"null_{place}"] = found.null
+    for number, field in enumerate(table.specs()[pin.spec_id].fields):
+        ranges = _FieldRanges(field, table.schema(), files.num_rows)
+        ranges.by_tuples(files.unify_dictionaries(), table.specs())
+        ranges.by_bounds(files)
+        columns |= {f"low_{number}": ranges.column(ranges.low), f"high_{number}": ranges.column(ranges.high)}
+        columns[f"null_{number}"] = ranges.null
     return replace(view, feeds=pa.table(columns).sort_by("row"))
 
 
-def _with_bounds(table: Table, snapshot: Snapshot, pin: table_view.Pin, cache: arrow_cache.Cache) -> pa.Table:
-    """The data files of older specs, with the metrics of what the current one is derived from. A manifest holds files
-    of one spec, so they come in the order of the inventory."""
-    listed = [
-        row
-        for row in fetch.list_manifests(table.io, snapshot)
-        if row.content == ManifestContent.DATA and row.partition_spec_id != pin.spec_id
-    ]
+def _with_bounds(
+    table: Table, manifests: SnapshotManifests, pin: table_view.Pin, cache: arrow_cache.ArrowCache
+) -> pa.Table:
+    """The data files of older specs, with the metrics of the columns that the current spec is derived from. A manifest
+    holds files of one spec, so they come in the order of the view."""
+    data = manifests.live(snapshot_manifests.DATA)
+    older = replace(
+        manifests, manifest_files=tuple(manifest for manifest in data if manifest.partition_spec_id != pin.spec_id)
+    )
     sources = tuple(sorted({field.source_id for field in table.specs()[pin.spec_id].fields}))
-    return live_files.live_files(table, snapshot, metrics=sources, manifests=listed, cache=cache, branch=pin.branch)
+    return live_files.live_files(table, older, metrics=sources, cache=cache, branch=pin.branch)
 
 
-class _Ranges:
-    """What files have of one partition field: the least and the greatest number of its values."""
+class _FieldRanges:
+    """The values of one partition field in each file: the least and the greatest of their numbers."""
 
     def __init__(self, field: PartitionField, schema: Schema, rows: int) -> None:
         self._field = field
@@ -86,7 +91,7 @@ class _Ranges:
         self._known = np.zeros(rows, np.bool_)
 
     def column(self, numbers: NDArray[np.int64]) -> pa.Array:
-        """Null where nothing is known."""
+        """The numbers as a column; null where nothing is known."""
         return pa.array(numbers, mask=~self._known)
 
     def by_tuples(self, files: pa.Table, specs: Mapping[int, PartitionSpec]) -> None:
@@ -120,28 +125,28 @@ class _Ranges:
             self._set(np.ones(len(values), np.bool_), table_view.NULL, table_view.NULL)
             self.null[:] = False
         elif lower is not None and upper is not None:
-            told = np.logical_and(*(bound.is_valid().to_numpy(zero_copy_only=False) for bound in (lower, upper)))
-            self._between(lower, upper, told)
+            bounded = np.logical_and(*(bound.is_valid().to_numpy(zero_copy_only=False) for bound in (lower, upper)))
+            self._between(lower, upper, bounded)
         if isinstance(self._field.transform, transforms.BucketTransform):
             self._set(np.ones(len(values), np.bool_), 0, self._field.transform.num_buckets - 1)
 
-    def _between(self, lower: pa.Array, upper: pa.Array, told: NDArray[np.bool_]) -> None:
+    def _between(self, lower: pa.Array, upper: pa.Array, bounded: NDArray[np.bool_]) -> None:
         numbers = isinstance(self._source, (*_NUMBERS, types.BooleanType))
         steps = self._steps() if numbers else None
         if steps is not None:
             low, high = (steps(bound.fill_null(0).to_numpy().astype(np.int64)) for bound in (lower, upper))
-            self._set(told, low, high)
+            self._set(bounded, low, high)
             return
-        for row in np.flatnonzero(told & ~self._known).tolist():
+        for row in np.flatnonzero(bounded & ~self._known).tolist():
             ends = [bound[row].as_py() for bound in (lower, upper)]
             pair = [self._transformed(end) for end in ends]
-            ordered = not isinstance(self._field.transform, transforms.BucketTransform)  # what lies between is, too
+            ordered = not isinstance(self._field.transform, transforms.BucketTransform)  # values between agree, then
             if pair[0] is not None and pair[0] == pair[1] and (ordered or ends[0] == ends[1]):
                 self.low[row] = self.high[row] = self._code(pair[0])
                 self._known[row] = True
 
     def _steps(self) -> Callable[[NDArray[np.int64]], NDArray[np.int64]] | None:
-        """What numbers neighbouring values have, so that a range tells how many there are."""
+        """Gives neighbouring values neighbouring numbers, so that a range tells how many there are."""
         transform, source = self._field.transform, self._source
         if isinstance(transform, transforms.IdentityTransform):
             return lambda numbers: numbers
@@ -153,7 +158,7 @@ class _Ranges:
         return None
 
     def _transformed(self, value: Any) -> Any:
-        """What the transform makes of a bound; None: not known."""
+        """The partition value of a bound; None: not known."""
         try:
             whole = value.decode() if isinstance(self._source, types.StringType) else value
             return self._field.transform.transform(self._source)(whole)
@@ -169,23 +174,23 @@ class _Ranges:
         return self._codes.setdefault(value, len(self._codes))
 
     def _set(self, mask: NDArray[np.bool_], low: Any, high: Any) -> None:
-        """For files that nothing better is known of."""
-        here = mask & ~self._known
-        self.low, self.high = np.where(here, low, self.low), np.where(here, high, self.high)
+        """Sets the range of those masked files that have none yet."""
+        new = mask & ~self._known
+        self.low, self.high = np.where(new, low, self.low), np.where(new, high, self.high)
         self._known |= mask
 
 
 def _determined(new: PartitionField, old: PartitionSpec, source: types.IcebergType) -> Callable[[Any], Any] | None:
     """How the value of a partition field follows from a tuple of another spec; None: it does not."""
-    for place, field in enumerate(old.fields):
+    for number, field in enumerate(old.fields):
         if field.source_id != new.source_id:
             continue
         if field.transform == new.transform:
-            return lambda record, place=place: record[place]  # type: ignore[misc]
+            return lambda record, number=number: record[number]  # type: ignore[misc]
         value_of = _coarser(field.transform, new.transform, source)
         if value_of is not None:
-            return lambda record, place=place, value_of=value_of: (  # type: ignore[misc]
-                None if record[place] is None else value_of(record[place])
+            return lambda record, number=number, value_of=value_of: (  # type: ignore[misc]
+                None if record[number] is None else value_of(record[number])
             )
     return None
 

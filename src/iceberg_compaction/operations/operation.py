@@ -3,7 +3,8 @@ a plan, and performs it. Everything else, from recovery to memory, is the same f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from iceberg_compaction.execute.engine_door import Engine
+    from iceberg_compaction.metadata.manifest.snapshot_manifests import SnapshotManifests
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
@@ -34,6 +36,14 @@ class AnyPlan(Protocol):
 P = TypeVar("P", bound=AnyPlan)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedWork(Generic[P]):
+    """A plan, and the manifests that it was made on, so that performing it does not list them again."""
+
+    plan: P
+    manifests: SnapshotManifests | None = None  # None: the plan was not made just now, or is empty
+
+
 class Operation(Protocol[P]):
     """One kind of work on one table."""
 
@@ -46,11 +56,13 @@ class Operation(Protocol[P]):
         """The command line that does the same, for messages."""
         ...
 
-    def plan(self, table: Table, run: Run, ledger: Ledger) -> P:
+    def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[P]:
         """Decide what to do, from metadata alone. Writes nothing."""
         ...
 
-    def perform(self, plan: P, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> Outcome:
+    def perform(
+        self, planned: PlannedWork[P], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
+    ) -> Outcome:
         """Do it. Raises what ends the work; by then the ledger has everything that was committed."""
         ...
 

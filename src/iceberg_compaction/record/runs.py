@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import cancel, errors, version
+from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.model import events, run_record
 from iceberg_compaction.record import journal
 
@@ -38,6 +39,7 @@ class Run:
     clock: Callable[[], int]  # milliseconds since the epoch
     on_event: Callable[[Event], None] = _ignore
     store: RunStore | None = None
+    cache: arrow_cache.ArrowCache = arrow_cache.NO_CACHE  # of parsed manifests
     cancel: cancel.CancelToken = field(default_factory=cancel.CancelToken)
     pause: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from iceberg_compaction.catalog import load_tables
 from iceberg_compaction.inspect import assess, delete_cost, health_request
 from iceberg_compaction.metadata import look, snapshot_log
+from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.model.policies import Policy, Strategy
 from iceberg_compaction.model.table_view import DATA
 from iceberg_compaction.plan import plan_request, quick_look
@@ -23,11 +24,17 @@ _MANY_DELETES = Policy(strategy=Strategy.DELETE_FILES, delete_file_threshold=hea
 
 
 def diagnose(
-    catalog: Catalog, name: str, policy: Policy, *, branch: str = "main", worst: int = health_request.WORST
+    catalog: Catalog,
+    name: str,
+    policy: Policy,
+    *,
+    branch: str = "main",
+    worst: int = health_request.WORST,
+    cache: arrow_cache.ArrowCache = arrow_cache.NO_CACHE,
 ) -> TableHealth:
     """The table's health by a policy. `worst`: how many of its partitions to name."""
     table = load_tables.load_table(catalog, name)
-    view = look.look(table, name=name, branch=branch)
+    view = look.look(table, name=name, branch=branch, cache=cache).view
     request = health_request.Checkup(
         policy=policy,
         sizes=plan_request.resolve(view, policy).sizes,

@@ -62,13 +62,14 @@ def _work(operation: Operation[P], house: House, run: Run, ledger: run_ledger.Le
     run.emit(events.Planning(table=operation.table, run_id=run.run_id))
     table = load_tables.load_table(house.catalog, operation.table)
     recovered = recover.recover(table, run)
-    plan = operation.plan(table, run, ledger)
+    planned = operation.plan(table, run, ledger)
+    plan = planned.plan
     if plan.empty:
         return recover.mention(recovered, operation.idle(plan, run, ledger))
     with run.at_work(
         table_folders.home(table), branch=operation.branch, claims=plan.partitions, command=operation.command
     ):
-        result = operation.perform(plan, table, run, ledger, house.engines)
+        result = operation.perform(planned, table, run, ledger, house.engines)
     if recovered.waiting and result.snapshot_id is not None:
         recovered = recover.recover_again(table, run, recovered)
     return recover.mention(recovered, result)
@@ -78,4 +79,4 @@ def plan_only(operation: Operation[P], house: House, run: Run) -> P:
     """The plan that `operate` would perform now. Writes nothing."""
     run.emit(events.Planning(table=operation.table, run_id=run.run_id))
     table = load_tables.load_table(house.catalog, operation.table)
-    return operation.plan(table, run, run_ledger.Ledger(table=operation.table, run_id=run.run_id))
+    return operation.plan(table, run, run_ledger.Ledger(table=operation.table, run_id=run.run_id)).plan

@@ -22,8 +22,8 @@ from pyiceberg.types import LongType, NestedField, StringType
 from iceberg_compaction import errors
 from iceberg_compaction.commit import commit_retry, merge_manifests, snapshot_summary
 from iceberg_compaction.metadata import partition_tuples
+from iceberg_compaction.metadata.manifest import prune_manifests
 from iceberg_compaction.metadata.manifest.written_manifests import Counts
-from iceberg_compaction.operations.rewrite_files.change import prune_manifests
 
 FIGURES = snapshot_summary.Figures(
     added=Counts(files=1, records=5, bytes=9),
@@ -109,13 +109,14 @@ def test_a_manifest_that_holds_a_wanted_partition_is_opened(held: list[Any], wan
     schema = _metadata().schema()
     summaries = construct_partition_summaries(spec, schema, [Record(*values) for values in held])
     texts = [partition_tuples.encode_one(Record(*values), spec, schema) for values in wanted]
-    may = prune_manifests.Scope(_metadata(), [(0, text) for text in texts]).may_be_in(_row(summaries))
+    may = prune_manifests.PartitionScope(_metadata(), [(0, text) for text in texts]).may_be_in(_row(summaries))
     assert may or not set(held) & set(wanted)
 
 
 def test_manifests_are_ruled_out_by_spec_and_by_bounds_and_opened_in_doubt() -> None:
     spec, schema = _metadata().spec(), _metadata().schema()
-    scope = prune_manifests.Scope(_metadata(), [(0, partition_tuples.encode_one(Record(5, "m"), spec, schema))])
+    partition = partition_tuples.encode_one(Record(5, "m"), spec, schema)
+    scope = prune_manifests.PartitionScope(_metadata(), [(0, partition)])
     inside = construct_partition_summaries(spec, schema, [Record(1, "a"), Record(9, "z")])
     outside = construct_partition_summaries(spec, schema, [Record(6, "a"), Record(9, "z")])
     nulls = construct_partition_summaries(spec, schema, [Record(None, "m")])
@@ -132,7 +133,7 @@ def test_manifests_are_ruled_out_by_spec_and_by_bounds_and_opened_in_doubt() -> 
 
 def test_a_spec_that_is_gone_is_a_conflict() -> None:
     with pytest.raises(errors.ConflictError, match="spec 7"):
-        prune_manifests.Scope(_metadata(), [(7, "{}")])
+        prune_manifests.PartitionScope(_metadata(), [(7, "{}")])
 
 
 # ---- which manifests become one (R12)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from iceberg_compaction import errors, settings
+from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.metadata.cache import arrow_cache
 
 if TYPE_CHECKING:
@@ -27,27 +28,27 @@ ROWS = pa.table({"path": [f"s3://lake/{number}.parquet" for number in range(1000
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> arrow_cache.Cache:
-    return arrow_cache.Cache(tmp_path / "cache")
+def cache(tmp_path: Path) -> arrow_cache.ArrowCache:
+    return arrow_cache.ArrowCache(tmp_path / "cache")
 
 
-def only_file(cache: arrow_cache.Cache) -> Path:
+def only_file(cache: arrow_cache.ArrowCache) -> Path:
     assert cache.directory is not None
     (path,) = cache.directory.iterdir()
     return path
 
 
-def test_what_is_stored_is_loaded(cache: arrow_cache.Cache) -> None:
+def test_what_is_stored_is_loaded(cache: arrow_cache.ArrowCache) -> None:
     assert cache.load("a") is None
     cache.store("a", ROWS.replace_schema_metadata({"key": "value"}))
     found = cache.load("a")
     assert found is not None
     assert found.equals(ROWS)
     assert found.schema.metadata == {b"key": b"value"}
-    assert arrow_cache.Cache(cache.directory).load("b") is None
+    assert arrow_cache.ArrowCache(cache.directory).load("b") is None
 
 
-def test_a_loaded_table_is_mapped_and_outlives_its_entry(cache: arrow_cache.Cache) -> None:
+def test_a_loaded_table_is_mapped_and_outlives_its_entry(cache: arrow_cache.ArrowCache) -> None:
     cache.store("a", ROWS)
     before = pa.total_allocated_bytes()
     found = cache.load("a")
@@ -61,7 +62,7 @@ def test_a_loaded_table_is_mapped_and_outlives_its_entry(cache: arrow_cache.Cach
 LARGE = pa.table({"number": pa.array(range(3 << 20), pa.int64())})
 
 
-def test_a_large_table_is_written_while_others_use_it(cache: arrow_cache.Cache) -> None:
+def test_a_large_table_is_written_while_others_use_it(cache: arrow_cache.ArrowCache) -> None:
     cache.store("a", LARGE)
     assert cache.load("a") == LARGE  # from memory or from disk
     assert cache.figures().entries == 1
@@ -71,14 +72,14 @@ def test_a_large_table_is_written_while_others_use_it(cache: arrow_cache.Cache) 
     assert cache.load("b") is None
 
 
-def test_what_an_entry_stands_for_goes_once_it_is_there(cache: arrow_cache.Cache) -> None:
+def test_what_an_entry_stands_for_goes_once_it_is_there(cache: arrow_cache.ArrowCache) -> None:
     for table in (ROWS, LARGE):
         for name in ("old", "older"):
             cache.store(name, ROWS)
         cache.store("new", table, instead_of=["old", "older"])
         assert cache.figures().entries == 1
         assert cache.load("new") == table
-    small = arrow_cache.Cache(cache.directory, capacity=1000)
+    small = arrow_cache.ArrowCache(cache.directory, capacity=1000)
     cache.store("old", ROWS)
     small.store("newer", LARGE, instead_of=["old"])
     assert small.figures().entries == 2
@@ -88,15 +89,15 @@ def test_what_an_entry_stands_for_goes_once_it_is_there(cache: arrow_cache.Cache
 def test_a_process_ends_when_all_is_written(tmp_path: Path) -> None:
     code = (
         "import pathlib, sys, pyarrow as pa\n"
-        "from iceberg_compaction.metadata.cache import arrow_cache as cache\n"
+        "from iceberg_compaction.metadata.cache import arrow_cache\n"
         "table = pa.table({'number': pa.array(range(3 << 20), pa.int64())})\n"
-        "cache.Cache(pathlib.Path(sys.argv[1])).store('a', table)\n"
+        "arrow_cache.ArrowCache(pathlib.Path(sys.argv[1])).store('a', table)\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
-    assert arrow_cache.Cache(tmp_path).load("a") == LARGE
+    assert arrow_cache.ArrowCache(tmp_path).load("a") == LARGE
 
 
-def test_only_the_user_may_read_it(cache: arrow_cache.Cache) -> None:
+def test_only_the_user_may_read_it(cache: arrow_cache.ArrowCache) -> None:
     cache.store("a", ROWS)
     path = only_file(cache)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -124,7 +125,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 @pytest.mark.parametrize("looks", [0, 2])
 def test_a_damaged_entry_is_no_entry(
-    cache: arrow_cache.Cache, damage: Callable[[bytes], bytes], looks: int, caplog: pytest.LogCaptureFixture
+    cache: arrow_cache.ArrowCache, damage: Callable[[bytes], bytes], looks: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also if it was in order when this process looked before."""
     cache.store("a", ROWS)
@@ -143,7 +144,7 @@ def test_a_damaged_entry_is_no_entry(
 
 
 def test_an_entry_that_takes_the_place_of_a_checked_one_is_checked(
-    cache: arrow_cache.Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cache: arrow_cache.ArrowCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the very moment at which this process has looked through the other."""
     cache.store("a", ROWS)
@@ -163,7 +164,7 @@ def test_an_entry_that_takes_the_place_of_a_checked_one_is_checked(
     assert cache.load("a") is None
 
 
-def test_a_read_only_folder_still_serves(cache: arrow_cache.Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_folder_still_serves(cache: arrow_cache.ArrowCache, monkeypatch: pytest.MonkeyPatch) -> None:
     cache.store("a", ROWS)
 
     def refused(*_: object) -> None:
@@ -174,7 +175,7 @@ def test_a_read_only_folder_still_serves(cache: arrow_cache.Cache, monkeypatch: 
 
 
 def test_what_is_no_entry_of_ours_is_left_alone(
-    cache: arrow_cache.Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cache: arrow_cache.ArrowCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache.store("a", ROWS)
     path = only_file(cache)
@@ -201,11 +202,11 @@ def test_what_is_no_entry_of_ours_is_left_alone(
 
 def test_a_full_disk_leaves_no_entry(tmp_path: Path) -> None:
     """Wherever in a write it is full; and what was there stays."""
-    arrow_cache.Cache(tmp_path).store("old", ROWS)
+    arrow_cache.ArrowCache(tmp_path).store("old", ROWS)
     code = (
         "import pathlib, resource, sys, pyarrow as pa\n"
-        "from iceberg_compaction.metadata.cache import arrow_cache as cache\n"
-        "found = cache.Cache(pathlib.Path(sys.argv[1]))\n"
+        "from iceberg_compaction.metadata.cache import arrow_cache\n"
+        "found = arrow_cache.ArrowCache(pathlib.Path(sys.argv[1]))\n"
         "table = pa.table({'number': pa.array(range(10_000), pa.int64())})\n"
         "found.store('a', table)\n"
         "size = pathlib.Path(sys.argv[1], 'a.arrow').stat().st_size\n"
@@ -218,14 +219,14 @@ def test_a_full_disk_leaves_no_entry(tmp_path: Path) -> None:
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
     assert [path.name for path in tmp_path.iterdir()] == ["old.arrow"]
-    assert arrow_cache.Cache(tmp_path).load("old") == ROWS
+    assert arrow_cache.ArrowCache(tmp_path).load("old") == ROWS
 
 
 def test_the_least_recently_used_make_room(tmp_path: Path) -> None:
-    trial = arrow_cache.Cache(tmp_path / "trial")
+    trial = arrow_cache.ArrowCache(tmp_path / "trial")
     trial.store("a", ROWS)
     size = only_file(trial).stat().st_size
-    cache = arrow_cache.Cache(tmp_path / "cache", capacity=3 * size)
+    cache = arrow_cache.ArrowCache(tmp_path / "cache", capacity=3 * size)
     assert cache.directory is not None
     for age, name in ((30, "a"), (20, "b"), (10, "c")):
         cache.store(name, ROWS)
@@ -237,7 +238,7 @@ def test_the_least_recently_used_make_room(tmp_path: Path) -> None:
 
 
 def test_what_is_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
-    cache = arrow_cache.Cache(tmp_path / "cache", capacity=1000)
+    cache = arrow_cache.ArrowCache(tmp_path / "cache", capacity=1000)
     cache.store("a", ROWS)
     assert list((tmp_path / "cache").iterdir()) == []
     cache.store("b", ROWS.slice(0, 1).select(["size"]))
@@ -246,7 +247,7 @@ def test_what_is_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_used_is_done_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("not a folder")
-    cache = arrow_cache.Cache(tmp_path / "file" / "cache")
+    cache = arrow_cache.ArrowCache(tmp_path / "file" / "cache")
     with caplog.at_level(logging.WARNING):
         cache.store("a", ROWS)
     assert cache.load("a") is None
@@ -258,13 +259,13 @@ def test_a_folder_that_cannot_be_used_is_done_without(tmp_path: Path, caplog: py
 
 
 def test_without_a_folder_nothing_is_kept() -> None:
-    cache = arrow_cache.Cache(None)
+    cache = arrow_cache.ArrowCache(None)
     assert not cache.store("a", ROWS)
     assert cache.load("a") is None
     assert cache.clear().path is None
 
 
-def test_files_of_dead_processes_go_and_those_of_living_ones_stay(cache: arrow_cache.Cache) -> None:
+def test_files_of_dead_processes_go_and_those_of_living_ones_stay(cache: arrow_cache.ArrowCache) -> None:
     cache.store("a", ROWS)
     assert cache.directory is not None
     dead, alive = cache.directory / "x-1-aa.tmp", cache.directory / "y-2-bb.tmp"
@@ -275,7 +276,7 @@ def test_files_of_dead_processes_go_and_those_of_living_ones_stay(cache: arrow_c
     assert (dead.exists(), alive.exists()) == (False, True)
 
 
-def test_clearing_says_what_was_there(cache: arrow_cache.Cache) -> None:
+def test_clearing_says_what_was_there(cache: arrow_cache.ArrowCache) -> None:
     cache.store("a", ROWS)
     cache.store("b", ROWS)
     assert cache.directory is not None
@@ -289,7 +290,7 @@ def test_clearing_says_what_was_there(cache: arrow_cache.Cache) -> None:
 
 def test_several_writers_and_readers_share_a_folder(tmp_path: Path) -> None:
     """Each sees whole entries only, while all of them store, load, make room and clear."""
-    cache = arrow_cache.Cache(tmp_path / "cache", capacity=200_000)
+    cache = arrow_cache.ArrowCache(tmp_path / "cache", capacity=200_000)
     tables = {str(name): ROWS.slice(0, 100 * name) for name in range(1, 8)}
     wrong: list[str] = []
 
@@ -318,8 +319,8 @@ def test_several_processes_share_a_folder(tmp_path: Path) -> None:
     """Likewise, and each goes on with what it has mapped when others have removed it."""
     code = (
         "import pathlib, random, sys, pyarrow as pa\n"
-        "from iceberg_compaction.metadata.cache import arrow_cache as cache\n"
-        "found = cache.Cache(pathlib.Path(sys.argv[1]), capacity=60_000)\n"
+        "from iceberg_compaction.metadata.cache import arrow_cache\n"
+        "found = arrow_cache.ArrowCache(pathlib.Path(sys.argv[1]), capacity=60_000)\n"
         "tables = {str(n): pa.table({'number': pa.array(range(1000 * n), pa.int64())}) for n in range(1, 5)}\n"
         "chance, held = random.Random(sys.argv[2]), []\n"
         "for _ in range(150):\n"
@@ -348,12 +349,12 @@ def test_several_processes_share_a_folder(tmp_path: Path) -> None:
     ],
 )
 def test_where_the_cache_is(environ: dict[str, str], directory: str | None) -> None:
-    found = arrow_cache.from_environment(environ)
+    found = wiring.manifest_cache(environ)
     assert (None if found.directory is None else str(found.directory)) == directory
     assert found.capacity == settings.CACHE_BYTES
 
 
 def test_how_large_the_cache_may_be() -> None:
-    assert arrow_cache.from_environment({"ICEBERG_COMPACTION_CACHE_SIZE": "512MB"}).capacity == 512_000_000
+    assert wiring.manifest_cache({"ICEBERG_COMPACTION_CACHE_SIZE": "512MB"}).capacity == 512_000_000
     with pytest.raises(errors.ConfigError, match="ICEBERG_COMPACTION_CACHE_SIZE: 'much' is not a size"):
-        arrow_cache.from_environment({"ICEBERG_COMPACTION_CACHE_SIZE": "much"})
+        wiring.manifest_cache({"ICEBERG_COMPACTION_CACHE_SIZE": "much"})

@@ -26,7 +26,7 @@ from pyiceberg.typedef import Record
 from iceberg_compaction import errors
 from iceberg_compaction.formats.avro import avro_decode, avro_encode, container
 from iceberg_compaction.metadata import partition_tuples
-from iceberg_compaction.metadata.manifest import entry_fields, rewrite_entries, written_manifests
+from iceberg_compaction.metadata.manifest import entry_fields, rewrite_entries, snapshot_manifests, written_manifests
 from iceberg_compaction.model.rewrite_task import StagedFile
 
 if TYPE_CHECKING:
@@ -75,18 +75,18 @@ FACTS = [
 ]
 
 
-def layout_of(chosen: list[int], version: int = 2) -> entry_fields.Layout:
+def layout_of(chosen: list[int], version: int = 2) -> entry_fields.ManifestLayout:
     """A spec with identity fields of the chosen types; one has a name that Avro does not allow."""
     names = [f"p-{index}" if index == chosen[0] else f"p{index}" for index in chosen]
     fields = [types.NestedField(i + 1, f"p{i}", VALUES[i][0]) for i in range(len(VALUES))]
     parts = [PartitionField(i + 1, 1000 + i, IdentityTransform(), name) for i, name in zip(chosen, names, strict=True)]
-    return entry_fields.Layout(
+    return entry_fields.ManifestLayout(
         spec=PartitionSpec(*parts, spec_id=3), schema=Schema(*fields, schema_id=7), format_version=version
     )
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[entry_fields.Layout, list[StagedFile], list[Record]]:
+def cases(draw: st.DrawFn) -> tuple[entry_fields.ManifestLayout, list[StagedFile], list[Record]]:
     chosen = draw(st.lists(st.integers(0, len(VALUES) - 1), max_size=4, unique=True))
     layout = layout_of(chosen, draw(st.sampled_from([1, 2]))) if chosen else flat(draw(st.sampled_from([1, 2])))
     tuples = draw(st.lists(st.tuples(*(st.none() | VALUES[i][1] for i in chosen)), min_size=1, max_size=8))
@@ -112,8 +112,8 @@ def cases(draw: st.DrawFn) -> tuple[entry_fields.Layout, list[StagedFile], list[
     return layout, files, records
 
 
-def flat(version: int = 2) -> entry_fields.Layout:
-    return entry_fields.Layout(
+def flat(version: int = 2) -> entry_fields.ManifestLayout:
+    return entry_fields.ManifestLayout(
         spec=PartitionSpec(spec_id=3),
         schema=Schema(types.NestedField(1, "id", types.LongType())),
         format_version=version,
@@ -134,7 +134,7 @@ def writing(
 
 def landed(made: written_manifests.NewManifest, sequence_number: int) -> ManifestFile:
     """The row as it stands in the manifest list of a snapshot with that sequence number."""
-    row = made.to_row()
+    row = made.to_manifest_file()
     row.sequence_number = sequence_number
     return row
 
@@ -155,7 +155,7 @@ def facts(entry: ManifestEntry) -> dict[str, Any]:
 @settings(deadline=None, derandomize=True, max_examples=40)
 @given(case=cases())
 def test_a_new_manifest_says_what_was_staged(
-    tmp_path_factory: pytest.TempPathFactory, case: tuple[entry_fields.Layout, list[StagedFile], list[Record]]
+    tmp_path_factory: pytest.TempPathFactory, case: tuple[entry_fields.ManifestLayout, list[StagedFile], list[Record]]
 ) -> None:
     layout, files, records = case
     made = written_manifests.write_manifest(
@@ -178,7 +178,7 @@ def test_a_new_manifest_says_what_was_staged(
 @given(case=cases(), removed=st.sets(st.integers(0, 7), min_size=1), again=st.sets(st.integers(0, 7), min_size=1))
 def test_rewriting_changes_status_and_numbers_only(
     tmp_path_factory: pytest.TempPathFactory,
-    case: tuple[entry_fields.Layout, list[StagedFile], list[Record]],
+    case: tuple[entry_fields.ManifestLayout, list[StagedFile], list[Record]],
     removed: set[int],
     again: set[int],
 ) -> None:
@@ -227,7 +227,7 @@ def test_rewriting_changes_status_and_numbers_only(
 @given(case=cases(), removed=st.sets(st.integers(0, 7)), cuts=st.sets(st.integers(1, 7), min_size=1))
 def test_merging_changes_status_and_numbers_only(
     tmp_path_factory: pytest.TempPathFactory,
-    case: tuple[entry_fields.Layout, list[StagedFile], list[Record]],
+    case: tuple[entry_fields.ManifestLayout, list[StagedFile], list[Record]],
     removed: set[int],
     cuts: set[int],
 ) -> None:
@@ -251,7 +251,9 @@ def test_merging_changes_status_and_numbers_only(
     rows[0] = landed(before.manifest, 20 if version == 2 else 0)
     del live[files[0].file_path]
     new = [file.model_copy(update={"file_path": f"{file.file_path}-new"}) for file in files]
-    rows.insert(0, written_manifests.write_manifest(writing(directory, 91, version), new, layout, sequence=6).to_row())
+    rows.insert(
+        0, written_manifests.write_manifest(writing(directory, 91, version), new, layout, sequence=6).to_manifest_file()
+    )
     gone = {file.file_path for index, file in enumerate(files) if index in removed} & live.keys()
     made_one = rewrite_entries.merge_manifests(
         writing(directory, 91, version), rows, rewrite_entries.Removed(pa.array(sorted(gone), pa.string())), layout
@@ -280,7 +282,7 @@ def test_merging_changes_status_and_numbers_only(
     assert row.manifest_length == Path(row.manifest_path).stat().st_size
 
 
-def many(count: int, layout: entry_fields.Layout) -> list[StagedFile]:
+def many(count: int, layout: entry_fields.ManifestLayout) -> list[StagedFile]:
     return [
         StagedFile(
             file_path=f"s3://bucket/{number:08}-{uuid.uuid5(uuid.NAMESPACE_URL, str(number))}.parquet",
@@ -335,7 +337,11 @@ def test_small_manifests_are_rewritten_together_as_each_for_itself(tmp_path: Pat
         parsed = [container.parse(Path(path).read_bytes()) for path in paths]
         assert avro_decode.read(parsed[0]).equals(avro_decode.read(parsed[1]))
         assert parsed[0].metadata == parsed[1].metadata
-        assert (found.removed, found.kinds, found.sources) == (alone.removed, alone.kinds, alone.sources)
+        assert (found.removed, found.removed_counts, found.sources) == (
+            alone.removed,
+            alone.removed_counts,
+            alone.sources,
+        )
 
 
 def test_fields_that_we_do_not_know_are_kept(tmp_path: Path) -> None:
@@ -430,7 +436,7 @@ def test_counts_that_old_lists_leave_out_are_read_from_the_manifest(tmp_path: Pa
     bare = landed(rewritten.manifest, 10)
     for index in range(7, 13):
         bare[index] = None
-    assert written_manifests.has_live_files(bare)
+    assert snapshot_manifests.has_live_files(bare)
     completed = written_manifests.with_counts(PyArrowFileIO(), bare)
     assert [completed[index] for index in range(15)] == [full[index] for index in range(15)]
     assert (full.existing_files_count, full.deleted_files_count) == (7, 3)
@@ -475,7 +481,7 @@ def _names(schema: Any) -> list[str | None]:
 
 def test_partition_types_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     spec = PartitionSpec(PartitionField(9, 1000, IdentityTransform(), "dropped"), spec_id=3)
-    layout = entry_fields.Layout(spec=spec, schema=flat().schema, format_version=2)
+    layout = entry_fields.ManifestLayout(spec=spec, schema=flat().schema, format_version=2)
     file = StagedFile(file_path="f", file_size_in_bytes=1, record_count=1, spec_id=3, partition='{"dropped":1}')
     with pytest.raises(errors.UnsupportedError, match="spec 3"):
         written_manifests.write_manifest(writing(tmp_path), [file], layout, sequence=5)

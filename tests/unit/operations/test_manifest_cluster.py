@@ -28,7 +28,13 @@ from tests.factories import random_manifests
 from iceberg_compaction import errors
 from iceberg_compaction.formats.avro import avro_decode, avro_encode, container
 from iceberg_compaction.metadata import partition_order, partition_tuples
-from iceberg_compaction.metadata.manifest import entry_fields, entry_schema, rewrite_entries, written_manifests
+from iceberg_compaction.metadata.manifest import (
+    entry_fields,
+    entry_schema,
+    rewrite_entries,
+    snapshot_manifests,
+    written_manifests,
+)
 from iceberg_compaction.model.rewrite_task import StagedFile
 from iceberg_compaction.operations.rewrite_manifests import (
     cluster_entries,
@@ -46,7 +52,9 @@ if TYPE_CHECKING:
 SNAPSHOT, SEQUENCE = 900, 50
 
 
-def clustering(directory: Path, layout: entry_fields.Layout, *, target: int = 8 << 20) -> gather_entries.Clustering:
+def clustering(
+    directory: Path, layout: entry_fields.ManifestLayout, *, target: int = 8 << 20
+) -> gather_entries.ManifestClustering:
     numbers = itertools.count()
     writing = written_manifests.Writing(
         io=PyArrowFileIO(),
@@ -55,19 +63,19 @@ def clustering(directory: Path, layout: entry_fields.Layout, *, target: int = 8 
         codec="deflate",
         new_path=lambda: str(directory / f"new-{next(numbers)}.avro"),
     )
-    return gather_entries.Clustering(
-        writing=writing, layout=layout, content=written_manifests.DATA, target=target, column=layout.schema.fields[0]
+    return gather_entries.ManifestClustering(
+        writing=writing, layout=layout, content=snapshot_manifests.DATA, target=target, column=layout.schema.fields[0]
     )
 
 
 def cluster(
-    sources: Sequence[ManifestFile], how: gather_entries.Clustering
+    sources: Sequence[ManifestFile], how: gather_entries.ManifestClustering
 ) -> tuple[list[written_manifests.NewManifest], list[ManifestFile]]:
     """Proved, as every rewrite is; the new manifests, and their rows once they have landed."""
     found = cluster_entries.cluster(sources, how)
     back = cluster_entries.read_back(found.manifests, how)
     manifest_change.prove(found.digest, back, planned=found.digest.entries)
-    rows = [made.to_row() for made in found.manifests]
+    rows = [made.to_manifest_file() for made in found.manifests]
     for row in rows:
         row.sequence_number = SEQUENCE
     return list(found.manifests), rows
@@ -114,7 +122,7 @@ def staged(number: int, value: int, **changes: Any) -> StagedFile:
 
 
 def source(
-    directory: Path, files: list[StagedFile], number: int, layout: entry_fields.Layout = BY_NUMBER
+    directory: Path, files: list[StagedFile], number: int, layout: entry_fields.ManifestLayout = BY_NUMBER
 ) -> ManifestFile:
     case = random_manifests.Case(layout=layout, parts=[("ours", files)])
     (directory / f"{number}").mkdir()
@@ -158,7 +166,7 @@ def test_entries_of_deleted_files_are_left_behind(tmp_path: Path) -> None:
     how = clustering(tmp_path, BY_NUMBER)
     without = rewrite_entries.rewrite_manifest(how.writing, old, rewrite_entries.Removed(gone))
     assert without is not None
-    row = without.manifest.to_row()
+    row = without.manifest.to_manifest_file()
     row.sequence_number = 2
     _, rows = cluster([row], replace(how, writing=replace(how.writing, snapshot_id=SNAPSHOT + 1)))
     kept = listed([old])[4:]
@@ -168,18 +176,18 @@ def test_entries_of_deleted_files_are_left_behind(tmp_path: Path) -> None:
 
 def test_old_types_names_and_unknown_fields_are_brought_together(tmp_path: Path) -> None:
     """The partition column was made long and was renamed; one writer has a field that we do not know."""
-    now = entry_fields.Layout(
+    now = entry_fields.ManifestLayout(
         spec=PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "new"), spec_id=3),
         schema=Schema(types.NestedField(1, "number", types.LongType())),
         format_version=2,
     )
-    old = entry_fields.Layout(
+    old = entry_fields.ManifestLayout(
         spec=PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "old"), spec_id=3),
         schema=Schema(types.NestedField(1, "number", types.IntegerType())),
         format_version=2,
     )
 
-    def files(layout: entry_fields.Layout, first: int) -> list[StagedFile]:
+    def files(layout: entry_fields.ManifestLayout, first: int) -> list[StagedFile]:
         text = [partition_tuples.encode_one(Record(value), layout.spec, layout.schema) for value in (7, None)]
         return [replace_partition(staged(first + i, 0), text[i]) for i in range(2)]
 

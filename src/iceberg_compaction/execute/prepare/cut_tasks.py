@@ -13,7 +13,7 @@ from iceberg_compaction.model.rewrite_task import RewriteTask, TaskSection
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iceberg_compaction.metadata.deletes.deletes_for_plan import AppliedDeletes
+    from iceberg_compaction.metadata.deletes.deletes_for_plan import DeletesForPlan
     from iceberg_compaction.metadata.manifest.nan_counts import NanCounts
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.rewrite_task import DeleteFile
@@ -29,7 +29,7 @@ LACK = 1
 
 
 def build_tasks(
-    plan: Plan, applied: AppliedDeletes | None = None, nans: NanCounts | None = None, *, cores: int = 1
+    plan: Plan, applied: DeletesForPlan | None = None, nans: NanCounts | None = None, *, cores: int = 1
 ) -> list[RewriteTask]:
     """The tasks of all groups: contiguous files of roughly equal bytes. `applied`: the deletes that go with them;
     `nans`: the NaNs that manifests count; `cores`: how many tasks can run at a time."""
@@ -61,7 +61,7 @@ def build_tasks(
         return tasks
     # Many files share their counts, and would each get their own if they were validated.
     return [
-        task.model_copy(update={"nan_counts": nans.of(start, stop), "told": nans.told_of(start, stop)})
+        task.model_copy(update={"nan_counts": nans.of(start, stop), "told": nans.bounds_of(start, stop)})
         for task, (_, start, stop) in zip(tasks, slices, strict=True)
     ]
 

@@ -11,20 +11,19 @@ from iceberg_compaction.metadata.deletes import deletes_for_plan
 from iceberg_compaction.metadata.manifest import nan_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
 
+    from iceberg_compaction.metadata.cache.arrow_cache import ArrowCache
+    from iceberg_compaction.metadata.manifest.snapshot_manifests import SnapshotManifests
     from iceberg_compaction.model.rewrite_plan import Plan
 
 
 def prepare(
-    table: Table, plan: Plan, run_id: str, *, cores: int, may_hold: Callable[[ManifestFile], bool]
+    table: Table, plan: Plan, run_id: str, manifests: SnapshotManifests, *, cores: int, cache: ArrowCache
 ) -> engine_door.Job:
-    """The job of a run. `cores`: how many tasks can run at a time; `may_hold` rules out manifests that have no files
-    of the plan."""
-    deletes, nans = deletes_for_plan.applied_deletes(table, plan), nan_counts.of_plan(table, plan, may_hold)
+    """The job of a run. `manifests` are those of the planned snapshot; `cores`: how many tasks can run at a time."""
+    deletes = deletes_for_plan.deletes_for_plan(table, plan, manifests, cache)
+    nans = nan_counts.of_plan(table, plan, manifests)
     tasks = tuple(cut_tasks.build_tasks(plan, deletes, nans, cores=cores))
     context = shared_context.build_context(table, plan, run_id, cut_tasks.all_deletes(tasks))
     return engine_door.Job(tasks=tasks, context=context)

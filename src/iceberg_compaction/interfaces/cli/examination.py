@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
+from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import logs
 from iceberg_compaction.interfaces.html import page
 from iceberg_compaction.model.policies import Policy
@@ -30,9 +31,10 @@ _LINE_EVERY_SECONDS = 5.0
 
 def examine(catalog: Any, targets: Targets, asked: DoctorOptions, console: ConsoleOptions) -> list[Diagnosis]:
     """The health of all targets. What is wrong with the only one named is the command's error."""
+    cache = wiring.manifest_cache()
 
     def check(name: str) -> TableHealth:
-        return diagnose.diagnose(catalog, name, Policy(), branch=asked.branch, worst=asked.partitions)
+        return diagnose.diagnose(catalog, name, Policy(), branch=asked.branch, worst=asked.partitions, cache=cache)
 
     if targets.single:
         return [check(targets.names[0])]

@@ -1,6 +1,6 @@
 """The parsed manifests of one branch of a table, kept in the cache. Most are in one entry, the pack: the rows of all
-manifests that the branch once had, in the order of its manifest list, so that they can be used as they lie. Manifests
-that came later have entries of their own, until there is enough of them to pack anew."""
+manifests that the branch once had, in the order of its manifest list, so that they are used without a copy. Manifests
+that came later have entries of their own, until there are enough of them to pack anew."""
 
 from __future__ import annotations
 
@@ -13,93 +13,93 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from iceberg_compaction.metadata.cache.arrow_cache import Cache
+    from iceberg_compaction.metadata.cache.arrow_cache import ArrowCache
 
     Span: TypeAlias = tuple[int, int]  # first row and number of rows
-    Place: TypeAlias = Span | pa.Table  # in the pack, or rows of its own
+    Rows: TypeAlias = Span | pa.Table  # of one manifest: in the pack, or in an entry of its own
 
-FORMAT = 6  # of what is kept; a new one never meets entries of an old one
+FORMAT = 6  # of the entries; a version that changes them never reads those of an older one
 LOOSE = 16  # entries beside the pack
-STALE = 4  # one row of so many may be outside the pack, or in it for nothing
+STALE = 4  # one row of so many may be outside the pack, or in the pack and unused
 
 _SPANS = b"manifests"
 
 
 def key(*facts: str) -> str:
-    """The name under which something with these facts is kept."""
+    """The name of the entry for these facts."""
     return hashlib.blake2b(json.dumps([FORMAT, *facts]).encode(), digest_size=20).hexdigest()
 
 
-def size(place: Place) -> int:
-    """The number of rows at a place."""
-    return place[1] if isinstance(place, tuple) else int(place.num_rows)
+def size(rows: Rows) -> int:
+    """The number of rows of a manifest."""
+    return rows[1] if isinstance(rows, tuple) else int(rows.num_rows)
 
 
 def _described(schema: pa.Schema) -> list[tuple[str, int]]:
-    """Manifests and the number of their rows, in order; none: an entry of somebody else."""
+    """The keys of an entry's manifests and the number of their rows, in order; none: the entry is not one of ours."""
     try:
-        found = [(str(wanted), int(count)) for wanted, count in json.loads((schema.metadata or {}).get(_SPANS, b"[]"))]
+        sizes = [(str(name), int(count)) for name, count in json.loads((schema.metadata or {}).get(_SPANS, b"[]"))]
     except (ValueError, TypeError):
         return []
-    return found if all(count >= 0 for _, count in found) else []
+    return sizes if all(count >= 0 for _, count in sizes) else []
 
 
 class ManifestPack:
-    """What is kept of one branch. `name` is its own, `schema` that of all rows."""
+    """The cached manifests of one branch. `name` is that of the pack's entry, `schema` that of all rows."""
 
-    def __init__(self, cache: Cache, name: str, schema: pa.Schema) -> None:
+    def __init__(self, cache: ArrowCache, name: str, schema: pa.Schema) -> None:
         self._cache, self._name, self._schema = cache, name, schema
         self._rows, self._spans = self._load(name)
 
-    def find(self, keys: Sequence[str]) -> dict[str, Place]:
-        """Of the manifests with these keys, those that are kept: a span of the pack, or rows of their own."""
-        found: dict[str, Place] = {}
-        for wanted in keys:
-            if wanted in self._spans:
-                found[wanted] = self._spans[wanted]
+    def find(self, keys: Sequence[str]) -> dict[str, Rows]:
+        """The rows of those manifests that are cached: a span of the pack, or a table of their own."""
+        cached: dict[str, Rows] = {}
+        for manifest_key in keys:
+            if manifest_key in self._spans:
+                cached[manifest_key] = self._spans[manifest_key]
             else:
-                rows, spans = self._load(wanted)
-                if wanted in spans:
-                    found[wanted] = rows
-        return found
+                rows, spans = self._load(manifest_key)
+                if manifest_key in spans:
+                    cached[manifest_key] = rows
+        return cached
 
-    def has_all(self, places: Mapping[str, Place]) -> bool:
+    def has_all(self, manifests: Mapping[str, Rows]) -> bool:
         """Whether all of these lie in the pack."""
-        return all(isinstance(place, tuple) for place in places.values())
+        return all(isinstance(rows, tuple) for rows in manifests.values())
 
-    def is_worn(self, places: Mapping[str, Place]) -> bool:
-        """Whether so much of the branch, whose manifests these are, lies outside the pack that it is better made anew;
-        or so much lies in the pack for nothing."""
-        loose = [place.num_rows for place in places.values() if not isinstance(place, tuple)]
-        used = sum(place[1] for place in places.values() if isinstance(place, tuple))
+    def is_outdated(self, manifests: Mapping[str, Rows]) -> bool:
+        """Whether a new pack pays: too many rows of the branch, whose manifests these are, lie outside the pack, or too
+        many rows of the pack are unused."""
+        loose = [rows.num_rows for rows in manifests.values() if not isinstance(rows, tuple)]
+        used = sum(rows[1] for rows in manifests.values() if isinstance(rows, tuple))
         wasted = sum(loose) + self._rows.num_rows - used
         return len(loose) > LOOSE or wasted * STALE > used
 
-    def pieces(self, places: Sequence[Place]) -> list[pa.Table]:
-        """The rows of all places, in order; neighbours in the pack stay in one piece."""
+    def pieces(self, manifests: Sequence[Rows]) -> list[pa.Table]:
+        """The rows of all manifests, in order; neighbours in the pack stay in one piece."""
         pieces: list[pa.Table] = []
         open_span: Span | None = None
-        for place in places:
-            if not isinstance(place, tuple):
+        for rows in manifests:
+            if not isinstance(rows, tuple):
                 open_span = None
-                pieces.append(place)
-            elif open_span and sum(open_span) == place[0]:
-                open_span = (open_span[0], open_span[1] + place[1])
+                pieces.append(rows)
+            elif open_span and sum(open_span) == rows[0]:
+                open_span = (open_span[0], open_span[1] + rows[1])
                 pieces[-1] = self._rows.slice(*open_span)
             else:
-                open_span = place
-                pieces.append(self._rows.slice(*place))
+                open_span = rows
+                pieces.append(self._rows.slice(*rows))
         return pieces
 
-    def add(self, places: Mapping[str, Place]) -> None:
-        """Keep manifests beside the pack."""
-        for wanted, rows in places.items():
+    def add(self, manifests: Mapping[str, Rows]) -> None:
+        """Keeps manifests beside the pack."""
+        for manifest_key, rows in manifests.items():
             if not isinstance(rows, tuple):
-                self._store(wanted, rows, {wanted: rows.num_rows})
+                self._store(manifest_key, rows, {manifest_key: rows.num_rows})
 
     def pack(self, rows: pa.Table, sizes: Mapping[str, int]) -> None:
-        """Keep all manifests of the branch, given by the number of their rows, in a pack, and none beside it."""
-        self._store(self._name, rows, sizes, instead_of=[wanted for wanted in sizes if wanted not in self._spans])
+        """Keeps all manifests of the branch, given by the number of their rows, in a pack, and none beside it."""
+        self._store(self._name, rows, sizes, instead_of=[loose for loose in sizes if loose not in self._spans])
 
     def _store(self, name: str, rows: pa.Table, sizes: Mapping[str, int], *, instead_of: Sequence[str] = ()) -> None:
         described = {_SPANS: json.dumps(list(sizes.items())).encode()}
@@ -110,8 +110,8 @@ class ManifestPack:
         if rows is None:
             return self._schema.empty_table(), {}
         spans, start = {}, 0
-        for wanted, size in _described(rows.schema):
-            spans[wanted], start = (start, size), start + size
+        for manifest_key, count in _described(rows.schema):
+            spans[manifest_key], start = (start, count), start + count
         rows = rows.replace_schema_metadata(None)
         if start != rows.num_rows or rows.schema != self._schema:
             self._cache.remove([name])

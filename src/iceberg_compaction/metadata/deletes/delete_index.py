@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from iceberg_compaction.metadata.deletes.delete_scopes import Scope, Scopes
+    from iceberg_compaction.metadata.deletes.delete_scopes import DeleteScope, DeleteScopes
     from iceberg_compaction.metadata.deletes.sorted_ranges import Ints, Runs, SortedRanges
 
 
@@ -32,7 +32,7 @@ def build(files: pa.Table, *, unpartitioned_specs: frozenset[int]) -> DeleteInde
 class DeleteIndex:
     """Every answer is a table whose column `row` holds row numbers of the files that the index was built from."""
 
-    scopes: Scopes
+    scopes: DeleteScopes
     records: Ints  # of every file
 
     def counts_per_data_file(self) -> pa.Table:
@@ -51,7 +51,7 @@ class DeleteIndex:
         the keys in equality deletes that apply, each of which may match none, one or many rows."""
         chosen = np.arange(len(self.scopes.data_rows))
 
-        def added(*scopes: Scope) -> Ints:
+        def added(*scopes: DeleteScope) -> Ints:
             zero = np.zeros(len(chosen), np.int64)
             return sum((scope.deletes.sums(self._runs(scope, chosen), self.records) for scope in scopes), zero)
 
@@ -83,7 +83,7 @@ class DeleteIndex:
         rows = np.minimum(own + np.rint(shared).astype(np.int64), size)
         return pa.table({"row": self.scopes.data_rows, "delete_files": counts, "deleted_rows": rows})
 
-    def _deleted_shares(self, scope: Scope) -> NDArray[np.float64]:
+    def _deleted_shares(self, scope: DeleteScope) -> NDArray[np.float64]:
         """For each delete of the scope, in its shelf's order, the share of the rows within its reach that it names."""
         data = self._data_shelf(scope, self._not_superseded() if scope.superseded else None)
         reach = data.sums(_older(scope, data), self.records)
@@ -113,7 +113,7 @@ class DeleteIndex:
         asked = _as_rows(rows)
         chosen = _find(asked, self.scopes.data_rows, "data file")
 
-        def listed(*scopes: Scope) -> pa.LargeListArray:
+        def listed(*scopes: DeleteScope) -> pa.LargeListArray:
             return sorted_ranges.lists([(scope.deletes, self._runs(scope, chosen)) for scope in scopes])
 
         place, vectors = self.scopes.vectors.places[chosen], self.scopes.vectors.deletes
@@ -134,7 +134,7 @@ class DeleteIndex:
         if not len(starts):
             return pa.array([], pa.large_list(pa.int64()))
 
-        def shared(scope: Scope) -> Runs:
+        def shared(scope: DeleteScope) -> Runs:
             # The files of a slice are at one place, where their runs have the same end: the longest holds the others.
             runs = self._runs(scope, chosen)
             begins = np.where(runs.counts > 0, runs.start, np.iinfo(np.int64).max)
@@ -160,14 +160,14 @@ class DeleteIndex:
         targets = sorted_ranges.lists(parts) if parts else pa.array([], pa.large_list(pa.int64()))
         return pa.table({"row": asked, "targets": targets})
 
-    def _targets(self, scope: Scope, mine: Ints) -> tuple[SortedRanges, Runs]:
+    def _targets(self, scope: DeleteScope, mine: Ints) -> tuple[SortedRanges, Runs]:
         """The data files of some deletes of this scope, by their index on its shelf (-1: of another scope)."""
         data = self._data_shelf(scope, self._not_superseded() if scope.superseded else None)
         runs = _older(scope, data)
         every = sorted_ranges.Runs(start=runs.start[mine], stop=runs.stop[mine])
         return data, every.only(mine >= 0)
 
-    def _runs(self, scope: Scope, chosen: Ints) -> Runs:
+    def _runs(self, scope: DeleteScope, chosen: Ints) -> Runs:
         """Where the deletes of some data files, by their index, are on the scope's shelf."""
         runs = scope.deletes.from_rank(scope.places[chosen], self.scopes.data_ranks[chosen], equal=scope.same_commit)
         return runs.only(self._not_superseded()[chosen]) if scope.superseded else runs
@@ -177,7 +177,7 @@ class DeleteIndex:
         return self.scopes.vectors.places < 0
 
     def _data_shelf(
-        self, scope: Scope, mask: NDArray[np.bool_] | None = None, *, counted: bool = False
+        self, scope: DeleteScope, mask: NDArray[np.bool_] | None = None, *, counted: bool = False
     ) -> SortedRanges:
         """The data files, or those of the mask, at the places of the scope; `counted`: their rows are not asked for."""
         return sorted_ranges.stack(
@@ -189,7 +189,7 @@ class DeleteIndex:
         )
 
 
-def _older(scope: Scope, data: SortedRanges) -> Runs:
+def _older(scope: DeleteScope, data: SortedRanges) -> Runs:
     """For each delete of the scope, in its shelf's order, the data files that it applies to."""
     return data.up_to_rank(scope.deletes.places, scope.deletes.ranks, equal=scope.same_commit)
 

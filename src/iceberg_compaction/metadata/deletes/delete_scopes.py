@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class DeleteScope:
     """Delete files of one kind, and for each data file the place where it would meet them (-1: it meets none)."""
 
     deletes: SortedRanges
@@ -36,28 +36,28 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scopes:
+class DeleteScopes:
     """A table's data files, in order of their rows, and the scopes of its delete files."""
 
     data_rows: Ints
     data_ranks: Ints
     delete_rows: Ints
-    partition_equality: Scope
-    global_equality: Scope
-    partition_position: Scope
-    file_position: Scope
-    vectors: Scope
+    partition_equality: DeleteScope
+    global_equality: DeleteScope
+    partition_position: DeleteScope
+    file_position: DeleteScope
+    vectors: DeleteScope
 
     @property
-    def all(self) -> tuple[Scope, ...]:
+    def all(self) -> tuple[DeleteScope, ...]:
         return (*self.equality, *self.position, self.vectors)
 
     @property
-    def equality(self) -> tuple[Scope, ...]:
+    def equality(self) -> tuple[DeleteScope, ...]:
         return self.partition_equality, self.global_equality
 
     @property
-    def position(self) -> tuple[Scope, ...]:
+    def position(self) -> tuple[DeleteScope, ...]:
         return self.partition_position, self.file_position
 
 
@@ -71,7 +71,7 @@ def unpartitioned(specs: Mapping[int, PartitionSpec]) -> frozenset[int]:
     )
 
 
-def divide(files: pa.Table, unpartitioned_specs: frozenset[int]) -> Scopes:
+def divide(files: pa.Table, unpartitioned_specs: frozenset[int]) -> DeleteScopes:
     """The scopes of a table. `files` are the live files of one snapshot, each data file once."""
     content = files["content"].to_numpy()
     data, deletes = np.flatnonzero(content == table_view.DATA), np.flatnonzero(content != table_view.DATA)
@@ -87,17 +87,17 @@ def divide(files: pa.Table, unpartitioned_specs: frozenset[int]) -> Scopes:
     position = ~equality & ~vector
     _require_references(files, deletes, vector & (references < 0))
 
-    def scope(chosen: NDArray[np.bool_], known_by: tuple[Ints, Ints], **traits: bool) -> Scope:
+    def scope(chosen: NDArray[np.bool_], known_by: tuple[Ints, Ints], **traits: bool) -> DeleteScope:
         size, own, places = _places(known_by[0][chosen], known_by[1])
         rows = deletes[chosen]
         ranges = sorted_ranges.stack(rows, own, ranks[rows], size=size, steps=len(sequence))
-        return Scope(deletes=ranges, places=places, **traits)
+        return DeleteScope(deletes=ranges, places=places, **traits)
 
     by_partition = partitions[deletes], partitions[data]
     by_path = references, paths[data]
     by_table = np.zeros(len(deletes), np.int64), np.zeros(len(data), np.int64)
     shared, named = position & (references < 0), position & (references >= 0)
-    found = Scopes(
+    found = DeleteScopes(
         data_rows=data,
         data_ranks=ranks[data],
         delete_rows=deletes,
@@ -112,13 +112,13 @@ def divide(files: pa.Table, unpartitioned_specs: frozenset[int]) -> Scopes:
     return found
 
 
-def _without_deletes(data: Ints) -> Scopes:
+def _without_deletes(data: Ints) -> DeleteScopes:
     """Most tables: nothing to sort."""
     none = np.empty(0, np.int64)
     nowhere = np.full(len(data), -1, np.int64)
     ranges = sorted_ranges.stack(none, none, none, size=0, steps=1)
-    scope = Scope(deletes=ranges, places=nowhere, same_commit=True)
-    return Scopes(
+    scope = DeleteScope(deletes=ranges, places=nowhere, same_commit=True)
+    return DeleteScopes(
         data_rows=data,
         data_ranks=np.zeros(len(data), np.int64),
         delete_rows=none,
@@ -164,7 +164,7 @@ def _require_references(files: pa.Table, deletes: Ints, lost: NDArray[np.bool_])
         raise errors.MetadataError(f"Deletion vector {path} does not say which data file it is for.")
 
 
-def _check_vectors(files: pa.Table, scopes: Scopes) -> None:
+def _check_vectors(files: pa.Table, scopes: DeleteScopes) -> None:
     """R19: at most one deletion vector for a data file, and none older than the file."""
     vectors = scopes.vectors
     crowded = np.flatnonzero(np.diff(vectors.deletes.edges) > 1)
@@ -180,7 +180,7 @@ def _check_vectors(files: pa.Table, scopes: Scopes) -> None:
         raise errors.MetadataError(f"The deletion vector of data file {path} is older than the file.")
 
 
-def _check_partitions(files: pa.Table, scopes: Scopes, partitions: Ints) -> None:
+def _check_partitions(files: pa.Table, scopes: DeleteScopes, partitions: Ints) -> None:
     """R18: what applies to one file is in that file's partition. Other readers fail on it, so the table is damaged."""
     free = scopes.vectors.places < 0
     for scope, asked in ((scopes.vectors, ~free), (scopes.file_position, free)):

@@ -52,7 +52,7 @@ class Removed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class EntryOrigin:
     """The manifests that entries come from, one after the other, and how many each has."""
 
     rows: Sequence[ManifestFile]
@@ -64,7 +64,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class EntryChange:
     """What becomes of each entry, as parallel columns. One that neither stays nor is gone is left out."""
 
     slim: pa.Table
@@ -95,10 +95,10 @@ class Change:
         numbers = self.fields["sequence_number"].to_numpy()[self.stay]
         return int(numbers.min()) if len(numbers) else None
 
-    def slice(self, first: int, count: int) -> Change:
+    def slice(self, first: int, count: int) -> EntryChange:
         """What becomes of some of the entries."""
         own = slice(first, first + count)
-        return Change(
+        return EntryChange(
             slim=self.slim.slice(first, count),
             stay=self.stay[own],
             added=self.added[own],
@@ -114,15 +114,15 @@ class Change:
             bytes=int(self.slim["file_size_in_bytes"].to_numpy()[chosen].sum()),
         )
 
-    def kinds(self) -> dict[int, written_manifests.Counts]:
-        """The files that are gone by content. Version 1 does not state it, and has data files only."""
+    def removed_counts(self) -> dict[int, written_manifests.Counts]:
+        """The files that are gone, by content. Version 1 does not state it, and has data files only."""
         if "content" not in self.slim.column_names:
             return {table_view.DATA: self.counts(self.gone)}
         content = pc.fill_null(self.slim["content"], table_view.DATA).to_numpy()
         return {int(kind): self.counts(self.gone & (content == kind)) for kind in np.unique(content[self.gone])}
 
 
-def decide(slim: pa.Table, origin: Origin, writing: written_manifests.Writing, removed: Removed) -> Change:
+def decide(slim: pa.Table, origin: EntryOrigin, writing: written_manifests.Writing, removed: Removed) -> EntryChange:
     """Decide each entry's status and make explicit what it inherits from its manifest."""
     status = slim["status"].to_numpy()
     live = status != entry_fields.DELETED
@@ -151,7 +151,7 @@ def decide(slim: pa.Table, origin: Origin, writing: written_manifests.Writing, r
     )
     fields["status"] = _column(kept)
     gone = leaving | (~live & mine)
-    return Change(slim=slim, stay=stay, added=added, gone=gone, stale=stale, fields=fields)
+    return EntryChange(slim=slim, stay=stay, added=added, gone=gone, stale=stale, fields=fields)
 
 
 def check_count(source: ManifestFile, rows: int) -> None:
@@ -173,7 +173,7 @@ def _stated(slim: pa.Table, name: str, inherited: NDArray[np.int64]) -> tuple[ND
     return np.where(missing, inherited, stated), missing
 
 
-def _check_stated(wrong: Mask, name: str, origin: Origin) -> None:
+def _check_stated(wrong: Mask, name: str, origin: EntryOrigin) -> None:
     if wrong.any():
         at = int(np.searchsorted(np.cumsum(origin.counts), int(np.argmax(wrong)), side="right"))
         raise errors.MetadataError(

@@ -45,7 +45,7 @@ _STORED: dict[type[types.IcebergType], pa.DataType] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class ManifestLayout:
     """What decides how a manifest's entries look: a manifest holds one partition spec."""
 
     spec: PartitionSpec
@@ -63,7 +63,7 @@ class Layout:
         return all(type(field.field_type) in known for field in self.partition_fields)
 
 
-def avro_schema(layout: Layout) -> dict[str, Any]:
+def avro_schema(layout: ManifestLayout) -> dict[str, Any]:
     """The Avro schema of a manifest, with Iceberg's field ids."""
     data_file = manifest.data_file_with_partition(types.StructType(*layout.partition_fields), layout.format_version)
     entry = manifest.manifest_entry_schema_with_data_file(layout.format_version, data_file)
@@ -92,7 +92,7 @@ def _field(record: Any, name: str) -> dict[str, Any]:
     return found
 
 
-def added(files: Sequence[StagedFile], layout: Layout, *, snapshot_id: int, sequence_number: int) -> pa.Table:
+def added(files: Sequence[StagedFile], layout: ManifestLayout, *, snapshot_id: int, sequence_number: int) -> pa.Table:
     """ADDED entries, one per file. The data sequence number is explicit (R1); the file sequence number is left null,
     to be inherited from the commit (R10)."""
     rows = len(files)
@@ -123,7 +123,7 @@ def added(files: Sequence[StagedFile], layout: Layout, *, snapshot_id: int, sequ
     return pa.table(entry)
 
 
-def tuples(files: Sequence[StagedFile], layout: Layout) -> list[Record]:
+def tuples(files: Sequence[StagedFile], layout: ManifestLayout) -> list[Record]:
     """The partition tuple of each file."""
     texts = {file.partition for file in files}
     decoded = {text: partition_tuples.decode(text, layout.spec, layout.schema) for text in texts}
@@ -135,7 +135,7 @@ def _map(maps: list[dict[int, Any]], kind: pa.DataType) -> pa.Array:
     return pa.array([[{"key": k, "value": v} for k, v in sorted(m.items())] for m in maps], kind)
 
 
-def _partition(records: Sequence[Record], layout: Layout) -> pa.StructArray:
+def _partition(records: Sequence[Record], layout: ManifestLayout) -> pa.StructArray:
     """Partition tuples, in PyIceberg's internal values, as what Avro stores."""
     columns = [
         pa.array([getattr(record[i], "bytes", record[i]) for record in records], _stored(field, layout))  # UUID: bytes
@@ -144,7 +144,7 @@ def _partition(records: Sequence[Record], layout: Layout) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, [make_compatible_name(field.name) for field in layout.partition_fields])
 
 
-def _stored(field: types.NestedField, layout: Layout) -> pa.DataType:
+def _stored(field: types.NestedField, layout: ManifestLayout) -> pa.DataType:
     kind = field.field_type
     if isinstance(kind, types.DecimalType):
         return pa.decimal128(kind.precision, kind.scale)

@@ -1,6 +1,6 @@
-"""The live files of a snapshot as Arrow columns. Manifests come in through the table's FileIO, each is one query in a
-thread of its own, and what was parsed once comes from the cache; rows of model.table.FILES go out. Anything missing or
-damaged is a MetadataError that names the file: no decision is made from half a picture."""
+"""The live files of a snapshot as Arrow columns. Its manifests come in and are decoded side by side, unless the cache
+has them; rows of model.table_view.FILES go out. A missing or damaged manifest is a MetadataError that names it: no
+decision is made from half a picture."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from iceberg_compaction.formats import hash64
 from iceberg_compaction.formats.avro import avro_decode
 from iceberg_compaction.metadata import fetch
 from iceberg_compaction.metadata.cache import arrow_cache, manifest_pack
-from iceberg_compaction.metadata.manifest import column_metrics, parse_manifest
+from iceberg_compaction.metadata.manifest import column_metrics, parse_manifest, snapshot_manifests
 from iceberg_compaction.model import table_view
 
 if TYPE_CHECKING:
@@ -35,78 +35,75 @@ FETCHES = 8  # at once
 
 def live_files(
     table: Table,
-    snapshot: Snapshot,
+    manifests: snapshot_manifests.SnapshotManifests,
     *,
     metrics: Sequence[int] = (),
-    manifests: Sequence[ManifestFile] | None = None,
-    cache: arrow_cache.Cache | None = None,
+    cache: arrow_cache.ArrowCache = arrow_cache.NO_CACHE,
     branch: str = "main",
 ) -> pa.Table:
-    """Every live data and delete file of the snapshot, in schema model.table.FILES. For each field id in `metrics` the
-    columns of metadata.metrics follow, as a filter on those fields needs them. `manifests`: the snapshot's manifest
-    list, if it is read already. `cache`: where parsed manifests are kept, under the name of the branch."""
-    listed = fetch.list_manifests(table.io, snapshot) if manifests is None else manifests
-    how = parse_manifest.reading(table, metrics)
-    rows = _by_key([row for row in listed if row.has_added_files() or row.has_existing_files()], how)
-    name = manifest_pack.key(how.table_uuid, branch, str(how.metrics))
-    kept = manifest_pack.ManifestPack(cache or arrow_cache.Cache(None), name, how.row_schema)
-    places = {key: place for key, place in kept.find(list(rows)).items() if _is_whole(place, rows[key])}
-    new = [key for key in rows if key not in places]
-    places |= zip(new, _in_threads(table.io, [rows[key] for key in new], how), strict=True)
-    sizes = {key: manifest_pack.size(places[key]) for key in rows}
-    packed_before, pack_now = kept.has_all(places), kept.is_worn(places)
+    """Every live data and delete file of the manifests, in schema model.table_view.FILES. For each field id in
+    `metrics` the columns of metadata.manifest.column_metrics follow, as a filter on those fields needs them. `cache`
+    keeps parsed manifests, under the name of the branch."""
+    reading = parse_manifest.reading(table, metrics)
+    by_key = _by_key(list(filter(snapshot_manifests.has_live_files, manifests.manifest_files)), reading)
+    name = manifest_pack.key(reading.table_uuid, branch, str(reading.metrics))
+    pack = manifest_pack.ManifestPack(cache, name, reading.row_schema)
+    parsed = {key: rows for key, rows in pack.find(list(by_key)).items() if _is_whole(rows, by_key[key])}
+    new = [key for key in by_key if key not in parsed]
+    parsed |= zip(new, _in_threads(table.io, [by_key[key] for key in new], reading), strict=True)
+    sizes = {key: manifest_pack.size(parsed[key]) for key in by_key}
+    packed_before, pack_now = pack.has_all(parsed), pack.is_outdated(parsed)
     if not pack_now:
-        kept.add({key: places[key] for key in new})
-    pieces = kept.pieces([places[key] for key in rows])
-    places.clear()  # so that pieces can go while they are joined
-    files = _join(pieces, how.row_schema, copy=pack_now)
-    if not packed_before:  # what was packed together was looked at then
-        _require_distinct_paths(files, snapshot)
+        pack.add({key: parsed[key] for key in new})
+    pieces = pack.pieces([parsed[key] for key in by_key])
+    parsed.clear()  # so that pieces can go while they are joined
+    files = _join(pieces, reading.row_schema, copy=pack_now)
+    if not packed_before:  # the paths of a pack were compared when it was made
+        _require_distinct_paths(files, manifests.snapshot)
     if pack_now:
         pa.default_memory_pool().release_unused()  # the pieces took as much as the table does
-        kept.pack(files, sizes)
+        pack.pack(files, sizes)
     return files.drop_columns(parse_manifest.DIGEST)
 
 
 def no_files(*, metrics: Sequence[int] = ()) -> pa.Table:
-    """What `live_files` gives for a table without files."""
+    """The result of `live_files` for a table without files."""
     return column_metrics.with_metrics(table_view.FILES.empty_table(), pa.table({}), metrics)
 
 
-def _by_key(listed: list[ManifestFile], how: parse_manifest.Reading) -> dict[str, ManifestFile]:
-    rows: dict[str, ManifestFile] = {}
-    for row in listed:
-        if row.partition_spec_id not in how.specs:
-            raise errors.MetadataError(
-                f"Manifest {row.manifest_path} has partition spec {row.partition_spec_id}, which the table has not."
-            )
-        if rows.setdefault(manifest_pack.key(how.facts(row)), row) is not row:
-            raise errors.MetadataError(f"Manifest {row.manifest_path} is listed more than once in its manifest list.")
-    return rows
+def _by_key(manifest_files: list[ManifestFile], reading: parse_manifest.Reading) -> dict[str, ManifestFile]:
+    by_key: dict[str, ManifestFile] = {}
+    for manifest in manifest_files:
+        path, spec_id = manifest.manifest_path, manifest.partition_spec_id
+        if spec_id not in reading.specs:
+            raise errors.MetadataError(f"Manifest {path} has partition spec {spec_id}, which the table has not.")
+        if by_key.setdefault(manifest_pack.key(reading.facts(manifest)), manifest) is not manifest:
+            raise errors.MetadataError(f"Manifest {path} is listed more than once in its manifest list.")
+    return by_key
 
 
-def _is_whole(place: manifest_pack.Place, row: ManifestFile) -> bool:
-    """Whether what is kept of a manifest has as many live files as the manifest list promises."""
-    if row.added_files_count is None or row.existing_files_count is None:
+def _is_whole(rows: manifest_pack.Rows, manifest: ManifestFile) -> bool:
+    """Whether the cache has as many live files of a manifest as the manifest list promises."""
+    if manifest.added_files_count is None or manifest.existing_files_count is None:
         return True
-    return manifest_pack.size(place) == row.added_files_count + row.existing_files_count
+    return manifest_pack.size(rows) == manifest.added_files_count + manifest.existing_files_count
 
 
-def _in_threads(io: FileIO, rows: list[ManifestFile], how: parse_manifest.Reading) -> list[pa.Table]:
-    """The manifests' rows, in order. Fetching waits for storage and decoding for a core, so each has its own threads;
-    no more manifests than can be fetched at once are on their way, which bounds memory."""
+def _in_threads(io: FileIO, manifest_files: list[ManifestFile], reading: parse_manifest.Reading) -> list[pa.Table]:
+    """The live files of each manifest, in order. Fetching waits for storage and decoding for a core, so each has its
+    own threads; no more manifests than can be fetched at once are on their way, which bounds memory."""
 
-    def read(row: ManifestFile) -> bytes:
-        return fetch.read_bytes(io, row.manifest_path, where=f"Manifest {row.manifest_path}")
+    def read(manifest: ManifestFile) -> bytes:
+        return fetch.read_bytes(io, manifest.manifest_path, where=f"Manifest {manifest.manifest_path}")
 
-    def decode_rows(fetched: futures.Future[bytes], row: ManifestFile) -> pa.Table:
+    def decode(fetched: futures.Future[bytes], manifest: ManifestFile) -> pa.Table:
         data, scratch = fetched.result(), scratches.get()
         try:
-            return parse_manifest.parse(data, row, how, scratch)
+            return parse_manifest.parse(data, manifest, reading, scratch)
         finally:
             scratches.put(scratch)
 
-    cores = min((os.cpu_count() or 1) + 1, len(rows))  # one more, as some wait for the interpreter
+    cores = min((os.cpu_count() or 1) + 1, len(manifest_files))  # one more, as some wait for the interpreter
     scratches: queue.SimpleQueue[avro_decode.Scratch] = queue.SimpleQueue()
     parsed: list[pa.Table] = []
     under_way: collections.deque[futures.Future[pa.Table]] = collections.deque()
@@ -116,10 +113,10 @@ def _in_threads(io: FileIO, rows: list[ManifestFile], how: parse_manifest.Readin
         fetching = stack.enter_context(futures.ThreadPoolExecutor(FETCHES, thread_name_prefix="fetch"))
         decoding = stack.enter_context(futures.ThreadPoolExecutor(cores or 1, thread_name_prefix="decode"))
         try:
-            for row in rows:
+            for manifest in manifest_files:
                 if len(under_way) == FETCHES:
                     parsed.append(under_way.popleft().result())
-                under_way.append(decoding.submit(decode_rows, fetching.submit(read, row), row))
+                under_way.append(decoding.submit(decode, fetching.submit(read, manifest), manifest))
             return parsed + [future.result() for future in under_way]
         except BaseException:
             for pool in (decoding, fetching):

@@ -1,7 +1,7 @@
-"""What manifests tell of the files of a plan and their footers do not: how many NaNs they have, and bounds of floats
-and texts, which footers lack where there are NaNs or long values. What is copied as bytes is not looked at by anyone
-else. A plan comes in; for slices of its files figures by field id go out. Manifests are read a few at a time, and files
-with the same counts share them, so that a million files take little memory."""
+"""Metrics of a plan's files that manifests have and Parquet footers lack: NaN counts, and bounds of floats and texts,
+which footers leave out where there are NaNs or long values. Row groups that are copied as bytes keep them this way. A
+plan and the manifests of its snapshot come in; for slices of its files metrics by field id go out. Manifests are read a
+few at a time, and files with the same counts share them, so that a million files take little memory."""
 
 from __future__ import annotations
 
@@ -12,23 +12,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg import types
-from pyiceberg.manifest import ManifestContent
 
 from iceberg_compaction.formats import hash64
 from iceberg_compaction.formats.avro import avro_decode, container
-from iceberg_compaction.metadata import fetch
-from iceberg_compaction.metadata.deletes import deletes_for_plan
 from iceberg_compaction.metadata.manifest import (
     column_metrics,
     entry_fields,
+    prune_manifests,
     small_manifests,
-    written_manifests,
+    snapshot_manifests,
 )
 from iceberg_compaction.model.copy_plan import Way
 from iceberg_compaction.storage import look_ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
     from pyiceberg.io import FileIO
@@ -38,22 +36,22 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.rewrite_plan import Plan
 
-    _Found = tuple[NDArray[np.int64], NDArray[np.int64], pa.Table]
-    Counts = dict[int, int]  # by field id; a field that the manifest does not tell about is not in it
-    Told = dict[int, tuple[int | None, bytes | None, bytes | None]]  # nulls, lower and upper bound by field id
+    _Metrics = tuple[NDArray[np.int64], NDArray[np.int64], pa.Table]  # rows of the plan, NaN counts, bounds
+    Counts = dict[int, int]  # by field id, without the fields that the manifest has no count of
+    Bounds = dict[int, tuple[int | None, bytes | None, bytes | None]]  # nulls, lower and upper bound by field id
 
 _COLUMNS: dict[str, Sequence[str | int]] = {"status": ("status",), "file_path": ("data_file", "file_path")}
 _NANS = "nan_value_counts"
 _NULLS = "null_value_counts"
-_TOLD = (_NULLS, *column_metrics.BOUNDS)
-_NOTHING = (None,) * len(_TOLD)
-_UNTOLD = -1
+_BOUNDS = (_NULLS, *column_metrics.BOUNDS)
+_NO_BOUNDS = (None,) * len(_BOUNDS)
+_NO_COUNT = -1
 _FLOATS, _TEXTS = (types.FloatType, types.DoubleType), (types.StringType, types.BinaryType)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Fields:
-    """The columns that are asked for, by id."""
+    """The columns whose metrics are read, by id."""
 
     floats: tuple[int, ...]
     bounded: tuple[int, ...]  # floats too
@@ -63,58 +61,58 @@ class _Fields:
 class NanCounts:
     """The counts of a plan's files, numbered as in Plan.files."""
 
-    codes: NDArray[np.int32]  # of each file, its place in `distinct`
+    codes: NDArray[np.int32]  # of each file, its index in `distinct`
     distinct: Sequence[Counts]
-    rows: NDArray[np.int64]  # of each file, its row in `told`; -1: it is not there
-    told: Sequence[Told]
+    rows: NDArray[np.int64]  # of each file, its index in `bounds`; -1: it has none
+    bounds: Sequence[Bounds]
 
     def of(self, start: int, stop: int) -> tuple[Counts, ...]:
-        """Those of some files, one after the other; shared, so nobody may change them."""
+        """The counts of a slice of files. Files share them, so nobody may change them."""
         return tuple(self.distinct[code] for code in self.codes[start:stop].tolist())
 
-    def told_of(self, start: int, stop: int) -> tuple[Told, ...]:
-        """Null counts and bounds of some files, one after the other."""
-        return tuple(self.told[row] if row >= 0 else {} for row in self.rows[start:stop].tolist())
+    def bounds_of(self, start: int, stop: int) -> tuple[Bounds, ...]:
+        """The null counts and bounds of a slice of files."""
+        return tuple(self.bounds[row] if row >= 0 else {} for row in self.rows[start:stop].tolist())
 
 
-def of_plan(table: Table, plan: Plan, may_hold: Callable[[ManifestFile], bool]) -> NanCounts | None:
-    """What is told of all files that may be copied; {} for others, and where manifests tell nothing. None: the table
-    has no floats and no texts, or nothing is copied. `may_hold` rules out manifests that have no files of the plan."""
-    asked = _asked(plan)
-    if plan.pin is None or not asked.any():
+def of_plan(table: Table, plan: Plan, manifests: snapshot_manifests.SnapshotManifests) -> NanCounts | None:
+    """Reads the metrics of all files that may be copied; {} for others, and where manifests have none. None: the table
+    has no floats and no texts, or nothing is copied. `manifests` are those of the planned snapshot."""
+    copied = _copied(plan)
+    if plan.pin is None or not copied.any():
         return None
     schema = table.schemas()[plan.pin.schema_id]
     fields = _Fields(floats=tuple(_fields(schema, _FLOATS)), bounded=tuple(_fields(schema, _FLOATS + _TEXTS)))
     if not fields.bounded:
         return None
-    listed = fetch.list_manifests(table.io, deletes_for_plan.planned(table, plan))
-    chosen = [row for row in listed if _has_data(row) and may_hold(row)]
-    wanted = _Wanted(plan.files["file_path"], asked)
-    known: dict[bytes, int] = {_key([_UNTOLD] * len(fields.floats)): 0}
+    scope = prune_manifests.PartitionScope(table.metadata, plan.partitions)
+    chosen = [manifest for manifest in manifests.live(snapshot_manifests.DATA) if scope.may_be_in(manifest)]
+    wanted = _WantedPaths(plan.files["file_path"], copied)
+    code_of: dict[bytes, int] = {_key([_NO_COUNT] * len(fields.floats)): 0}
     codes = np.zeros(plan.files.num_rows, np.int32)
-    lines, told = np.full(plan.files.num_rows, -1, np.int64), [_no_rows(fields)]
-    read = look_ahead.in_order(lambda rows: _read(table.io, rows, wanted, fields), small_manifests.batches(chosen))
-    for places, counts, more in (found for batch in read for found in batch):
+    rows, bounds = np.full(plan.files.num_rows, -1, np.int64), [_no_bounds(fields)]
+    batches = look_ahead.in_order(lambda batch: _read(table.io, batch, wanted, fields), small_manifests.batches(chosen))
+    for plan_rows, counts, more_bounds in (metrics for batch in batches for metrics in batch):
         different, which = np.unique(counts, axis=0, return_inverse=True)
-        numbers = np.array([known.setdefault(_key(row), len(known)) for row in different], np.int32)
-        codes[places] = numbers[which.ravel()]
-        lines[places] = np.arange(len(places)) + sum(len(piece) for piece in told)
-        told.append(more)
-        if wanted.are_found(places):
+        numbers = np.array([code_of.setdefault(_key(row), len(code_of)) for row in different], np.int32)
+        codes[plan_rows] = numbers[which.ravel()]
+        rows[plan_rows] = np.arange(len(plan_rows)) + sum(len(piece) for piece in bounds)
+        bounds.append(more_bounds)
+        if wanted.are_complete(plan_rows):
             break
-    distinct = [_counts(key, fields.floats) for key in known]
-    return NanCounts(codes=codes, distinct=distinct, rows=lines, told=_rows(pa.concat_tables(told), fields))
+    distinct = [_counts(key, fields.floats) for key in code_of]
+    return NanCounts(codes=codes, distinct=distinct, rows=rows, bounds=_by_file(pa.concat_tables(bounds), fields))
 
 
-def _rows(table: pa.Table, fields: _Fields) -> list[Told]:
-    """What is told of each file. All at once, as tasks are many and each asks for a few files."""
-    found: list[Told] = [{} for _ in range(table.num_rows)]
+def _by_file(bounds: pa.Table, fields: _Fields) -> list[Bounds]:
+    """The bounds of each file. All at once, because tasks are many and each needs a few files."""
+    files: list[Bounds] = [{} for _ in range(bounds.num_rows)]
     for field_id in fields.bounded:
-        columns = [table[column_metrics.column(metric, field_id)].to_pylist() for metric in _TOLD]
-        for of_file, told in zip(found, zip(*columns, strict=True), strict=True):
-            if told != _NOTHING:
-                of_file[field_id] = told
-    return found
+        columns = [bounds[column_metrics.column(metric, field_id)].to_pylist() for metric in _BOUNDS]
+        for of_file, values in zip(files, zip(*columns, strict=True), strict=True):
+            if values != _NO_BOUNDS:
+                of_file[field_id] = values
+    return files
 
 
 def _fields(schema: Schema, kinds: tuple[type[types.IcebergType], ...]) -> Iterator[int]:
@@ -130,13 +128,13 @@ def _fields(schema: Schema, kinds: tuple[type[types.IcebergType], ...]) -> Itera
     return within(schema.fields)
 
 
-class _Wanted:
+class _WantedPaths:
     """The paths that are looked for, by digest."""
 
-    def __init__(self, texts: pa.ChunkedArray, asked: NDArray[np.bool_]) -> None:
+    def __init__(self, texts: pa.ChunkedArray, wanted: NDArray[np.bool_]) -> None:
         self._texts = texts
-        self._left = int(asked.sum())
-        rows = np.flatnonzero(asked)
+        self._left = int(wanted.sum())
+        rows = np.flatnonzero(wanted)
         digests = hash64.text_digests(texts.combine_chunks())[rows]
         order = np.argsort(digests)
         self._digests, self._rows = digests[order], rows[order]
@@ -151,58 +149,54 @@ class _Wanted:
         same = equal.to_numpy(zero_copy_only=False) if len(hits) else np.zeros(0, np.bool_)
         return hits[same], rows[same]
 
-    def are_found(self, places: NDArray[np.int64]) -> bool:
-        """Whether all are found, with these."""
-        self._left -= len(places)
+    def are_complete(self, rows: NDArray[np.int64]) -> bool:
+        """Whether these were the last that were missing."""
+        self._left -= len(rows)
         return self._left <= 0
 
 
-def _asked(plan: Plan) -> NDArray[np.bool_]:
+def _copied(plan: Plan) -> NDArray[np.bool_]:
     """Which files of the plan are in groups that may be copied."""
     groups = plan.groups.columns
     possible = pa.array([way.value for way in Way if not way.forbids])
     chosen = pc.is_in(groups["copying"], value_set=possible).to_numpy()
-    asked: NDArray[np.bool_] = np.repeat(chosen, groups["files"].to_numpy()).astype(np.bool_)
-    return asked
+    copied: NDArray[np.bool_] = np.repeat(chosen, groups["files"].to_numpy()).astype(np.bool_)
+    return copied
 
 
-def _has_data(row: ManifestFile) -> bool:
-    return row.content == ManifestContent.DATA and written_manifests.has_live_files(row)
-
-
-def _read(io: FileIO, rows: Sequence[ManifestFile], wanted: _Wanted, fields: _Fields) -> list[_Found]:
-    """What some manifests list."""
-    kinds = small_manifests.read_all(io, rows)
-    select = _COLUMNS | column_metrics.paths([_NANS], fields.floats) | column_metrics.paths(_TOLD, fields.bounded)
-    found = []
+def _read(io: FileIO, manifest_files: Sequence[ManifestFile], wanted: _WantedPaths, fields: _Fields) -> list[_Metrics]:
+    """The metrics of the wanted files that these manifests list."""
+    kinds = small_manifests.read_all(io, manifest_files)
+    select = _COLUMNS | column_metrics.paths([_NANS], fields.floats) | column_metrics.paths(_BOUNDS, fields.bounded)
+    metrics = []
     for members in kinds:
         parsed, where = container.join([parsed for _, parsed in members]), f"Manifest {members[0][0].manifest_path}"
-        found.append(_find(avro_decode.read(parsed, select, where=where), wanted, fields))
-    return found
+        metrics.append(_pick(avro_decode.read(parsed, select, where=where), wanted, fields))
+    return metrics
 
 
-def _find(table: pa.Table, wanted: _Wanted, fields: _Fields) -> _Found:
-    """Rows of the plan that are listed, and for each a line of NaN counts, one for each float, and one of the rest."""
-    table = table.filter(pc.not_equal(table["status"], entry_fields.DELETED))
-    hits, places = wanted.among(table["file_path"].cast(pa.string()))
-    counts = np.full((len(hits), len(fields.floats)), _UNTOLD, np.int64)
-    for place, name in enumerate(column_metrics.column(_NANS, field_id) for field_id in fields.floats):
-        if name in table.column_names:
-            counts[:, place] = pc.fill_null(table[name].take(pa.array(hits)), _UNTOLD).to_numpy()
-    there = table.take(pa.array(hits))
-    told = {
-        field.name: there[field.name].cast(field.type)
-        if field.name in there.column_names
+def _pick(entries: pa.Table, wanted: _WantedPaths, fields: _Fields) -> _Metrics:
+    """The metrics of those entries that are wanted: a line of NaN counts, one for each float, and a line of bounds."""
+    entries = entries.filter(pc.not_equal(entries["status"], entry_fields.DELETED))
+    hits, plan_rows = wanted.among(entries["file_path"].cast(pa.string()))
+    entries = entries.take(pa.array(hits))
+    counts = np.full((len(hits), len(fields.floats)), _NO_COUNT, np.int64)
+    for number, name in enumerate(column_metrics.column(_NANS, field_id) for field_id in fields.floats):
+        if name in entries.column_names:
+            counts[:, number] = pc.fill_null(entries[name], _NO_COUNT).to_numpy()
+    bounds = {
+        field.name: entries[field.name].cast(field.type)
+        if field.name in entries.column_names
         else pa.nulls(len(hits), field.type)
-        for field in _no_rows(fields).schema
+        for field in _no_bounds(fields).schema
     }
-    return places, counts, pa.table(told)
+    return plan_rows, counts, pa.table(bounds)
 
 
-def _no_rows(fields: _Fields) -> pa.Table:
-    kinds = {metric: pa.int64() if metric == _NULLS else pa.binary() for metric in _TOLD}
+def _no_bounds(fields: _Fields) -> pa.Table:
+    kinds = {metric: pa.int64() if metric == _NULLS else pa.binary() for metric in _BOUNDS}
     return pa.schema(
-        [(column_metrics.column(metric, field_id), kinds[metric]) for field_id in fields.bounded for metric in _TOLD]
+        [(column_metrics.column(metric, field_id), kinds[metric]) for field_id in fields.bounded for metric in _BOUNDS]
     ).empty_table()
 
 

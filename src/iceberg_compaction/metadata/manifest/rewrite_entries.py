@@ -47,19 +47,18 @@ class RewrittenManifest:
     manifest: written_manifests.NewManifest
     removed: list[str]  # the paths whose entries became DELETED
     removed_numbers: list[int]  # their file sequence numbers
-    kinds: dict[
-        int, written_manifests.Counts
-    ]  # of these, by their content: data files, position deletes, equality deletes
+    # Of these, by content: data files, position deletes, equality deletes.
+    removed_counts: dict[int, written_manifests.Counts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Part:
+class _EntryPart:
     """Entries of manifests that were written with one Avro schema and codec, and what becomes of them."""
 
     parsed: container.Container
     header: dict[str, bytes]  # as our format version and codecs want it
     rows: Sequence[ManifestFile]
-    change: entry_change.Change
+    change: entry_change.EntryChange
 
     @property
     def where(self) -> str:
@@ -87,7 +86,7 @@ def rewrite_small_manifests(
     return [found.get(row.manifest_path) for row in sources]
 
 
-def _rewrite(writing: written_manifests.Writing, part: _Part) -> RewrittenManifest | None:
+def _rewrite(writing: written_manifests.Writing, part: _EntryPart) -> RewrittenManifest | None:
     if not part.change.gone.any():
         return None
     # The summaries are of more files than are left, as they may be.
@@ -95,7 +94,7 @@ def _rewrite(writing: written_manifests.Writing, part: _Part) -> RewrittenManife
 
 
 def _write_each(
-    writing: written_manifests.Writing, members: Sequence[small_manifests.Read], part: _Part
+    writing: written_manifests.Writing, members: Sequence[small_manifests.Read], part: _EntryPart
 ) -> list[RewrittenManifest]:
     """Those members of the part that lose files, each as a manifest of its own."""
     counts, change = np.array([parsed.rows for _, parsed in members], np.int64), part.change
@@ -115,7 +114,7 @@ def _write_each(
         return list(pool.map(write, touched.tolist()))
 
 
-def _blocks_by_owner(part: _Part, owner: NDArray[np.int64]) -> dict[int, list[bytes]]:
+def _blocks_by_owner(part: _EntryPart, owner: NDArray[np.int64]) -> dict[int, list[bytes]]:
     """The entries as blocks for the files of their owners, DELETED ones in blocks of their own; -1 has no file."""
     change, schema = part.change, json.loads(part.header[container.SCHEMA])
     rows = np.flatnonzero(change.kept & (owner >= 0))
@@ -133,7 +132,10 @@ def _blocks_by_owner(part: _Part, owner: NDArray[np.int64]) -> dict[int, list[by
 
 
 def merge_manifests(
-    writing: written_manifests.Writing, sources: Sequence[ManifestFile], removed: Removed, layout: entry_fields.Layout
+    writing: written_manifests.Writing,
+    sources: Sequence[ManifestFile],
+    removed: Removed,
+    layout: entry_fields.ManifestLayout,
 ) -> RewrittenManifest:
     """Write the sources, of one spec and content, as one manifest without the removed files. Raises UnsupportedError
     where they do not go together."""
@@ -151,13 +153,13 @@ def _open(
     members: Sequence[small_manifests.Read],
     removed: Removed,
     select: dict[str, tuple[str, ...]],
-) -> _Part:
+) -> _EntryPart:
     rows = [row for row, _ in members]
     parsed = container.join([parsed for _, parsed in members])
     slim = avro_decode.read(parsed, select, where=f"Manifest {rows[0].manifest_path}")
-    origin = entry_change.Origin(rows=rows, counts=np.array([parsed.rows for _, parsed in members], np.int64))
+    origin = entry_change.EntryOrigin(rows=rows, counts=np.array([parsed.rows for _, parsed in members], np.int64))
     change = entry_change.decide(slim, origin, writing, removed)
-    return _Part(parsed=parsed, header=_header(parsed, writing), rows=rows, change=change)
+    return _EntryPart(parsed=parsed, header=_header(parsed, writing), rows=rows, change=change)
 
 
 def _widened(schema: bytes, other: bytes, writing: written_manifests.Writing) -> bytes:
@@ -166,7 +168,7 @@ def _widened(schema: bytes, other: bytes, writing: written_manifests.Writing) ->
     return schema if made == mine else json.dumps(made).encode()
 
 
-def _summaries(parts: Sequence[_Part], layout: entry_fields.Layout) -> list[PartitionFieldSummary]:
+def _summaries(parts: Sequence[_EntryPart], layout: entry_fields.ManifestLayout) -> list[PartitionFieldSummary]:
     """What the manifest list says of the partitions of the new manifest, those of DELETED entries included."""
     texts: set[str] = set()
     for part in parts:
@@ -179,7 +181,7 @@ def _summaries(parts: Sequence[_Part], layout: entry_fields.Layout) -> list[Part
 
 def _write(
     writing: written_manifests.Writing,
-    parts: Sequence[_Part],
+    parts: Sequence[_EntryPart],
     header: dict[str, bytes],
     summaries: list[PartitionFieldSummary] | None,
 ) -> RewrittenManifest:
@@ -192,16 +194,16 @@ def _write(
 def _described(
     writing: written_manifests.Writing,
     sources: Sequence[ManifestFile],
-    changes: Sequence[entry_change.Change],
+    changes: Sequence[entry_change.EntryChange],
     path: str,
     length: int,
     summaries: list[PartitionFieldSummary] | None,
 ) -> RewrittenManifest:
     """What is to be told of a new manifest."""
     sequence_numbers = [number for change in changes if (number := change.min_sequence_number) is not None]
-    kinds: dict[int, written_manifests.Counts] = {}
-    for kind, counts in (pair for change in changes for pair in change.kinds().items()):
-        kinds[kind] = kinds.get(kind, written_manifests.NONE) + counts
+    removed_counts: dict[int, written_manifests.Counts] = {}
+    for content, counts in (pair for change in changes for pair in change.removed_counts().items()):
+        removed_counts[content] = removed_counts.get(content, written_manifests.NONE) + counts
     return RewrittenManifest(
         sources=tuple(row.manifest_path for row in sources),
         manifest=written_manifests.NewManifest(
@@ -218,11 +220,11 @@ def _described(
         ),
         removed=[path for change in changes for path in change.removed],
         removed_numbers=[number for change in changes for number in change.removed_numbers],
-        kinds=kinds,
+        removed_counts=removed_counts,
     )
 
 
-def _compose(parts: Sequence[_Part], header: dict[str, bytes]) -> Iterator[bytes]:
+def _compose(parts: Sequence[_EntryPart], header: dict[str, bytes]) -> Iterator[bytes]:
     """The bytes of the new file. DELETED entries get blocks of their own: the next rewrite drops just these."""
     sync, schema = parts[0].parsed.sync, json.loads(header[container.SCHEMA])
     codec = header.get(container.CODEC, b"null").decode()
@@ -244,7 +246,7 @@ def _compose(parts: Sequence[_Part], header: dict[str, bytes]) -> Iterator[bytes
         yield from avro_encode.blocks(schema, table, codec, sync)
 
 
-def _changed(part: _Part, same: entry_change.Mask, todo: entry_change.Mask, schema: dict[str, Any]) -> pa.Table:
+def _changed(part: _EntryPart, same: entry_change.Mask, todo: entry_change.Mask, schema: dict[str, Any]) -> pa.Table:
     """The entries that are not copied, as they must look."""
     table = _with_content(avro_decode.read(container.only(part.parsed, ~same), where=part.where))
     for name, column in part.change.fields.items():

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.rewrite_task import StagedFile
 
-DATA, DELETES = ManifestContent.DATA, ManifestContent.DELETES
 UNASSIGNED = -1  # a sequence number that the manifest list fills in
 CODEC_PROPERTY = "write.avro.compression-codec"
 _CODECS: dict[str, Codec] = {
@@ -67,14 +66,14 @@ class NewManifest:
     length: int
     spec_id: int
     snapshot_id: int
-    content: ManifestContent = DATA
+    content: ManifestContent = ManifestContent.DATA
     added: Counts = NONE
     existing: Counts = NONE
     deleted: Counts = NONE
     min_sequence_number: int | None  # of the live files; None: there are none
     summaries: list[PartitionFieldSummary] | None
 
-    def to_row(self) -> ManifestFile:
+    def to_manifest_file(self) -> ManifestFile:
         """The row, made anew each time: PyIceberg's list writer changes the one that it is given."""
         return ManifestFile.from_args(
             manifest_path=self.path,
@@ -112,7 +111,7 @@ def codec(properties: Mapping[str, str]) -> Codec:
 
 
 def write_manifest(
-    writing: Writing, files: Sequence[StagedFile], layout: entry_fields.Layout, sequence: int
+    writing: Writing, files: Sequence[StagedFile], layout: entry_fields.ManifestLayout, sequence: int
 ) -> NewManifest:
     """As `write_manifests`, all in one."""
     (made,) = write_manifests(writing, files, layout, sequence)
@@ -122,7 +121,7 @@ def write_manifest(
 def write_manifests(
     writing: Writing,
     files: Sequence[StagedFile],
-    layout: entry_fields.Layout,
+    layout: entry_fields.ManifestLayout,
     sequence: int,
     target: int | None = None,
 ) -> list[NewManifest]:
@@ -153,7 +152,11 @@ def _rolled(blocks: Iterable[bytes], header: int, target: int | None) -> Iterato
 
 
 def _write_added(
-    writing: Writing, files: Sequence[StagedFile], layout: entry_fields.Layout, sequence: int, parts: Sequence[bytes]
+    writing: Writing,
+    files: Sequence[StagedFile],
+    layout: entry_fields.ManifestLayout,
+    sequence: int,
+    parts: Sequence[bytes],
 ) -> NewManifest:
     path = writing.new_path()
     return NewManifest(
@@ -171,11 +174,6 @@ def _write_added(
             layout.spec, layout.schema, entry_fields.tuples(files, layout)
         ),
     )
-
-
-def has_live_files(row: ManifestFile) -> bool:
-    """Whether a manifest is worth keeping in the next snapshot (R11); old ones may not say."""
-    return row.has_added_files() or row.has_existing_files()
 
 
 def _counts_of(row: ManifestFile) -> tuple[int | None, ...]:
@@ -229,7 +227,7 @@ def with_counts(io: FileIO, row: ManifestFile) -> ManifestFile:
     )
 
 
-def header_metadata(layout: entry_fields.Layout, avro: dict[str, object], codec: str) -> dict[str, bytes]:
+def header_metadata(layout: entry_fields.ManifestLayout, avro: dict[str, object], codec: str) -> dict[str, bytes]:
     """What the header of a manifest of data files says."""
     spec_fields = [field.model_dump(by_alias=True, mode="json") for field in layout.spec.fields]
     told = {

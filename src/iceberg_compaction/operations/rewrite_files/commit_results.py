@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.model import portable_task, rewrite_task
+from iceberg_compaction.operations.operation import PlannedWork
 from iceberg_compaction.operations.rewrite_files import commit_batch, perform_files, rewrite_progress, staged_files
 from iceberg_compaction.operations.rewrite_files.groups import collect_groups, match_results
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 def tasks(table: Table, plan: Plan, run: Run, *, cores: int) -> list[portable_task.PortableTask]:
     """The tasks of a plan, on the very snapshot that it is pinned to. `cores`: how many will run at a time."""
     perform_files.check_same_table(table, plan)
-    job = perform_files.prepare(table, plan, run, cores=cores)
+    job = perform_files.prepare(table, PlannedWork(plan=plan), run, cores=cores)
     return [portable_task.PortableTask(plan_id=plan.id, task=task, context=job.context) for task in job.tasks]
 
 
@@ -50,13 +51,16 @@ class CommitResults:
     def command(self) -> str:
         return "the commit, with the same results,"
 
-    def plan(self, table: Table, run: Run, ledger: Ledger) -> Plan:
+    def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan]:
         ledger.open(self.given)
         if not self.given.empty:
             perform_files.check_same_table(table, self.given)
-        return self.given
+        return PlannedWork(plan=self.given)
 
-    def perform(self, plan: Plan, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> Outcome:
+    def perform(
+        self, planned: PlannedWork[Plan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
+    ) -> Outcome:
+        plan = planned.plan
         matched = match_results.match(table.io, plan, self.results)
         for group_id, reason in matched.reasons.items():
             ledger.fail(group_id, reason)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import look, target_partitions
 from iceberg_compaction.model import events
+from iceberg_compaction.operations.operation import PlannedWork
 from iceberg_compaction.operations.rewrite_files import drop_useless, failed_files, perform_files, plan_again, rebase
 from iceberg_compaction.operations.rewrite_files.groups import prove_groups
 from iceberg_compaction.plan import build, plan_request, rates
@@ -38,27 +39,30 @@ class RewriteFiles:
     def command(self) -> str:
         return journal.command_line("run", self.table, self.branch)
 
-    def plan(self, table: Table, run: Run, ledger: Ledger) -> Plan:
+    def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan]:
         """The plan, pinned to the branch's head."""
-        view = look.look(table, name=self.table, branch=self.branch, where=self.policy.where)
-        view = failed_files.mark(claims.leave_to_others(view, run), run)
+        head = look.look(table, name=self.table, branch=self.branch, where=self.policy.where, cache=run.cache)
+        view = failed_files.mark(claims.leave_to_others(head.view, run), run)
         plan = build.build(
-            target_partitions.add(table, view),
+            target_partitions.add(table, view, head.manifests, run.cache),
             self.policy,
             plan_id=f"plan-{run.run_id}",
             now_ms=run.clock(),
             rates=rates.learn(*run.efforts(self.table)),
         )
         ledger.open(plan)
-        run.emit(planned(plan, run))
-        return plan
+        run.emit(planned_event(plan, run))
+        return PlannedWork(plan=plan, manifests=head.manifests)
 
-    def perform(self, plan: Plan, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> Outcome:
+    def perform(
+        self, planned: PlannedWork[Plan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
+    ) -> Outcome:
+        plan = planned.plan
         if not len(plan.groups):
             drop_useless.drop_useless_deletes(table, plan, run, ledger)
             return ledger.close()
         with engines() as engine:
-            perform_files.apply(table, plan, engine, run, ledger)
+            perform_files.apply(table, planned, engine, run, ledger)
             for current, newer in plan_again.plans(table, plan, run, ledger, branch=self.branch):
                 perform_files.apply(current, newer, engine, run, ledger)
         return ledger.close()
@@ -86,36 +90,38 @@ class ApplyPlan:
     def command(self) -> str:
         return "`iceberg-compact apply`, with the same plan,"
 
-    def plan(self, table: Table, run: Run, ledger: Ledger) -> Plan:
+    def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan]:
         """The groups of the plan that still hold."""
         ledger.open(self.given)
         if self.given.empty:
-            return self.given
+            return PlannedWork(plan=self.given)
         perform_files.check_same_table(table, self.given)
         if self.branch not in table.metadata.refs:
             raise errors.StalePlanError(f"The branch {self.branch} of {self.table} is gone since the plan was made.")
-        view = look.look(table, name=self.table, branch=self.branch)
-        build.check(plan_request.resolve(view, self.given.policy))
-        rebased = rebase.rebase(self.given, view)
+        head = look.look(table, name=self.table, branch=self.branch, cache=run.cache)
+        build.check(plan_request.resolve(head.view, self.given.policy))
+        rebased = rebase.rebase(self.given, head.view)
         ledger.drop(rebased.dropped)
         before = [each.snapshot_id for each in table.snapshots() if prove_groups.is_of(self.given, each)]
         if rebased.dropped and before:
             ledger.remark(f"Snapshots of this plan were committed before: {len(before)}, the last is {before[-1]}.")
-        return rebased.plan
+        return PlannedWork(plan=rebased.plan, manifests=head.manifests)
 
-    def perform(self, plan: Plan, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> Outcome:
-        if not len(plan.groups):
-            drop_useless.drop_useless_deletes(table, plan, run, ledger)
+    def perform(
+        self, planned: PlannedWork[Plan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
+    ) -> Outcome:
+        if not len(planned.plan.groups):
+            drop_useless.drop_useless_deletes(table, planned.plan, run, ledger)
             return ledger.close()
         with engines() as engine:
-            perform_files.apply(table, plan, engine, run, ledger)
+            perform_files.apply(table, planned, engine, run, ledger)
         return ledger.close()
 
     def idle(self, plan: Plan, run: Run, ledger: Ledger) -> Outcome:
         return ledger.close()
 
 
-def planned(plan: Plan, run: Run) -> events.Planned:
+def planned_event(plan: Plan, run: Run) -> events.Planned:
     """The event that shows a plan."""
     return events.Planned(
         table=plan.table,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.prepare import prepare_job
+from iceberg_compaction.metadata.manifest import snapshot_manifests
 from iceberg_compaction.operations.rewrite_files import (
     commit_batch,
     failed_files,
@@ -16,7 +17,6 @@ from iceberg_compaction.operations.rewrite_files import (
     staged_files,
     task_rounds,
 )
-from iceberg_compaction.operations.rewrite_files.change import prune_manifests
 from iceberg_compaction.operations.rewrite_files.groups import collect_groups
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.engine_door import Engine, Job
     from iceberg_compaction.execute.task_failure import Failure
     from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.operations.operation import PlannedWork
     from iceberg_compaction.operations.rewrite_files.staged_files import StagedFiles
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
@@ -32,12 +33,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def apply(table: Table, plan: Plan, engine: Engine, run: Run, ledger: Ledger) -> None:
+def apply(table: Table, planned: PlannedWork[Plan], engine: Engine, run: Run, ledger: Ledger) -> None:
     """Perform a plan that is not empty; what becomes of each group goes to the ledger, where the plan is open. Raises
     what went wrong; by then nothing of the run is left behind but what landed or may have landed."""
+    plan = planned.plan
     check_same_table(table, plan)
     progress = rewrite_progress.RewriteProgress(plan=plan, run=run, ledger=ledger)
-    job = prepare(table, plan, run, cores=engine.cores())
+    job = prepare(table, planned, run, cores=engine.cores())
     groups = collect_groups.CollectedGroups(plan, job.tasks)
     commits = commit_batch.BatchCommits(table=table, plan=plan, run=run, ledger=ledger)
     progress.emit()
@@ -71,10 +73,11 @@ def take(
             staged.remove(step.staged)
 
 
-def prepare(table: Table, plan: Plan, run: Run, *, cores: int) -> Job:
+def prepare(table: Table, planned: PlannedWork[Plan], run: Run, *, cores: int) -> Job:
     """The job of the plan. Groups that earlier runs failed at come last."""
-    scope = prune_manifests.Scope(table.metadata, plan.partitions)
-    job = prepare_job.prepare(table, plan, run.run_id, cores=cores, may_hold=scope.may_be_in)
+    plan = planned.plan
+    manifests = snapshot_manifests.of_plan(table, plan, planned.manifests)
+    job = prepare_job.prepare(table, plan, run.run_id, manifests, cores=cores, cache=run.cache)
     return dataclasses.replace(job, tasks=tuple(failed_files.put_last(job.tasks, plan.table, run)))
 
 

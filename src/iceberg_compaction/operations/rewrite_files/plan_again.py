@@ -5,7 +5,7 @@ performed."""
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
@@ -13,6 +13,7 @@ from iceberg_compaction.catalog import publish
 from iceberg_compaction.metadata import look, target_partitions
 from iceberg_compaction.model import file_group
 from iceberg_compaction.model.rewrite_plan import LeftOutReason
+from iceberg_compaction.operations.operation import PlannedWork
 from iceberg_compaction.operations.rewrite_files import failed_files, rebase
 from iceberg_compaction.plan import build
 from iceberg_compaction.record import claims
@@ -39,7 +40,9 @@ class _Again:
     marred: list[dict[str, Any]]
 
 
-def plans(table: Table, plan: Plan, run: Run, ledger: Ledger, *, branch: str) -> Iterator[tuple[Table, Plan]]:
+def plans(
+    table: Table, plan: Plan, run: Run, ledger: Ledger, *, branch: str
+) -> Iterator[tuple[Table, PlannedWork[Plan]]]:
     """Further plans by the same policy, each with the table that it was made on, as long as the last one left groups
     that another may bring home."""
     for number in itertools.count(1):
@@ -55,11 +58,11 @@ def plans(table: Table, plan: Plan, run: Run, ledger: Ledger, *, branch: str) ->
         except errors.CompactionError as error:
             ledger.remark(f"What {'conflicted' if conflicting else 'failed'} could not be planned anew: {error}")
             return
-        newer = _judge(built, ledger, again)
+        newer = _judge(built.plan, ledger, again)
         if newer is None:
             return
         ledger.open(newer)
-        yield table, newer
+        yield table, replace(built, plan=newer)
 
 
 def _judge(newer: Plan, ledger: Ledger, again: _Again) -> Plan | None:
@@ -77,12 +80,13 @@ def _judge(newer: Plan, ledger: Ledger, again: _Again) -> Plan | None:
     return None
 
 
-def _build(table: Table, plan: Plan, run: Run, ledger: Ledger, again: _Again, branch: str) -> Plan:
-    view = look.look(table, name=plan.table, branch=branch, where=plan.policy.where)
+def _build(table: Table, plan: Plan, run: Run, ledger: Ledger, again: _Again, branch: str) -> PlannedWork[Plan]:
+    head = look.look(table, name=plan.table, branch=branch, where=plan.policy.where, cache=run.cache)
     partition_keys = {key for row in [*again.conflicting, *again.marred] for key in file_group.partition_keys(row)}
     # Where many files are damaged, a run need not find each of them again.
     damaged = {*ledger.failed_files(), *(failed_files.blamed(plan.table, run) if again.marred else ())}
-    concerned = rebase.only(view, partition_keys, run_id=run.run_id, without=sorted(damaged))
-    concerned = target_partitions.add(table, claims.leave_to_others(concerned, run))
+    concerned = rebase.only(head.view, partition_keys, run_id=run.run_id, without=sorted(damaged))
+    concerned = target_partitions.add(table, claims.leave_to_others(concerned, run), head.manifests, run.cache)
     plan_id = f"{plan.id}-again-{again.number}"
-    return build.build(concerned, plan.policy, plan_id=plan_id, now_ms=run.clock(), rates=plan.copying.rates)
+    newer = build.build(concerned, plan.policy, plan_id=plan_id, now_ms=run.clock(), rates=plan.copying.rates)
+    return PlannedWork(plan=newer, manifests=head.manifests)

@@ -14,7 +14,7 @@ import numpy as np
 
 from iceberg_compaction.formats.avro import avro_encode, container
 from iceberg_compaction.metadata import partition_order
-from iceberg_compaction.metadata.manifest import entry_spill, written_manifests
+from iceberg_compaction.metadata.manifest import entry_spill, snapshot_manifests, written_manifests
 from iceberg_compaction.operations.rewrite_manifests import gather_entries, manifest_digest
 from iceberg_compaction.storage import look_ahead
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.manifest import ManifestFile
 
-    from iceberg_compaction.operations.rewrite_manifests.gather_entries import Clustering, Gathered, Numbers
+    from iceberg_compaction.operations.rewrite_manifests.gather_entries import Gathered, ManifestClustering, Numbers
 
     Block = tuple[int, bytes]  # the number of its entries, and its framed bytes
 
@@ -39,23 +39,25 @@ class Clustered:
     digest: manifest_digest.Digest
 
 
-def cluster(sources: Sequence[ManifestFile], how: Clustering) -> Clustered:
+def cluster(sources: Sequence[ManifestFile], how: ManifestClustering) -> Clustered:
     """Write the live entries of the sources into new manifests. Sources must state their counts."""
     with entry_spill.Spill() as spill:
         found = gather_entries.gather(sources, how, spill)
         return Clustered(manifests=tuple(_write(found, spill, how)), digest=found.digest)
 
 
-def read_back(made: Sequence[written_manifests.NewManifest], how: Clustering) -> manifest_digest.Digest:
+def read_back(made: Sequence[written_manifests.NewManifest], how: ManifestClustering) -> manifest_digest.Digest:
     """The digest of new manifests as they lie in storage."""
     digests = look_ahead.in_order(
-        lambda one: manifest_digest.read_back(how.writing.io, one.to_row(), how.layout),
+        lambda one: manifest_digest.read_back(how.writing.io, one.to_manifest_file(), how.layout),
         made,
     )
     return sum(digests, manifest_digest.Digest())
 
 
-def _write(found: Gathered, spill: entry_spill.Spill, how: Clustering) -> Iterator[written_manifests.NewManifest]:
+def _write(
+    found: Gathered, spill: entry_spill.Spill, how: ManifestClustering
+) -> Iterator[written_manifests.NewManifest]:
     """The new manifests, in order."""
     rows, codes = found.entries, found.entries.partition.indices.to_numpy()
     texts = rows.partition.dictionary.to_pylist()
@@ -64,7 +66,7 @@ def _write(found: Gathered, spill: entry_spill.Spill, how: Clustering) -> Iterat
     head = container.header(_header(found, how), sync)
     blocks = _blocks(spill, rows.starts[order], rows.sizes[order], how, sync)
 
-    def write(output: _Output) -> written_manifests.NewManifest:
+    def write(output: _FillingManifest) -> written_manifests.NewManifest:
         mine = order[output.first : output.last]
         path = how.writing.new_path()
         length = written_manifests.write_bytes(how.writing.io, path, [head, *output.blocks])
@@ -84,16 +86,18 @@ def _write(found: Gathered, spill: entry_spill.Spill, how: Clustering) -> Iterat
     return look_ahead.in_order(write, _rolled(blocks, how.target, len(head)), at_once=2)
 
 
-def _header(found: Gathered, how: Clustering) -> dict[str, bytes]:
+def _header(found: Gathered, how: ManifestClustering) -> dict[str, bytes]:
     """What new manifests say of themselves, and what the sources say beyond that."""
     header = written_manifests.header_metadata(how.layout, found.schema, how.writing.codec)
-    if how.content == written_manifests.DELETES:
+    if how.content == snapshot_manifests.DELETES:
         header["content"] = b"deletes"
     foreign = {key: value for metadata in found.headers for key, value in metadata.items()}
     return {**{key: value for key, value in foreign.items() if key not in header}, **header}
 
 
-def _blocks(spill: entry_spill.Spill, starts: Numbers, sizes: Numbers, how: Clustering, sync: bytes) -> Iterator[Block]:
+def _blocks(
+    spill: entry_spill.Spill, starts: Numbers, sizes: Numbers, how: ManifestClustering, sync: bytes
+) -> Iterator[Block]:
     """The entries as blocks, in order."""
     ends = np.cumsum(sizes)
     step = min(avro_encode.BLOCK_BYTES, how.target // 2)  # so that no manifest misses half of its target
@@ -110,7 +114,7 @@ def _blocks(spill: entry_spill.Spill, starts: Numbers, sizes: Numbers, how: Clus
 
 
 @dataclass(slots=True)
-class _Output:
+class _FillingManifest:
     """A manifest that is being filled: consecutive entries of the new order."""
 
     first: int
@@ -124,15 +128,15 @@ class _Output:
         self.blocks.append(block)
 
 
-def _rolled(blocks: Iterable[Block], target: int, header: int) -> Iterator[_Output]:
+def _rolled(blocks: Iterable[Block], target: int, header: int) -> Iterator[_FillingManifest]:
     """Blocks as manifests of at most the target size, the last of which may be a quarter larger."""
-    full: _Output | None = None
-    filling = _Output(0, 0, header, [])
+    full: _FillingManifest | None = None
+    filling = _FillingManifest(0, 0, header, [])
     for count, block in blocks:
         if filling.blocks and filling.size + len(block) > target:
             if full is not None:
                 yield full
-            full, filling = filling, _Output(filling.last, filling.last, header, [])
+            full, filling = filling, _FillingManifest(filling.last, filling.last, header, [])
         filling.take(count, block)
     if full is not None and (filling.size - header) * _TAIL < target:
         for block in filling.blocks:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from iceberg_compaction import errors
 from iceberg_compaction.formats.avro import avro_decode, avro_encode, avro_maps, container
 from iceberg_compaction.metadata import cluster_column, fetch
-from iceberg_compaction.metadata.manifest import entry_fields, entry_schema, written_manifests
+from iceberg_compaction.metadata.manifest import entry_fields, entry_schema, snapshot_manifests
 from iceberg_compaction.operations.rewrite_manifests import manifest_digest
 from iceberg_compaction.storage import look_ahead
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestContent, ManifestFile
     from pyiceberg.types import NestedField
 
-    from iceberg_compaction.metadata.manifest import entry_spill
+    from iceberg_compaction.metadata.manifest import entry_spill, written_manifests
 
     Numbers = NDArray[np.int64]
 
@@ -36,11 +36,11 @@ def _ignore(count: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Clustering:
+class ManifestClustering:
     """How manifests of one kind are written anew."""
 
     writing: written_manifests.Writing
-    layout: entry_fields.Layout
+    layout: entry_fields.ManifestLayout
     content: ManifestContent
     target: int  # bytes
     column: NestedField | None  # whose lower bound orders the files of a partition
@@ -70,7 +70,7 @@ class Gathered:
     headers: tuple[dict[str, bytes], ...]  # of the manifests, one for each schema that they have
 
 
-def gather(sources: Sequence[ManifestFile], how: Clustering, spill: entry_spill.Spill) -> Gathered:
+def gather(sources: Sequence[ManifestFile], how: ManifestClustering, spill: entry_spill.Spill) -> Gathered:
     """Decode all sources; their live entries go to the spill."""
     schema = entry_fields.avro_schema(how.layout)
     while True:
@@ -101,7 +101,7 @@ class _TooNarrow(Exception):
 class _Gathering:
     """Decodes manifests by one schema of the records."""
 
-    def __init__(self, spill: entry_spill.Spill, how: Clustering, schema: dict[str, Any]) -> None:
+    def __init__(self, spill: entry_spill.Spill, how: ManifestClustering, schema: dict[str, Any]) -> None:
         self._spill, self._how, self._schema = spill, how, schema
         self._fitting: set[bytes] = set()  # schemas of sources
         self.headers: dict[bytes, dict[str, bytes]] = {}
@@ -181,7 +181,7 @@ def _copy(column: pa.ChunkedArray) -> Numbers:
 
 
 def _wrong_kinds(content: ManifestContent) -> set[int]:
-    return {0} if content == written_manifests.DELETES else {1, 2}
+    return {0} if content == snapshot_manifests.DELETES else {1, 2}
 
 
 def _join(parts: list[Entries]) -> Entries:

@@ -15,7 +15,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.commit import snapshot_summary, spine
 from iceberg_compaction.commit.new_snapshot import NewSnapshot
 from iceberg_compaction.metadata import cluster_column, fetch
-from iceberg_compaction.metadata.manifest import entry_fields, written_manifests
+from iceberg_compaction.metadata.manifest import entry_fields, snapshot_manifests, written_manifests
 from iceberg_compaction.model import manifest_plan
 from iceberg_compaction.operations.rewrite_files.change import validate_replace
 from iceberg_compaction.operations.rewrite_manifests import cluster_entries, gather_entries
@@ -105,16 +105,16 @@ class ManifestRewrite:
         by_path = {row.manifest_path: row for row in self._request.sources}
         metadata = table.metadata
         for group in self._request.plan.groups:
-            how = gather_entries.Clustering(
+            how = gather_entries.ManifestClustering(
                 writing=self._writing(table, metadata),
-                layout=entry_fields.Layout(
+                layout=entry_fields.ManifestLayout(
                     spec=metadata.specs()[group.spec_id],
                     schema=metadata.schema(),
                     format_version=metadata.format_version,
                 ),
-                content=written_manifests.DELETES
+                content=snapshot_manifests.DELETES
                 if group.content is manifest_plan.Content.DELETES
-                else written_manifests.DATA,
+                else snapshot_manifests.DATA,
                 target=self._request.plan.target_size_bytes,
                 column=cluster_column.column(table),
                 on_entries=self._request.on_entries,
@@ -128,7 +128,7 @@ class ManifestRewrite:
         """The manifest list for the branch as it is now. What came since the plan stays, in front."""
         metadata = table.metadata
         head = validate_replace.check_history(metadata, self._pin)
-        live = [row for row in fetch.list_manifests(table.io, head) if written_manifests.has_live_files(row)]
+        live = [row for row in fetch.list_manifests(table.io, head) if snapshot_manifests.has_live_files(row)]
         self._check_present(live)
         kept = [written_manifests.with_counts(table.io, row) for row in live if row.manifest_path not in self._replaced]
         newer = [row for row in kept if row.manifest_path not in self._known]
@@ -144,7 +144,7 @@ class ManifestRewrite:
         properties = {**self._request.snapshot_properties, ENTRIES_PROCESSED: str(self.digest.entries)}
         name = file_names.manifest_list(self._run_id, next(self._numbers), snapshot_id=self.snapshot_id)
         path = self._new_path(metadata, name)
-        rows = [*newer, *(made.to_row() for made in self.made), *older]
+        rows = [*newer, *(made.to_manifest_file() for made in self.made), *older]
         written_manifests.write_list(self._writing(table, metadata), path, rows, head, metadata.next_sequence_number())
         snapshot = Snapshot(
             snapshot_id=self.snapshot_id,

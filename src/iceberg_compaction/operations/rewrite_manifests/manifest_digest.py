@@ -74,7 +74,7 @@ def content(live: pa.Table) -> NDArray[np.int64]:
     return kinds
 
 
-def read_back(io: FileIO, row: ManifestFile, layout: entry_fields.Layout) -> Digest:
+def read_back(io: FileIO, row: ManifestFile, layout: entry_fields.ManifestLayout) -> Digest:
     """Of a new manifest as it lies in storage, whose entries must all be EXISTING and explicit."""
     if layout.format_version == 1:
         row.sequence_number = 0  # there are none, and readers take this
@@ -86,7 +86,7 @@ def read_back(io: FileIO, row: ManifestFile, layout: entry_fields.Layout) -> Dig
     return digest(rows, partition_texts(rows, layout, where))
 
 
-def partition_texts(rows: pa.Table, layout: entry_fields.Layout, where: str) -> pa.DictionaryArray:
+def partition_texts(rows: pa.Table, layout: entry_fields.ManifestLayout, where: str) -> pa.DictionaryArray:
     """The canonical text of each entry's partition."""
     column = rows["partition"] if "partition" in rows.column_names else None
     return partition_tuples.encode(column, layout.spec, layout.schema, rows.num_rows, where=where)

@@ -1,9 +1,11 @@
-"""What is known of the manifests of a snapshot before they are rewritten: rows of its manifest list come in, and with
-them the partitions that each manifest holds, which the live files tell; these come from the cache where they can."""
+"""Facts about the manifests of a snapshot that decide about their rewrite. The entries of its manifest list come in;
+sizes, counts and the partitions of each manifest go out. The partitions are those of the live files, which come from
+the cache where they can."""
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +14,7 @@ from pyiceberg.transforms import UnknownTransform
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import support
-from iceberg_compaction.metadata.cache import arrow_cache
-from iceberg_compaction.metadata.manifest import live_files, written_manifests
+from iceberg_compaction.metadata.manifest import live_files, snapshot_manifests, written_manifests
 from iceberg_compaction.model import manifest_plan
 
 if TYPE_CHECKING:
@@ -21,60 +22,67 @@ if TYPE_CHECKING:
 
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
-    from pyiceberg.table.snapshots import Snapshot
+
+    from iceberg_compaction.metadata.cache import arrow_cache
+    from iceberg_compaction.metadata.manifest.snapshot_manifests import SnapshotManifests
 
 
-def live_manifests(table: Table, rows: Sequence[ManifestFile]) -> list[ManifestFile]:
-    """The rows of a manifest list whose manifests have live files, with all their counts."""
-    return [written_manifests.with_counts(table.io, row) for row in rows if written_manifests.has_live_files(row)]
+def with_live_files(table: Table, manifests: SnapshotManifests) -> SnapshotManifests:
+    """Those of the manifests that list live files, with all their counts."""
+    live = filter(snapshot_manifests.has_live_files, manifests.manifest_files)
+    counted = tuple(written_manifests.with_counts(table.io, manifest) for manifest in live)
+    return replace(manifests, manifest_files=counted)
 
 
 def read(
-    table: Table, snapshot: Snapshot, rows: Sequence[ManifestFile], *, branch: str = "main"
+    table: Table, manifests: SnapshotManifests, *, branch: str, cache: arrow_cache.ArrowCache
 ) -> list[manifest_plan.ManifestFacts]:
-    """One for each of the snapshot's live manifests, in their order."""
-    if not rows:
+    """The facts of each manifest, in order. All of them list live files."""
+    if not manifests.manifest_files:
         return []
-    found = live_files.live_files(table, snapshot, manifests=rows, cache=arrow_cache.from_environment(), branch=branch)
-    counts = [(row.added_files_count or 0) + (row.existing_files_count or 0) for row in rows]
-    if sum(counts) != found.num_rows:
+    files = live_files.live_files(table, manifests, cache=cache, branch=branch)
+    counts = [
+        (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+        for manifest in manifests.manifest_files
+    ]
+    if sum(counts) != files.num_rows:
         raise errors.MetadataError(
-            f"The manifests of snapshot {snapshot.snapshot_id} hold {found.num_rows} live files, but its manifest "
-            f"list says {sum(counts)}."
+            f"The manifests of snapshot {manifests.snapshot.snapshot_id} hold {files.num_rows} live files, but its "
+            f"manifest list says {sum(counts)}."
         )
-    column = found["partition"].unify_dictionaries()
+    column = files["partition"].unify_dictionaries()
     chunks = [chunk.indices.to_numpy() for chunk in column.chunks]
     codes = np.concatenate(chunks).astype(np.int64) if chunks else np.zeros(0, np.int64)
-    del found, column
+    del files, column
     pa.default_memory_pool().release_unused()  # a rewrite that follows needs it
     return [
         manifest_plan.ManifestFacts(
-            path=row.manifest_path,
-            spec_id=row.partition_spec_id,
+            path=manifest.manifest_path,
+            spec_id=manifest.partition_spec_id,
             content=manifest_plan.Content.DELETES
-            if row.content == written_manifests.DELETES
+            if manifest.content == snapshot_manifests.DELETES
             else manifest_plan.Content.DATA,
-            bytes=row.manifest_length,
+            bytes=manifest.manifest_length,
             live=count,
-            dead=row.deleted_files_count or 0,
+            dead=manifest.deleted_files_count or 0,
             partitions=np.unique(codes[end - count : end]),
         )
-        for row, count, end in zip(rows, counts, itertools.accumulate(counts), strict=True)
+        for manifest, count, end in zip(manifests.manifest_files, counts, itertools.accumulate(counts), strict=True)
     ]
 
 
-def check(table: Table, rows: Sequence[ManifestFile]) -> None:
-    """Raise UnsupportedError if manifests of the table cannot be rewritten without loss."""
+def check(table: Table, manifest_files: Sequence[ManifestFile]) -> None:
+    """Raises UnsupportedError if manifests of the table cannot be rewritten without loss."""
     version = table.metadata.format_version
     if version > support.NEWEST_FORMAT_VERSION:
         raise errors.UnsupportedError(f"The table has format version {version}; versions 1 and 2 can be rewritten.")
-    encrypted = support.ENCRYPTION_KEY in table.properties or any(row.key_metadata for row in rows)
+    encrypted = support.ENCRYPTION_KEY in table.properties or any(manifest.key_metadata for manifest in manifest_files)
     if encrypted:
         raise errors.UnsupportedError("The table is encrypted, and its manifests cannot be rewritten yet.")
 
 
 def unwritable_specs(table: Table) -> frozenset[int]:
-    """Specs whose partition values have a type that is not known here: what their bounds would be is not known."""
+    """Specs whose partition values have a type that is not known here, so that their bounds cannot be written."""
     unknown = {
         spec_id
         for spec_id, spec in table.specs().items()

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors, version
 from iceberg_compaction.commit import snapshot_summary
-from iceberg_compaction.metadata import fetch, look
+from iceberg_compaction.metadata import look
+from iceberg_compaction.metadata.manifest import snapshot_manifests
 from iceberg_compaction.model import byte_size, events, manifest_plan, outcome
+from iceberg_compaction.operations.operation import PlannedWork
 from iceberg_compaction.operations.rewrite_manifests import choose_manifests, manifest_change, manifest_facts
 from iceberg_compaction.record import journal
 
 if TYPE_CHECKING:
-    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
+    from iceberg_compaction.metadata.manifest.snapshot_manifests import SnapshotManifests
     from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
@@ -54,11 +56,11 @@ class RewriteManifests:
     def command(self) -> str:
         return journal.command_line("manifests", self.table, self.branch)
 
-    def plan(self, table: Table, run: Run, ledger: Ledger) -> manifest_plan.ManifestPlan:
+    def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[manifest_plan.ManifestPlan]:
         """The manifests to write again, and why. Reads metadata, writes nothing."""
         snapshot = look.head_of(table, self.table, self.branch)
-        sources = _sources(table, snapshot)
-        question = choose_manifests.Question(
+        manifests = _live_manifests(table, snapshot)
+        request = choose_manifests.Question(
             plan_id=f"plan-{run.run_id}",
             table=self.table,
             now_ms=run.clock(),
@@ -67,21 +69,27 @@ class RewriteManifests:
             spec_id=_known_spec(table, self.table, self.goal.spec_id),
             unwritable_specs=manifest_facts.unwritable_specs(table),
         )
-        facts = manifest_facts.read(table, snapshot, sources, branch=self.branch) if snapshot else []
-        plan = choose_manifests.build(facts, question)
+        facts = manifest_facts.read(table, manifests, branch=self.branch, cache=run.cache) if manifests else []
+        plan = choose_manifests.build(facts, request)
         files, size = sum(group.entries for group in plan.groups), sum(group.bytes for group in plan.groups)
         figures = {"files": files, "bytes": size, "groups": len(plan.groups)}
         run.emit(events.Planned(table=self.table, run_id=run.run_id, sentence=plan.sentence, **figures))
-        return plan
+        return PlannedWork(plan=plan, manifests=manifests)
 
     def perform(
-        self, plan: manifest_plan.ManifestPlan, table: Table, run: Run, ledger: Ledger, engines: EngineFactory
+        self,
+        planned: PlannedWork[manifest_plan.ManifestPlan],
+        table: Table,
+        run: Run,
+        ledger: Ledger,
+        engines: EngineFactory,
     ) -> outcome.Outcome:
-        assert plan.pin is not None  # a plan without a snapshot is empty
+        plan = planned.plan
+        assert planned.manifests is not None  # a plan without a snapshot is empty
         progress = _Progress(plan, run)
         request = manifest_change.RewriteRequest(
             plan=plan,
-            sources=_sources(table, table.metadata.snapshot_by_id(plan.pin.snapshot_id)),
+            sources=planned.manifests.manifest_files,
             snapshot_properties={
                 "engine-name": "iceberg-compaction",
                 "engine-version": version.__version__,
@@ -97,11 +105,12 @@ class RewriteManifests:
         return outcome.Healthy(table=plan.table, sentence=plan.sentence, run_id=run.run_id, plan_id=plan.id)
 
 
-def _sources(table: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
-    """The live manifests of a snapshot."""
-    manifest_files = fetch.list_manifests(table.io, snapshot) if snapshot else []
-    manifest_facts.check(table, manifest_files)
-    return manifest_facts.live_manifests(table, manifest_files)
+def _live_manifests(table: Table, snapshot: Snapshot | None) -> SnapshotManifests | None:
+    """The manifests of a snapshot that list live files, with their counts. UnsupportedError: they cannot be
+    rewritten."""
+    manifests = snapshot_manifests.read(table.io, snapshot) if snapshot else None
+    manifest_facts.check(table, manifests.manifest_files if manifests else ())
+    return None if manifests is None else manifest_facts.with_live_files(table, manifests)
 
 
 def _target(table: Table) -> int:

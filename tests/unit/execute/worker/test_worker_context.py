@@ -64,7 +64,7 @@ def table(tmp_path: Path) -> Iterator[Table]:
 
 
 def test_a_task_of_a_real_table(table: Table) -> None:
-    seen = look.look(table, name="db.t")
+    seen = look.look(table, name="db.t").view
     plan = build.build(seen, Policy(), plan_id="p", now_ms=0)
     found = shared_context.build_context(table, plan, "run-1")
     assert found.properties == {"write.parquet.compression-codec": "gzip"}
@@ -113,7 +113,7 @@ def test_a_task_of_a_real_table(table: Table) -> None:
     ],
 )
 def test_workers_are_told_which_row_groups_to_copy(table: Table, mode: CopyMode, asked: int, least: int) -> None:
-    seen = look.look(table, name="db.t")
+    seen = look.look(table, name="db.t").view
     policy = Policy(copy_row_groups=mode, min_row_group_size_bytes=asked)
     plan = build.build(seen, policy, plan_id="p", now_ms=0, rates=RATES)
     found = shared_context.build_context(table, plan, "run-1")
@@ -124,14 +124,14 @@ def test_workers_sort_only_if_the_plan_says_so(table: Table) -> None:
     with table.update_sort_order() as order:
         order.asc("id", IdentityTransform())
     table.refresh()
-    plan = build.build(look.look(table, name="db.t"), Policy(), plan_id="p", now_ms=0)
+    plan = build.build(look.look(table, name="db.t").view, Policy(), plan_id="p", now_ms=0)
     unsorted = plan.model_copy(update={"layout": OutputLayout(row_order=RowOrder.INPUT)})
     assert shared_context.build_context(table, plan, "run-1").sort_order is not None
     assert shared_context.build_context(table, unsorted, "run-1").sort_order is None
 
 
 def test_a_plan_for_something_that_is_gone(table: Table) -> None:
-    seen = look.look(table, name="db.t")
+    seen = look.look(table, name="db.t").view
     plan = build.build(seen, Policy(), plan_id="p", now_ms=0)
     assert plan.pin is not None
     for pin in (None, plan.pin.model_copy(update={"schema_id": 99})):

@@ -32,9 +32,9 @@ def cache(
         iceberg-compact cache clear --output json
     """
     logs.configure(console)
+    from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import output
-    from iceberg_compaction.metadata.cache import arrow_cache
 
-    kept = arrow_cache.from_environment()
+    kept = wiring.manifest_cache()
     cleared = action is Action.CLEAR
     output.output(console.output).cache(kept.clear() if cleared else kept.figures(), cleared=cleared)

@@ -12,13 +12,11 @@ import pyarrow.compute as pc
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import fetch
 from iceberg_compaction.metadata.deletes import delete_paths, delete_scopes
-from iceberg_compaction.metadata.manifest import parse_manifest, written_manifests
+from iceberg_compaction.metadata.manifest import parse_manifest, snapshot_manifests
 from iceberg_compaction.model import table_view
 from iceberg_compaction.operations.rewrite_files.change import replace_request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
 
@@ -26,25 +24,32 @@ if TYPE_CHECKING:
 
 
 def conflicts(
-    table: Table, rows: Iterable[ManifestFile], request: ReplaceRequest, paths: delete_paths.NamedPaths
+    table: Table,
+    manifests: snapshot_manifests.SnapshotManifests,
+    request: ReplaceRequest,
+    paths: delete_paths.NamedPaths,
 ) -> dict[int, str]:
-    """The groups beside which a delete newer than the plan cannot hold, each with a sentence."""
+    """The groups that conflict with a delete newer than the plan, each with a sentence."""
     # A delete file newer than the plan came in a manifest newer than the plan, whatever manifest it has moved to since.
     start = request.pin.sequence_number
-    newer = [row for row in rows if row.content == written_manifests.DELETES and row.sequence_number > start]
+    newer = [
+        manifest
+        for manifest in manifests.manifest_files
+        if manifest.content == snapshot_manifests.DELETES and manifest.sequence_number > start
+    ]
     if not newer:
         return {}
-    how = parse_manifest.reading(table, ())
-    found = pa.concat_tables([_deletes(table, row, how) for row in newer]).unify_dictionaries()
-    found = found.filter(pc.greater(found["sequence_number"], start))
-    equality = pc.equal(found["content"], table_view.EQUALITY_DELETES)
-    lost = _equality(table, found.filter(equality), request)
-    return lost | _position(table, found.filter(pc.invert(equality)), request, paths)
+    reading = parse_manifest.reading(table, ())
+    deletes = pa.concat_tables([_deletes(table, manifest, reading) for manifest in newer]).unify_dictionaries()
+    deletes = deletes.filter(pc.greater(deletes["sequence_number"], start))
+    equality = pc.equal(deletes["content"], table_view.EQUALITY_DELETES)
+    lost = _equality(table, deletes.filter(equality), request)
+    return lost | _position(table, deletes.filter(pc.invert(equality)), request, paths)
 
 
-def _deletes(table: Table, row: ManifestFile, how: parse_manifest.Reading) -> pa.Table:
-    data = fetch.read_bytes(table.io, row.manifest_path, where=f"Manifest {row.manifest_path}")
-    return parse_manifest.parse(data, row, how).select(table_view.FILES.names)
+def _deletes(table: Table, manifest: ManifestFile, reading: parse_manifest.Reading) -> pa.Table:
+    data = fetch.read_bytes(table.io, manifest.manifest_path, where=f"Manifest {manifest.manifest_path}")
+    return parse_manifest.parse(data, manifest, reading).select(table_view.FILES.names)
 
 
 def _position(
@@ -55,23 +60,23 @@ def _position(
     have just written, and not from ours."""
     named = deletes["referenced_data_file"]
     targets = dict(zip(named.to_pylist(), deletes["file_path"].to_pylist(), strict=True))
-    found: dict[int, str] = {}
+    lost: dict[int, str] = {}
     shared = deletes.filter(named.is_null())
-    owners = replace_request.by_place(request.groups, lambda group: group.partitions)
-    places = dict(zip(shared["file_path"].to_pylist(), _places(shared), strict=True))
-    here = pa.array([place in owners for place in places.values()], pa.bool_())
-    for path, read in paths.read(table.io, shared.filter(here).select(delete_paths.COLUMNS)).items():
-        if isinstance(read, errors.CompactionError):
-            raise read
-        if read is None:
-            found |= dict.fromkeys(owners[places[path]], _unread(path))
+    owners = replace_request.by_partition(request.groups, lambda group: group.partitions)
+    partition_of = dict(zip(shared["file_path"].to_pylist(), replace_request.partition_keys(shared), strict=True))
+    rewritten = pa.array([partition_key in owners for partition_key in partition_of.values()], pa.bool_())
+    for path, result in paths.read(table.io, shared.filter(rewritten).select(delete_paths.COLUMNS)).items():
+        if isinstance(result, errors.CompactionError):
+            raise result
+        if result is None:
+            lost |= dict.fromkeys(owners[partition_of[path]], _unread(path))
         else:
-            targets |= dict.fromkeys(read.to_pylist(), path)
+            targets |= dict.fromkeys(result.to_pylist(), path)
     replaced = request.removed["file_path"]
     hit = pc.is_in(replaced, value_set=pa.array([path for path in targets if path is not None], pa.string()))
     for path, owner in zip(replaced.filter(hit).to_pylist(), request.owners[hit.to_numpy()].tolist(), strict=True):
-        found[owner] = _deleted(targets[path])
-    return found
+        lost[owner] = _deleted(targets[path])
+    return lost
 
 
 def _deleted(path: str) -> str:
@@ -83,8 +88,8 @@ def _deleted(path: str) -> str:
 
 def _unread(path: str) -> str:
     return (
-        f"The position delete file {path} came since the plan was made, and whether it is for rewritten files was not "
-        "looked into, because it is encrypted or too large; make a new plan."
+        f"The position delete file {path} came since the plan was made. It may be for rewritten files, and it is "
+        "encrypted or too large to read; make a new plan."
     )
 
 
@@ -94,20 +99,21 @@ def _equality(table: Table, deletes: pa.Table, request: ReplaceRequest) -> dict[
     if not deletes.num_rows or not request.added:
         return {}
     metadata = table.metadata
-    everywhere = delete_scopes.unpartitioned(metadata.specs())
-    written = next((schema for schema in metadata.schemas if schema.schema_id == request.pin.schema_id), None)
-    known = frozenset(() if written is None else written.field_ids)
-    moving = replace_request.by_place(request.groups, lambda group: group.moved)
-    writing = replace_request.by_place(request.groups, lambda group: group.outputs)
-    found: dict[int, str] = {}
-    for place, delete in zip(_places(deletes), deletes.select(["file_path", "equality_ids"]).to_pylist(), strict=True):
-        is_global = place[0] in everywhere
+    global_specs = delete_scopes.unpartitioned(metadata.specs())
+    schema = next((schema for schema in metadata.schemas if schema.schema_id == request.pin.schema_id), None)
+    written = frozenset(() if schema is None else schema.field_ids)
+    moving = replace_request.by_partition(request.groups, lambda group: group.moved)
+    writing = replace_request.by_partition(request.groups, lambda group: group.outputs)
+    lost: dict[int, str] = {}
+    columns = deletes.select(["file_path", "equality_ids"]).to_pylist()
+    for partition_key, delete in zip(replace_request.partition_keys(deletes), columns, strict=True):
+        is_global = partition_key[0] in global_specs
         if not is_global:
-            found |= dict.fromkeys(moving.get(place, ()), _moving(delete["file_path"]))
-        if not known.issuperset(delete["equality_ids"] or ()):
-            hit = [group.id for group in request.groups if group.added] if is_global else writing.get(place, ())
-            found |= dict.fromkeys(hit, _lacking(delete["file_path"]))
-    return found
+            lost |= dict.fromkeys(moving.get(partition_key, ()), _moving(delete["file_path"]))
+        if not written.issuperset(delete["equality_ids"] or ()):
+            hit = [group.id for group in request.groups if group.added] if is_global else writing.get(partition_key, ())
+            lost |= dict.fromkeys(hit, _lacking(delete["file_path"]))
+    return lost
 
 
 def _moving(path: str) -> str:
@@ -122,7 +128,3 @@ def _lacking(path: str) -> str:
         f"The equality delete file {path} came since the plan was made, and the new files do not have all columns that "
         "it compares; make a new plan."
     )
-
-
-def _places(rows: pa.Table) -> list[tuple[int, str]]:
-    return list(zip(rows["spec_id"].to_pylist(), rows["partition"].cast(pa.string()).to_pylist(), strict=True))

@@ -1,5 +1,6 @@
-"""What a commit changes in each partition, for tables whose snapshots tell it (`write.summary.partition-limit`). A
-request and the delete files that leave come in, counts by partition path go out."""
+"""The changes of a commit in each partition, for tables whose snapshot summaries list them (by the property
+`write.summary.partition-limit`). A request and the delete files that leave come in, counts by partition path go
+out."""
 
 from __future__ import annotations
 
@@ -19,22 +20,24 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.table.metadata import TableMetadata
 
-    from iceberg_compaction.operations.rewrite_files.change.replace_request import Place, ReplaceRequest
+    from iceberg_compaction.model.partition_key import PartitionKey
+    from iceberg_compaction.operations.rewrite_files.change.replace_request import ReplaceRequest
 
 
 def changes(metadata: TableMetadata, request: ReplaceRequest, dangling: pa.Table) -> dict[str, Change]:
-    """By the path of each partition; empty if a group holds files of several, for it does not say which are where."""
+    """The changes by the path of each partition; empty if a group has files of several partitions, as it does not say
+    which file lies in which."""
     if any(len(group.partitions) > 1 for group in request.groups):
         return {}
-    found: dict[str, Change] = defaultdict(Change)
+    by_path: dict[str, Change] = defaultdict(Change)
     for (spec_id, text), change in (*_data(request), *_deletes(dangling)):
         spec, schema = metadata.specs()[spec_id], metadata.schema()
         if spec.fields:
-            found[partition_tuples.path(text, spec, schema)] += change
-    return dict(found)
+            by_path[partition_tuples.path(text, spec, schema)] += change
+    return dict(by_path)
 
 
-def _data(request: ReplaceRequest) -> Iterator[tuple[Place, Change]]:
+def _data(request: ReplaceRequest) -> Iterator[tuple[PartitionKey, Change]]:
     for group in request.groups:
         removed = Counts(
             files=group.removed.num_rows,
@@ -47,7 +50,7 @@ def _data(request: ReplaceRequest) -> Iterator[tuple[Place, Change]]:
             yield (file.spec_id, file.partition), Change(added=counts)
 
 
-def _deletes(dangling: pa.Table) -> Iterator[tuple[Place, Change]]:
+def _deletes(dangling: pa.Table) -> Iterator[tuple[PartitionKey, Change]]:
     wanted = ["spec_id", "partition", "content", "record_count", "file_size_in_bytes"]
     for row in dangling.select(wanted).to_pylist():
         counts = Counts(files=1, records=row["record_count"], bytes=row["file_size_in_bytes"])

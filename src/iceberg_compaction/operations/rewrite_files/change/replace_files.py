@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.commit import spine
-from iceberg_compaction.metadata import fetch
 from iceberg_compaction.metadata.deletes import delete_paths
+from iceberg_compaction.metadata.manifest import snapshot_manifests
 from iceberg_compaction.operations.rewrite_files.change import (
     concurrent_deletes,
     dangling_deletes,
@@ -45,7 +45,7 @@ def replace(table: Table, request: ReplaceRequest, run: Committer) -> CommitResu
     cases but the last, no metadata file is left that the table does not use. Data files are the caller's."""
     with spine.naming_defects(table):
         validate_replace.check_request(request)
-        change = Replacement(table, request, run.run_id)
+        change = Replacement(table, request, run)
     committed = spine.commit(table, change, run)
     staged = committed.staged
     return CommitResult(
@@ -61,11 +61,12 @@ def replace(table: Table, request: ReplaceRequest, run: Committer) -> CommitResu
 class Replacement:
     """The request as a change that may take several attempts."""
 
-    def __init__(self, table: Table, request: ReplaceRequest, run_id: str) -> None:
+    def __init__(self, table: Table, request: ReplaceRequest, run: Committer) -> None:
         self.staging = stage_snapshot.Staging(
-            io=table.io, request=request, run_id=run_id, snapshot_id=table.metadata.new_snapshot_id()
+            io=table.io, request=request, run_id=run.run_id, snapshot_id=table.metadata.new_snapshot_id()
         )
         self._paths = delete_paths.NamedPaths()
+        self._cache = run.cache
 
     @property
     def label(self) -> str:
@@ -76,28 +77,29 @@ class Replacement:
         return self.staging.written
 
     def stage(self, table: Table, now_ms: int) -> stage_snapshot.StagedSnapshot:
-        """Validate and write; groups that cannot land any more are dropped for good."""
+        """Validates the request and writes the snapshot. Groups that cannot be committed any more are dropped for
+        good."""
         metadata, staging = table.metadata, self.staging
         staging.io = table.io  # credentials that a catalog gives with a table expire
         head = validate_replace.check_history(metadata, staging.request.pin)
-        rows = fetch.list_manifests(staging.io, head)
+        manifests = snapshot_manifests.read(staging.io, head)
         staging.drop(validate_replace.without_spec(metadata, staging.request))
-        staging.drop(concurrent_deletes.conflicts(table, rows, staging.request, self._paths))
-        parent = stage_snapshot.Parent(metadata=metadata, snapshot=head, rows=rows)
+        staging.drop(concurrent_deletes.conflicts(table, manifests, staging.request, self._paths))
+        parent = stage_snapshot.Parent(metadata=metadata, manifests=manifests)
         data = self._arrange_data(parent)
-        useless = dangling_deletes.dangling(table, head, rows, staging.request, self._paths)
+        useless = dangling_deletes.dangling(table, manifests, staging.request, self._paths, self._cache)
         if not staging.request.groups and not useless.num_rows:
             raise errors.NothingLeftError("No delete file is left in the table that applies to nothing.")
         return staging.stage(parent, data, useless, now_ms)
 
-    def _arrange_data(self, parent: stage_snapshot.Parent) -> arrange_manifests.Arranged:
-        """Which files are still there shows while manifests are written. That one is not is rare, and then only what
-        its group had a part in is written again."""
+    def _arrange_data(self, parent: stage_snapshot.Parent) -> arrange_manifests.Arrangement:
+        """Arranges the manifests of data files, which shows whether all files to replace are still there. Rarely one is
+        not; then its group is dropped, and only the manifests of that group are written again."""
         while True:
-            found = self.staging.arrange_data(parent)
+            arrangement = self.staging.arrange_data(parent)
             request = self.staging.request
-            gone = validate_replace.without_inputs(request, found.removed)
-            gone |= validate_replace.with_newer_inputs(request, found.removed_after(request.pin.sequence_number))
+            gone = validate_replace.without_inputs(request, arrangement.removed)
+            gone |= validate_replace.with_newer_inputs(request, arrangement.removed_after(request.pin.sequence_number))
             if not gone:
-                return found
+                return arrangement
             self.staging.drop(gone)

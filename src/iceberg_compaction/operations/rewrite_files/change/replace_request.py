@@ -1,5 +1,5 @@
-"""What a commit is asked for: groups of files to replace by others with the same rows. Groups are independent: one that
-others have made impossible is left out, and the rest lands."""
+"""The request for a commit: groups of files to replace by others with the same rows. Groups are independent: one that
+is in conflict is left out, and the rest is committed."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from iceberg_compaction.model.partition_key import PartitionKey
     from iceberg_compaction.model.rewrite_task import StagedFile
     from iceberg_compaction.model.table_view import Pin
 
-Place: TypeAlias = tuple[int, str]  # spec id, canonical JSON of the partition tuple
 Tell: TypeAlias = Callable[[tuple[int, ...]], Mapping[str, str]]
 
 
@@ -31,21 +31,21 @@ def _nothing(landed: tuple[int, ...]) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceGroup:
-    """Files that only together stand for others."""
+    """Files that are replaced together or not at all."""
 
     id: int
     removed: pa.Table  # PLAN_FILES
-    partitions: tuple[Place, ...]  # of the removed files
+    partitions: tuple[PartitionKey, ...]  # of the removed files
     added: tuple[StagedFile, ...]  # may be none: deletes may have taken every row (R9)
     deleted_records: int = 0  # rows of the removed files that deletes took
 
     @property
-    def outputs(self) -> frozenset[Place]:
+    def outputs(self) -> frozenset[PartitionKey]:
         """Where the added files lie."""
         return frozenset((file.spec_id, file.partition) for file in self.added)
 
     @property
-    def moved(self) -> frozenset[Place]:
+    def moved(self) -> frozenset[PartitionKey]:
         """The partitions that rows leave or enter, because the output is in another spec than some input; empty: every
         row stays in its partition. Inputs of the output's spec count too: rows that some writer had put into a wrong
         partition of it leave that one."""
@@ -54,9 +54,9 @@ class ReplaceGroup:
         return outputs.union(self.partitions) if outputs and moves else frozenset()
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots: what is said of all groups is kept once it was asked for
+@dataclass(frozen=True, kw_only=True)  # without slots, for the cached properties
 class ReplaceRequest:
-    """What to replace by what, and the state of the table that this was decided on."""
+    """The files to replace, the new files, and the state of the table that this was decided on."""
 
     pin: Pin
     groups: tuple[ReplaceGroup, ...]
@@ -93,30 +93,35 @@ class ReplaceRequest:
         return sum(group.deleted_records for group in self.groups)
 
     @cached_property
-    def partitions(self) -> tuple[Place, ...]:
+    def partitions(self) -> tuple[PartitionKey, ...]:
         """Where the removed files lie, each partition once."""
-        return tuple(dict.fromkeys(place for group in self.groups for place in group.partitions))
+        return tuple(dict.fromkeys(partition_key for group in self.groups for partition_key in group.partitions))
 
     @cached_property
-    def inputs(self) -> frozenset[Place]:
+    def inputs(self) -> frozenset[PartitionKey]:
         return frozenset(self.partitions)
 
     @cached_property
-    def outputs(self) -> frozenset[Place]:
+    def outputs(self) -> frozenset[PartitionKey]:
         """Where the added files lie."""
         return frozenset((file.spec_id, file.partition) for file in self.added)
 
     def properties(self) -> dict[str, str]:
-        """The snapshot's, as the groups are."""
+        """The snapshot properties for the groups of the request."""
         return {**self.snapshot_properties, **self.tell(self.ids)}
 
 
-def by_place(
-    groups: Iterable[ReplaceGroup], places: Callable[[ReplaceGroup], Collection[Place]]
-) -> dict[Place, list[int]]:
-    """The ids of the groups that have something to do with a partition."""
-    found: dict[Place, list[int]] = {}
+def partition_keys(files: pa.Table) -> list[PartitionKey]:
+    """The partition of each file (model.table_view.FILES)."""
+    return list(zip(files["spec_id"].to_pylist(), files["partition"].cast(pa.string()).to_pylist(), strict=True))
+
+
+def by_partition(
+    groups: Iterable[ReplaceGroup], partitions: Callable[[ReplaceGroup], Collection[PartitionKey]]
+) -> dict[PartitionKey, list[int]]:
+    """The ids of the groups by partition; `partitions` gives those of a group."""
+    ids: dict[PartitionKey, list[int]] = {}
     for group in groups:
-        for place in places(group):
-            found.setdefault(place, []).append(group.id)
-    return found
+        for partition_key in partitions(group):
+            ids.setdefault(partition_key, []).append(group.id)
+    return ids

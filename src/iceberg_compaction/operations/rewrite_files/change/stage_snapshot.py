@@ -1,6 +1,6 @@
-"""Everything that a replace snapshot points to, written before it is published: rewritten manifests, a manifest of the
+"""Writes everything that a replace snapshot points to before it is published: rewritten manifests, manifests of the
 added files and a manifest list. Manifests are kept from attempt to attempt, so that a lost race costs one manifest list
-and what the winner changed."""
+and the winner's changes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,24 @@ from iceberg_compaction import errors
 from iceberg_compaction.commit import commit_retry, merge_manifests, snapshot_summary
 from iceberg_compaction.commit.new_snapshot import NewSnapshot
 from iceberg_compaction.metadata.deletes import delete_scopes
-from iceberg_compaction.metadata.manifest import entry_fields, written_manifests
+from iceberg_compaction.metadata.manifest import (
+    entry_fields,
+    prune_manifests,
+    snapshot_manifests,
+    written_manifests,
+)
 from iceberg_compaction.model import table_view
 from iceberg_compaction.operations.rewrite_files.change import (
     arrange_manifests,
     dangling_deletes,
     partition_summaries,
-    prune_manifests,
+    replace_request,
     validate_replace,
 )
 from iceberg_compaction.storage import exact_paths, file_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestContent, ManifestFile
@@ -43,13 +48,7 @@ class Parent:
     """The branch head that an attempt builds on."""
 
     metadata: TableMetadata
-    snapshot: Snapshot
-    rows: Sequence[ManifestFile]  # of its manifest list
-
-    @property
-    def live(self) -> list[ManifestFile]:
-        """Those that the next snapshot keeps or replaces."""
-        return [row for row in self.rows if written_manifests.has_live_files(row)]
+    manifests: snapshot_manifests.SnapshotManifests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,12 +72,12 @@ class Staging:
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
     _added: list[written_manifests.NewManifest] = field(default_factory=list)
     _data: arrange_manifests.Rewrites = field(default_factory=arrange_manifests.Rewrites)
-    _deletes: dict[frozenset[str], arrange_manifests.Rewrites] = field(
-        default_factory=dict
-    )  # by the delete files that leave
+    # By the delete files that leave.
+    _deletes: dict[frozenset[str], arrange_manifests.Rewrites] = field(default_factory=dict)
 
     def drop(self, conflicts: Mapping[int, str]) -> None:
-        """Go on without these groups; raises ConflictError if none is left. What was written for others stays good."""
+        """Drops these groups for good; raises ConflictError if none is left. Manifests that were written for the other
+        groups stay valid."""
         if not conflicts:
             return
         self.conflicts |= conflicts
@@ -90,36 +89,35 @@ class Staging:
         self._data.forget(frozenset(self.request.removed["file_path"].to_pylist()))
         self._added.clear()
 
-    def arrange_data(self, parent: Parent) -> arrange_manifests.Arranged:
-        """The manifests of data files, those that lose files written anew. What an earlier attempt wrote is good again
-        where the same files leave."""
+    def arrange_data(self, parent: Parent) -> arrange_manifests.Arrangement:
+        """Arranges the manifests of data files. Those of an earlier attempt are used again where the same files
+        leave."""
         if not self._added:
             self._add(parent.metadata)
-        scope = prune_manifests.Scope(parent.metadata, self.request.partitions)
+        scope = prune_manifests.PartitionScope(parent.metadata, self.request.partitions)
         removed = self.request.removed["file_path"].combine_chunks()
         return self._data.arrange(
-            self._sizes_wanted(
-                parent, written_manifests.DATA, added=self._added, removed=removed, may_hold=scope.may_be_in
-            )
+            self._task(parent, snapshot_manifests.DATA, added=self._added, removed=removed, may_hold=scope.may_be_in)
         )
 
     def stage(
-        self, parent: Parent, data: arrange_manifests.Arranged, dangling: pa.Table, timestamp_ms: int
+        self, parent: Parent, data: arrange_manifests.Arrangement, dangling: pa.Table, timestamp_ms: int
     ) -> StagedSnapshot:
-        """Write what the snapshot on top of the parent needs. `data` are its manifests of data files, `dangling` the
-        delete files that leave."""
-        metadata, head = parent.metadata, parent.snapshot
+        """Writes the snapshot on top of the parent. `data` are its manifests of data files, `dangling` the delete files
+        that leave."""
+        metadata, head = parent.metadata, parent.manifests.snapshot
         deletes = self._arrange_deletes(parent, frozenset(dangling["file_path"].to_pylist()))
         made = [*data.made, *deletes.made]
         figures = self._figures(metadata, data, deletes, dangling)
         validate_replace.check_records(figures.added.records, figures.removed.records, self.request.deleted_records)
-        rows = [written_manifests.with_counts(self.io, item.row) for item in (*data.items, *deletes.items)]
+        items = (*data.items, *deletes.items)
+        manifest_files = [written_manifests.with_counts(self.io, item.manifest_file) for item in items]
         snapshot = Snapshot(
             snapshot_id=self.snapshot_id,
             parent_snapshot_id=head.snapshot_id,
             sequence_number=metadata.next_sequence_number(),
             timestamp_ms=max(timestamp_ms, metadata.last_updated_ms),
-            manifest_list=self._write_list(metadata, head, rows),
+            manifest_list=self._write_list(metadata, head, manifest_files),
             summary=snapshot_summary.summarize(figures, head.summary, self.request.properties()),
             schema_id=metadata.current_schema_id,
         )
@@ -132,26 +130,30 @@ class Staging:
             groups=self.request.ids,
         )
 
-    def _arrange_deletes(self, parent: Parent, useless: frozenset[str]) -> arrange_manifests.Arranged:
-        scope = prune_manifests.Scope(parent.metadata, self.request.partitions)
-        everywhere = delete_scopes.unpartitioned(parent.metadata.specs())
-        sizes_wanted = self._sizes_wanted(
+    def _arrange_deletes(self, parent: Parent, useless: frozenset[str]) -> arrange_manifests.Arrangement:
+        scope = prune_manifests.PartitionScope(parent.metadata, self.request.partitions)
+        global_specs = delete_scopes.unpartitioned(parent.metadata.specs())
+        task = self._task(
             parent,
-            written_manifests.DELETES,
+            snapshot_manifests.DELETES,
             removed=pa.array(sorted(useless), pa.string()),
-            may_hold=lambda row: (
-                bool(useless) and dangling_deletes.concerned(row, scope, everywhere, tidies=self.request.tidies)
+            may_hold=lambda manifest: (
+                bool(useless)
+                and dangling_deletes.may_list_dangling(manifest, scope, global_specs, tidies=self.request.tidies)
             ),
         )
-        found = self._deletes.setdefault(useless, arrange_manifests.Rewrites()).arrange(sizes_wanted)
-        if sorted(found.removed) != sorted(useless):
-            raise errors.MetadataError("A delete file that leaves is not listed once; nothing was committed.")
-        return found
+        arrangement = self._deletes.setdefault(useless, arrange_manifests.Rewrites()).arrange(task)
+        if sorted(arrangement.removed) != sorted(useless):
+            raise errors.MetadataError(
+                "A delete file to remove is listed twice, or not at all, in the table's manifests; nothing was "
+                "committed."
+            )
+        return arrangement
 
-    def _sizes_wanted(self, parent: Parent, content: ManifestContent, **more: Any) -> arrange_manifests.ManifestSizes:
+    def _task(self, parent: Parent, content: ManifestContent, **more: Any) -> arrange_manifests.ManifestTask:
         metadata = parent.metadata
-        return arrange_manifests.ManifestSizes(
-            rows=[row for row in parent.live if row.content == content],
+        return arrange_manifests.ManifestTask(
+            manifest_files=parent.manifests.live(content),
             writing=self._writing(metadata),
             merging=merge_manifests.merging(metadata.properties),
             layout=lambda spec_id: _layout(metadata, spec_id),
@@ -161,25 +163,23 @@ class Staging:
     def _figures(
         self,
         metadata: TableMetadata,
-        data: arrange_manifests.Arranged,
-        deletes: arrange_manifests.Arranged,
+        data: arrange_manifests.Arrangement,
+        deletes: arrange_manifests.Arrangement,
         dangling: pa.Table,
     ) -> snapshot_summary.Figures:
         removed: dict[int, written_manifests.Counts] = defaultdict(written_manifests.Counts)
-        for found in (*data.rewritten, *deletes.rewritten):
-            for kind, counts in found.kinds.items():
-                removed[kind] += counts
-        places = dangling.select(["spec_id", "partition"]).group_by(["spec_id", "partition"]).aggregate([])
-        freed = zip(places["spec_id"].to_pylist(), places["partition"].cast(pa.string()).to_pylist(), strict=True)
-        changed = len(self.request.inputs | self.request.outputs | set(freed))
-        asked = changed <= commit_retry.number(metadata.properties, snapshot_summary.PARTITION_LIMIT, 0)
+        for rewritten in (*data.rewritten, *deletes.rewritten):
+            for content, counts in rewritten.removed_counts.items():
+                removed[content] += counts
+        changed = len(self.request.inputs | self.request.outputs | set(replace_request.partition_keys(dangling)))
+        with_partitions = changed <= commit_retry.number(metadata.properties, snapshot_summary.PARTITION_LIMIT, 0)
         return snapshot_summary.Figures(
             added=sum((made.added for made in data.made), written_manifests.NONE),
             removed=removed[table_view.DATA],
             position_deletes=removed[table_view.POSITION_DELETES],
             equality_deletes=removed[table_view.EQUALITY_DELETES],
             changed_partitions=changed,
-            partitions=partition_summaries.changes(metadata, self.request, dangling) if asked else {},
+            partitions=partition_summaries.changes(metadata, self.request, dangling) if with_partitions else {},
             manifests_created=len(data.made) + len(deletes.made),
             manifests_kept=len(data.kept) + len(deletes.kept),
             manifests_replaced=data.replaced + deletes.replaced,
@@ -208,24 +208,25 @@ class Staging:
             by_spec[file.spec_id].append(file)
         target = merge_manifests.merging(metadata.properties).target
         for spec_id, files in sorted(by_spec.items()):
-            layout = entry_fields.Layout(
+            layout = entry_fields.ManifestLayout(
                 spec=metadata.specs()[spec_id], schema=metadata.schema(), format_version=metadata.format_version
             )
             self._added += written_manifests.write_manifests(
                 self._writing(metadata), files, layout, self.request.pin.sequence_number, target
             )
 
-    def _write_list(self, metadata: TableMetadata, head: Snapshot, rows: list[ManifestFile]) -> str:
+    def _write_list(self, metadata: TableMetadata, head: Snapshot, manifest_files: list[ManifestFile]) -> str:
         name = file_names.manifest_list(self.run_id, next(self._numbers), snapshot_id=self.snapshot_id)
         path = self._new_path(metadata, name)
-        written_manifests.write_list(self._writing(metadata), path, rows, head, metadata.next_sequence_number())
+        sequence_number = metadata.next_sequence_number()
+        written_manifests.write_list(self._writing(metadata), path, manifest_files, head, sequence_number)
         return path
 
 
-def _layout(metadata: TableMetadata, spec_id: int) -> entry_fields.Layout | None:
-    """How manifests of the spec look; None: it has a column that the table has lost, or a type that is not known."""
+def _layout(metadata: TableMetadata, spec_id: int) -> entry_fields.ManifestLayout | None:
+    """The layout of the spec's manifests; None: a column of the spec is gone, or its type is not known here."""
     spec = metadata.specs().get(spec_id)
     if spec is None:
         return None
-    layout = entry_fields.Layout(spec=spec, schema=metadata.schema(), format_version=metadata.format_version)
+    layout = entry_fields.ManifestLayout(spec=spec, schema=metadata.schema(), format_version=metadata.format_version)
     return layout if layout.is_known else None

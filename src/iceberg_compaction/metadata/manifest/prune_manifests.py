@@ -24,7 +24,7 @@ _NUMBERS = (types.IntegerType, types.LongType, types.DateType, types.TimestampTy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
+class _WantedValues:
     """The values of one partition field that are looked for."""
 
     kind: types.IcebergType
@@ -51,7 +51,7 @@ class _Wanted:
         return at < len(self.values) and bool(self.values[at] <= upper)
 
 
-class Scope:
+class PartitionScope:
     """The rewritten partitions, as (spec id, canonical JSON)."""
 
     def __init__(self, metadata: TableMetadata, pairs: Iterable[tuple[int, str]]) -> None:
@@ -74,7 +74,7 @@ class Scope:
         return all(field.may_be_in(summary) for field, summary in zip(wanted, summaries, strict=True))
 
 
-def _wanted(metadata: TableMetadata, spec_id: int, texts: set[str]) -> list[_Wanted]:
+def _wanted(metadata: TableMetadata, spec_id: int, texts: set[str]) -> list[_WantedValues]:
     spec, schema = metadata.specs()[spec_id], metadata.schema()
     records = [partition_tuples.decode(text, spec, schema) for text in texts]
     found = []
@@ -85,5 +85,5 @@ def _wanted(metadata: TableMetadata, spec_id: int, texts: set[str]) -> list[_Wan
             some = sorted(value.encode() for value in some)
         elif isinstance(field.field_type, _NUMBERS):
             some = sorted(some)
-        found.append(_Wanted(kind=field.field_type, values=some, null=None in values))
+        found.append(_WantedValues(kind=field.field_type, values=some, null=None in values))
     return found

@@ -405,7 +405,7 @@ def test_a_shorter_manifest_than_the_list_says_is_refused(tmp_path: Path) -> Non
     row = landed(written_manifests.write_manifest(writing(tmp_path), files, layout, sequence=5), 9)
     path = Path(row.manifest_path)
     path.write_bytes(path.read_bytes()[: int(container.parse(path.read_bytes()).ends[0])])
-    with pytest.raises(errors.MetadataError, match="but the manifest list says 5000"):
+    with pytest.raises(errors.MetadataError, match="but the manifest list promises 5000"):
         rewrite_entries.rewrite_manifest(writing(tmp_path), row, rewrite_entries.Removed(pa.array(["x"])))
 
 

@@ -253,7 +253,7 @@ def test_fields_of_types_that_do_not_go_together_are_refused() -> None:
 def test_a_manifest_that_is_not_as_listed_is_named(tmp_path: Path) -> None:
     three, four = (source(tmp_path, [staged(i, i) for i in range(count)], count) for count in (3, 4))
     Path(four.manifest_path).write_bytes(Path(three.manifest_path).read_bytes())
-    with pytest.raises(errors.MetadataError, match=r"source-1.avro holds 3 entries, but the manifest list says 4"):
+    with pytest.raises(errors.MetadataError, match=r"source-1.avro holds 3 entries, but the manifest list promises 4"):
         cluster_entries.cluster([four], clustering(tmp_path, BY_NUMBER))
 
 
@@ -263,7 +263,7 @@ def test_any_difference_fails_the_proof(field: str) -> None:
     new = replace(old, **{field: getattr(old, field) + 1})
     with pytest.raises(errors.ProofError, match="nothing was committed"):
         manifest_change.prove(old, new, planned=3)
-    with pytest.raises(errors.MetadataError, match="4 were counted before"):
+    with pytest.raises(errors.MetadataError, match="but the plan counted 4"):
         manifest_change.prove(old, old, planned=4)
 
 

@@ -1,5 +1,6 @@
-"""Which data files a position delete file is for, where only its rows can tell. Delete files come in, the distinct
-paths that they name go out. Of each file one column is read, once for a whole commit, and within a budget of bytes."""
+"""Reads the paths of data files out of position delete files, where metadata does not name them. Delete files come in,
+the distinct paths that they name go out. Of each file one column is read, once for a whole commit, and within a budget
+of bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.io import FileIO
 
-    Found: TypeAlias = pa.Array | errors.CompactionError | None  # None: not looked into
+    Result: TypeAlias = pa.Array | errors.CompactionError | None  # the paths; None: the file was not read
 
 _log = logging.getLogger(__name__)
 
@@ -35,29 +36,29 @@ class NamedPaths:
 
     def __init__(self, budget: int = MOST_BYTES) -> None:
         self._budget = budget
-        self._found: dict[str, pa.Array] = {}
+        self._paths: dict[str, pa.Array] = {}
 
-    def read(self, io: FileIO, files: pa.Table) -> dict[str, Found]:
-        """For each of these files (COLUMNS), what it names; the error, if it cannot be read; None, if it is encrypted
-        or the budget is used up. Small files come first."""
-        wanted = files.sort_by("file_size_in_bytes").to_pylist()
-        todo = []
-        for file in wanted:
+    def read(self, io: FileIO, files: pa.Table) -> dict[str, Result]:
+        """For each of these files (COLUMNS), the paths that it names; the error, if it cannot be read; None, if it is
+        encrypted or the budget is used up. Small files come first."""
+        smallest_first = files.sort_by("file_size_in_bytes").to_pylist()
+        unread = []
+        for file in smallest_first:
             size = file["file_size_in_bytes"]
-            if file["file_path"] not in self._found and not file["encrypted"] and size <= self._budget:
+            if file["file_path"] not in self._paths and not file["encrypted"] and size <= self._budget:
                 self._budget -= size
-                todo.append(file)
+                unread.append(file)
         with futures.ThreadPoolExecutor(_THREADS) as pool:
-            read = dict(zip((file["file_path"] for file in todo), pool.map(lambda f: _read(io, f), todo), strict=True))
-        self._found |= {path: named for path, named in read.items() if isinstance(named, pa.Array)}
-        paths = [file["file_path"] for file in wanted]
-        found = {path: self._found.get(path, read.get(path)) for path in paths}
-        if left := sum(named is None for named in found.values()):
-            _log.warning("%d position delete files were not looked into, being encrypted or too large.", left)
-        return found
+            results = pool.map(lambda file: _read(io, file), unread)
+            new = dict(zip((file["file_path"] for file in unread), results, strict=True))
+        self._paths |= {path: paths for path, paths in new.items() if isinstance(paths, pa.Array)}
+        every = {path: self._paths.get(path, new.get(path)) for path in (file["file_path"] for file in smallest_first)}
+        if left := sum(result is None for result in every.values()):
+            _log.warning("%d position delete files were not read, because they are encrypted or too large.", left)
+        return every
 
 
-def _read(io: FileIO, file: dict[str, Any]) -> Found:
+def _read(io: FileIO, file: dict[str, Any]) -> Result:
     where = f"Delete file {file['file_path']}"
     try:
         return _distinct(_columns(io, file, where))

@@ -1,6 +1,6 @@
-"""Which delete files could meet which data files: those at the same place, which is a partition, a data file's path or
-the whole table. Rows of model.table.FILES come in, one scope for each kind of delete goes out. Deletes that contradict
-their data file are errors, as they are for every reader."""
+"""Divides delete files by kind, and data files and deletes into buckets: only files of the same bucket can meet. A
+bucket is a partition, a data file's path or the whole table. Rows of model.table_view.FILES come in, one scope for each
+kind of delete goes out. Deletes that contradict their data file are errors, as they are for every reader."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteScope:
-    """Delete files of one kind, and for each data file the place where it would meet them (-1: it meets none)."""
+    """Delete files of one kind, and for each data file the bucket where it would meet them (-1: it meets none)."""
 
     deletes: SortedRanges
-    places: Ints
+    buckets: Ints
     same_commit: bool  # a delete applies to data of its own sequence number: position yes, equality no (R2, R20)
     superseded: bool = False  # not applied to a data file that has a deletion vector (R19)
 
@@ -82,42 +82,42 @@ def divide(files: pa.Table, unpartitioned_specs: frozenset[int]) -> DeleteScopes
     paths, references = _references(files, deletes)
 
     equality = content[deletes] == table_view.EQUALITY_DELETES
-    everywhere = equality & np.isin(files["spec_id"].to_numpy()[deletes], list(unpartitioned_specs))
+    is_global = equality & np.isin(files["spec_id"].to_numpy()[deletes], list(unpartitioned_specs))
     vector = ~equality & pc.equal(files["file_format"].take(deletes).cast(pa.string()), "PUFFIN").to_numpy()
     position = ~equality & ~vector
     _require_references(files, deletes, vector & (references < 0))
 
-    def scope(chosen: NDArray[np.bool_], known_by: tuple[Ints, Ints], **traits: bool) -> DeleteScope:
-        size, own, places = _places(known_by[0][chosen], known_by[1])
+    def scope(chosen: NDArray[np.bool_], meet_by: tuple[Ints, Ints], **traits: bool) -> DeleteScope:
+        size, delete_buckets, data_buckets = _buckets(meet_by[0][chosen], meet_by[1])
         rows = deletes[chosen]
-        ranges = sorted_ranges.stack(rows, own, ranks[rows], size=size, steps=len(sequence))
-        return DeleteScope(deletes=ranges, places=places, **traits)
+        sorted_deletes = sorted_ranges.sort(rows, delete_buckets, ranks[rows], size=size, steps=len(sequence))
+        return DeleteScope(deletes=sorted_deletes, buckets=data_buckets, **traits)
 
     by_partition = partitions[deletes], partitions[data]
     by_path = references, paths[data]
     by_table = np.zeros(len(deletes), np.int64), np.zeros(len(data), np.int64)
     shared, named = position & (references < 0), position & (references >= 0)
-    found = DeleteScopes(
+    scopes = DeleteScopes(
         data_rows=data,
         data_ranks=ranks[data],
         delete_rows=deletes,
-        partition_equality=scope(equality & ~everywhere, by_partition, same_commit=False),
-        global_equality=scope(everywhere, by_table, same_commit=False),
+        partition_equality=scope(equality & ~is_global, by_partition, same_commit=False),
+        global_equality=scope(is_global, by_table, same_commit=False),
         partition_position=scope(shared, by_partition, same_commit=True, superseded=True),
         file_position=scope(named, by_path, same_commit=True, superseded=True),
         vectors=scope(vector, by_path, same_commit=True),
     )
-    _check_vectors(files, found)
-    _check_partitions(files, found, partitions)
-    return found
+    _check_vectors(files, scopes)
+    _check_partitions(files, scopes, partitions)
+    return scopes
 
 
 def _without_deletes(data: Ints) -> DeleteScopes:
-    """Most tables: nothing to sort."""
+    """The scopes of most tables, where there is nothing to sort."""
     none = np.empty(0, np.int64)
-    nowhere = np.full(len(data), -1, np.int64)
-    ranges = sorted_ranges.stack(none, none, none, size=0, steps=1)
-    scope = DeleteScope(deletes=ranges, places=nowhere, same_commit=True)
+    no_buckets = np.full(len(data), -1, np.int64)
+    no_deletes = sorted_ranges.sort(none, none, none, size=0, steps=1)
+    scope = DeleteScope(deletes=no_deletes, buckets=no_buckets, same_commit=True)
     return DeleteScopes(
         data_rows=data,
         data_ranks=np.zeros(len(data), np.int64),
@@ -149,8 +149,8 @@ def _references(files: pa.Table, deletes: Ints) -> tuple[Ints, Ints]:
     return paths.cast(pa.int64()).fill_null(-1).to_numpy(), numbers
 
 
-def _places(deletes: Ints, data: Ints) -> tuple[int, Ints, Ints]:
-    """The distinct values of `deletes` as places 0, 1, ...: how many, each delete's, and each data file's or -1."""
+def _buckets(deletes: Ints, data: Ints) -> tuple[int, Ints, Ints]:
+    """The distinct values of `deletes` as buckets 0, 1, ...: their number, each delete's, each data file's or -1."""
     distinct, own = np.unique(deletes, return_inverse=True)
     if not len(distinct):
         return 0, own, np.full(len(data), -1, np.int64)
@@ -172,8 +172,8 @@ def _check_vectors(files: pa.Table, scopes: DeleteScopes) -> None:
         row = vectors.deletes.rows[vectors.deletes.edges[crowded[0]]]
         path = files["referenced_data_file"][row].as_py()
         raise errors.MetadataError(f"Data file {path} has more than one deletion vector in the same snapshot.")
-    met = np.flatnonzero(vectors.places >= 0)
-    own = vectors.deletes.ranks[vectors.deletes.edges[vectors.places[met]]]
+    met = np.flatnonzero(vectors.buckets >= 0)
+    own = vectors.deletes.ranks[vectors.deletes.edges[vectors.buckets[met]]]
     late = met[own < scopes.data_ranks[met]]
     if len(late):
         path = files["file_path"][scopes.data_rows[late[0]]].as_py()
@@ -181,13 +181,12 @@ def _check_vectors(files: pa.Table, scopes: DeleteScopes) -> None:
 
 
 def _check_partitions(files: pa.Table, scopes: DeleteScopes, partitions: Ints) -> None:
-    """R18: what applies to one file is in that file's partition. Other readers fail on it, so the table is damaged."""
-    free = scopes.vectors.places < 0
-    for scope, asked in ((scopes.vectors, ~free), (scopes.file_position, free)):
-        runs = scope.deletes.from_rank(scope.places, scopes.data_ranks, equal=True).only(asked)
-        lengths = runs.counts
-        data = np.repeat(scopes.data_rows, lengths)
-        deletes = sorted_ranges.lists([(scope.deletes, runs)]).values.to_numpy()
+    """R18: a delete for a single file is in that file's partition. Other readers fail if not: the table is damaged."""
+    free = scopes.vectors.buckets < 0
+    for scope, checked in ((scopes.vectors, ~free), (scopes.file_position, free)):
+        ranges = scope.deletes.from_rank(scope.buckets, scopes.data_ranks, equal=True).only(checked)
+        data = np.repeat(scopes.data_rows, ranges.counts)
+        deletes = sorted_ranges.lists([(scope.deletes, ranges)]).values.to_numpy()
         wrong = np.flatnonzero(partitions[data] != partitions[deletes])
         if len(wrong):
             paths = files["file_path"]

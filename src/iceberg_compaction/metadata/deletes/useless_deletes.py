@@ -1,5 +1,5 @@
-"""Delete files that can apply to nothing (R17, R18), told from metadata alone. Delete files and what is known of the
-data files beside them come in, a mask over the delete files goes out. Whatever is not certain stays."""
+"""Finds delete files that apply to nothing (R17, R18), from metadata alone. Delete files and facts about the data files
+beside them come in, a mask over the delete files goes out. A delete file counts as useful in doubt."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ ENDLESS = 2**63 - 1  # the number of the oldest file where there is no file
 
 
 class Kinds:
-    """Delete files by what decides whether they are of use; deletion vectors are none of these."""
+    """Masks of delete files by the rule that decides about their use; deletion vectors are in none of them."""
 
-    def __init__(self, deletes: pa.Table, everywhere: frozenset[int]) -> None:
+    def __init__(self, deletes: pa.Table, global_specs: frozenset[int]) -> None:
         self.sequence_numbers = deletes["sequence_number"].to_numpy()
         self.equality: Mask = deletes["content"].to_numpy() == table_view.EQUALITY_DELETES
-        self.is_global: Mask = self.equality & np.isin(deletes["spec_id"].to_numpy(), list(everywhere))
+        self.is_global: Mask = self.equality & np.isin(deletes["spec_id"].to_numpy(), list(global_specs))
         vector = pc.equal(deletes["file_format"].cast(pa.string()), "PUFFIN").to_numpy()
         named = deletes["referenced_data_file"].is_valid().to_numpy()
         self.named: Mask = ~self.equality & ~vector & named
@@ -39,18 +39,19 @@ class Kinds:
         self.doubtful: Mask = self.equality & ~self.is_global & _all_null(deletes)
 
     def useless(self, *, unmet: Mask, oldest: int, dead: Mask) -> Mask:
-        """Which apply to nothing. `unmet`: of those that are local, which have no data file in their partition that is
-        old enough; `oldest`: the lowest sequence number of all data files; `dead`: of those that name a data file,
-        whose file is not there."""
+        """Which apply to nothing. `unmet`: local ones without a data file in their partition that is old enough;
+        `oldest`: the lowest sequence number of all data files; `dead`: those that name a data file which is not
+        there."""
         newer_than_none = self.sequence_numbers <= oldest
         free = (self.local & unmet) | (self.is_global & newer_than_none)
         free &= ~self.doubtful | newer_than_none
-        found: Mask = free | (self.named & dead)
-        return found
+        useless: Mask = free | (self.named & dead)
+        return useless
 
 
-def of_snapshot(files: pa.Table, index: DeleteIndex, everywhere: frozenset[int]) -> int:
-    """How many delete files of a snapshot, of which these are all live files, apply to nothing and may be dropped."""
+def of_snapshot(files: pa.Table, index: DeleteIndex, global_specs: frozenset[int]) -> int:
+    """The number of delete files of a snapshot, of which these are all live files, that apply to nothing and may be
+    dropped."""
     data = files["content"].to_numpy() == table_view.DATA
     deletes = files.filter(pa.array(~data))
     numbers = files["sequence_number"].to_numpy()[data]
@@ -58,10 +59,10 @@ def of_snapshot(files: pa.Table, index: DeleteIndex, everywhere: frozenset[int])
     paths = files["file_path"].filter(pa.array(data))
     dead = ~pc.is_in(deletes["referenced_data_file"], value_set=paths.combine_chunks(), skip_nulls=True).to_numpy()
     oldest = int(numbers.min()) if len(numbers) else ENDLESS
-    return int(Kinds(deletes, everywhere).useless(unmet=unmet, oldest=oldest, dead=dead).sum())
+    return int(Kinds(deletes, global_specs).useless(unmet=unmet, oldest=oldest, dead=dead).sum())
 
 
-def _all_null(rows: pa.Table) -> Mask:
-    texts = rows["partition"].cast(pa.string()).to_pylist()
+def _all_null(files: pa.Table) -> Mask:
+    texts = files["partition"].cast(pa.string()).to_pylist()
     null = {text: all(value is None for value in json.loads(text).values()) for text in set(texts)}
     return np.fromiter((null[text] for text in texts), np.bool_, len(texts))

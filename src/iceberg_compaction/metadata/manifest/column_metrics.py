@@ -1,5 +1,5 @@
-"""Column metrics of files, for the few fields that a question is about: where they are in a manifest's maps, a column
-per field and metric, and single bounds from Iceberg's binary form into values that compare."""
+"""Column metrics of files, for a few fields: their paths in a manifest entry, a column per field and metric, and bounds
+turned from Iceberg's binary form into values that compare."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def column(metric: str, field_id: int) -> str:
 
 
 def paths(metrics: Sequence[str], field_ids: Sequence[int]) -> dict[str, Sequence[str | int]]:
-    """Columns of these metrics of some fields, and where they are in a manifest entry."""
+    """The columns of these metrics of these fields, each with its path in a manifest entry."""
     return {column(metric, field_id): ("data_file", metric, field_id) for field_id in field_ids for metric in metrics}
 
 
@@ -48,8 +48,8 @@ def with_metrics(files: pa.Table, entries: pa.Table, field_ids: Sequence[int]) -
     """Files plus a column per field and metric; null where the manifest has none."""
     for name, metric in [(column(metric, field_id), metric) for field_id in field_ids for metric in METRICS]:
         kind = pa.int64() if metric in COUNTS else pa.binary()
-        found = entries[name].cast(kind) if name in entries.column_names else pa.nulls(files.num_rows, kind)
-        files = files.append_column(name, found)
+        values = entries[name].cast(kind) if name in entries.column_names else pa.nulls(files.num_rows, kind)
+        files = files.append_column(name, values)
     return files
 
 
@@ -70,7 +70,7 @@ def comparable(bounds: pa.ChunkedArray | pa.Array, kind: types.IcebergType) -> p
 def _numbers(array: pa.Array, widths: dict[int, str]) -> pa.Array:
     floating = any("f" in dtype for dtype in widths.values())
     values = np.zeros(len(array), np.float64 if floating else np.int64)
-    known = np.zeros(len(array), np.bool_)
+    valid = np.zeros(len(array), np.bool_)
     starts, sizes, data = layout(array)
     for width, dtype in widths.items():
         rows = np.flatnonzero(sizes == width)
@@ -78,29 +78,29 @@ def _numbers(array: pa.Array, widths: dict[int, str]) -> pa.Array:
             values[:] = data[starts[0] : starts[0] + width * len(rows)].view(dtype)
         else:
             values[rows] = data[starts[rows, None] + np.arange(width)].view(dtype)[:, 0]
-        known[rows] = True
+        valid[rows] = True
     if floating:
-        known &= ~np.isnan(values)
-    return pa.array(values, mask=~known)
+        valid &= ~np.isnan(values)
+    return pa.array(values, mask=~valid)
 
 
 def _decimals(array: pa.Array, scale: int) -> pa.Array:
     """Big-endian two's complement of any length, sign-extended to Arrow's 16 little-endian bytes."""
     starts, sizes, data = layout(array)
     wide = np.zeros((len(array), _DECIMAL_BYTES), np.uint8)
-    known = (sizes > 0) & (sizes <= _DECIMAL_BYTES)
-    for size in np.unique(sizes[known]):
+    valid = (sizes > 0) & (sizes <= _DECIMAL_BYTES)
+    for size in np.unique(sizes[valid]):
         rows = np.flatnonzero(sizes == size)
         raw = data[starts[rows, None] + np.arange(size)]
         wide[rows] = np.where(raw[:, :1] >= 128, 255, 0)
         wide[rows, _DECIMAL_BYTES - size :] = raw
-    validity = pa.py_buffer(np.packbits(known, bitorder="little"))
+    validity = pa.py_buffer(np.packbits(valid, bitorder="little"))
     buffer = pa.py_buffer(np.ascontiguousarray(wide[:, ::-1]))
     return pa.Array.from_buffers(pa.decimal128(38, scale), len(array), [validity, buffer])
 
 
 def layout(array: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
-    """Where each value starts, its size (-1: null), and the bytes of all."""
+    """The start of each value, its size (-1: null), and the bytes of all."""
     if not len(array):
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(1, np.uint8)
     _, offsets, data = array.buffers()

@@ -1,6 +1,6 @@
-"""What becomes of the entries of old manifests in a new one (R10): removed files become DELETED, the other live ones
-EXISTING with nothing left to inherit, entries that were DELETED before are left out. What this very commit has written
-stays as it is. Slim columns of entries come in, one decision per entry goes out."""
+"""Turns entries of old manifests into entries of a new one (R10): removed files become DELETED, the other live ones
+EXISTING with nothing left to inherit, and entries that were DELETED before are left out. Entries of this very commit
+stay as they are. A few columns of the entries come in, one decision per entry goes out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SLIM = {
     "record_count": ("data_file", "record_count"),
     "file_size_in_bytes": ("data_file", "file_size_in_bytes"),
 }
-_NOBODY = -1  # no snapshot has this id
+_NO_SNAPSHOT = -1  # no snapshot has this id
 
 
 class Removed:
@@ -55,17 +55,17 @@ class Removed:
 class EntryOrigin:
     """The manifests that entries come from, one after the other, and how many each has."""
 
-    rows: Sequence[ManifestFile]
+    manifest_files: Sequence[ManifestFile]
     counts: NDArray[np.int64]
 
     def spread(self, values: Sequence[int]) -> NDArray[np.int64]:
-        """A value of each manifest, for each of its entries."""
+        """Repeats a value of each manifest for each of its entries."""
         return np.repeat(np.array(values, np.int64), self.counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntryChange:
-    """What becomes of each entry, as parallel columns. One that neither stays nor is gone is left out."""
+    """A decision about each entry, as parallel columns. An entry that neither stays nor is gone is left out."""
 
     slim: pa.Table
     stay: Mask  # live from now on
@@ -96,7 +96,7 @@ class EntryChange:
         return int(numbers.min()) if len(numbers) else None
 
     def slice(self, first: int, count: int) -> EntryChange:
-        """What becomes of some of the entries."""
+        """The decisions about a slice of the entries."""
         own = slice(first, first + count)
         return EntryChange(
             slim=self.slim.slice(first, count),
@@ -123,12 +123,13 @@ class EntryChange:
 
 
 def decide(slim: pa.Table, origin: EntryOrigin, writing: written_manifests.Writing, removed: Removed) -> EntryChange:
-    """Decide each entry's status and make explicit what it inherits from its manifest."""
+    """Decides each entry's status, and makes explicit the fields that it inherits from its manifest."""
     status = slim["status"].to_numpy()
     live = status != entry_fields.DELETED
-    adding = origin.spread([_NOBODY if row.added_snapshot_id is None else row.added_snapshot_id for row in origin.rows])
+    added_by = [manifest.added_snapshot_id for manifest in origin.manifest_files]
+    adding = origin.spread([_NO_SNAPSHOT if snapshot_id is None else snapshot_id for snapshot_id in added_by])
     snapshot_ids, missing = _stated(slim, "snapshot_id", adding)
-    _check_stated(missing & live & (adding == _NOBODY), "snapshot_id", origin)
+    _check_stated(missing & live & (adding == _NO_SNAPSHOT), "snapshot_id", origin)
     mine = snapshot_ids == writing.snapshot_id
     leaving = live & removed.among(slim["file_path"])
     stay = live & ~leaving
@@ -137,35 +138,24 @@ def decide(slim: pa.Table, origin: EntryOrigin, writing: written_manifests.Writi
     fields = {"snapshot_id": _column(np.where(leaving, writing.snapshot_id, snapshot_ids))}
     # Only ADDED entries inherit sequence numbers; all others must state them, except those of format version 1 (0).
     of_version_1 = writing.format_version == 1
-    inherited = origin.spread([0 if of_version_1 else row.sequence_number for row in origin.rows])
+    numbers_of = [0 if of_version_1 else manifest.sequence_number for manifest in origin.manifest_files]
+    inherited = origin.spread(numbers_of)
     heirs = (status == entry_fields.ADDED) | (inherited == 0)
     for name in ("sequence_number", "file_sequence_number"):
         numbers, missing = _stated(slim, name, inherited)
         _check_stated(missing & live & ~heirs, name, origin)
-        # Files that this commit adds get their file sequence number when it lands.
-        unknown = missing & added & (name == "file_sequence_number")
-        fields[name] = _column(numbers, unknown)
-        stale = stale | (missing & ~unknown)
-    kept = np.where(added, entry_fields.ADDED, np.where(stay, entry_fields.EXISTING, entry_fields.DELETED)).astype(
-        np.int32
-    )
-    fields["status"] = _column(kept)
+        # Files that this commit adds get their file sequence number when it is published.
+        open_numbers = missing & added & (name == "file_sequence_number")
+        fields[name] = _column(numbers, open_numbers)
+        stale = stale | (missing & ~open_numbers)
+    statuses = np.where(added, entry_fields.ADDED, np.where(stay, entry_fields.EXISTING, entry_fields.DELETED))
+    fields["status"] = _column(statuses.astype(np.int32))
     gone = leaving | (~live & mine)
     return EntryChange(slim=slim, stay=stay, added=added, gone=gone, stale=stale, fields=fields)
 
 
-def check_count(source: ManifestFile, rows: int) -> None:
-    """A manifest cut at a block border is a readable file, only shorter."""
-    counts = (source.added_files_count, source.existing_files_count, source.deleted_files_count)
-    if None not in counts and sum(count or 0 for count in counts) != rows:
-        raise errors.MetadataError(
-            f"Manifest {source.manifest_path} holds {rows} entries, but the manifest list says "
-            f"{sum(count or 0 for count in counts)}."
-        )
-
-
 def _stated(slim: pa.Table, name: str, inherited: NDArray[np.int64]) -> tuple[NDArray[np.int64], Mask]:
-    """A column with what its entries inherit where they state nothing; and where that is."""
+    """A column with the inherited value where an entry states none, and a mask of those entries."""
     if name not in slim.column_names:
         return inherited, np.ones(slim.num_rows, np.bool_)
     missing = _mask(slim[name].is_null())
@@ -177,7 +167,8 @@ def _check_stated(wrong: Mask, name: str, origin: EntryOrigin) -> None:
     if wrong.any():
         at = int(np.searchsorted(np.cumsum(origin.counts), int(np.argmax(wrong)), side="right"))
         raise errors.MetadataError(
-            f"Manifest {origin.rows[at].manifest_path} has live entries without a {name} that do not inherit one."
+            f"Manifest {origin.manifest_files[at].manifest_path} has live entries without a {name} that do not inherit "
+            "one."
         )
 
 

@@ -1,5 +1,5 @@
-"""Staged files as the columns of manifest entries, and the Avro schema they are written with. Comes from the worker's
-StagedFile values; goes to `manifests`, which puts them into a file."""
+"""Turns staged files into columns of manifest entries, and builds the Avro schema that they are written with. The
+worker's StagedFile values come in; `written_manifests` writes the columns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _STORED: dict[type[types.IcebergType], pa.DataType] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestLayout:
-    """What decides how a manifest's entries look: a manifest holds one partition spec."""
+    """Everything that decides the form of a manifest's entries. A manifest holds files of one partition spec."""
 
     spec: PartitionSpec
     schema: Schema  # the table's current one
@@ -57,10 +57,10 @@ class ManifestLayout:
         return self.spec.partition_type(self.schema).fields
 
     @property
-    def is_known(self) -> bool:
+    def is_writable(self) -> bool:
         """Whether partition values are of types that can be written; the type is lost with the column it comes from."""
-        known = {*_STORED, types.DecimalType, types.FixedType}
-        return all(type(field.field_type) in known for field in self.partition_fields)
+        writable = {*_STORED, types.DecimalType, types.FixedType}
+        return all(type(field.field_type) in writable for field in self.partition_fields)
 
 
 def avro_schema(layout: ManifestLayout) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def avro_schema(layout: ManifestLayout) -> dict[str, Any]:
 
 
 def name_apart(fields: list[dict[str, Any]]) -> None:
-    """A named type may be defined only once: a second decimal(9, 2) or fixed(4) gets a name of its own."""
+    """Gives a second decimal(9, 2) or fixed(4) a name of its own, because Avro defines a named type only once."""
     seen = set()
     for field in fields:
         kind = field["type"][1] if isinstance(field["type"], list) else field["type"]
@@ -88,8 +88,8 @@ def name_apart(fields: list[dict[str, Any]]) -> None:
 
 
 def _field(record: Any, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(field for field in record["fields"] if field["name"] == name)
-    return found
+    field: dict[str, Any] = next(field for field in record["fields"] if field["name"] == name)
+    return field
 
 
 def added(files: Sequence[StagedFile], layout: ManifestLayout, *, snapshot_id: int, sequence_number: int) -> pa.Table:
@@ -136,7 +136,7 @@ def _map(maps: list[dict[int, Any]], kind: pa.DataType) -> pa.Array:
 
 
 def _partition(records: Sequence[Record], layout: ManifestLayout) -> pa.StructArray:
-    """Partition tuples, in PyIceberg's internal values, as what Avro stores."""
+    """Partition tuples of PyIceberg's internal values as the values that Avro stores."""
     columns = [
         pa.array([getattr(record[i], "bytes", record[i]) for record in records], _stored(field, layout))  # UUID: bytes
         for i, field in enumerate(layout.partition_fields)

@@ -1,5 +1,5 @@
-"""One Avro schema for the entries of many manifests. Writers and times differ: in names, in optional fields, in types
-that the table has since made wider, in fields that we do not know. Schemas are joined by Iceberg's field ids, and
+"""Builds one Avro schema for the entries of many manifests. Writers differ in names, in optional fields, in types that
+the table has since made wider, and in fields that are not known here. Schemas are joined by Iceberg's field ids, and
 decoded entries are brought into the joined form without loss."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CASTS = {"int": pa.int32(), "long": pa.int64(), "double": pa.float64()}
 
 
 def widened(target: Schema, source: Schema, version: TableVersion) -> Schema:
-    """The target schema with room for all that the source has; equal to the target if it has it already."""
+    """The target schema with all fields of the source; equal to the target if it has them already."""
     made = copy.deepcopy(target)
     _widen_record(made, _resolved(source), _ONLY_V1 if version > 1 else frozenset())
     data_file = _core(_find(made["fields"], {"name": "data_file"})["type"])
@@ -50,7 +50,7 @@ def _resolved(schema: Schema) -> Schema:
 
     def resolve(kind: Any) -> Any:
         if isinstance(kind, list):
-            return [resolve(one) for one in kind]
+            return [resolve(member) for member in kind]
         if isinstance(kind, str):
             return copy.deepcopy(named.get(kind.rpartition(".")[2], kind))
         if not isinstance(kind["type"], str):
@@ -76,7 +76,7 @@ def _widen_record(target: Schema, source: Schema, unwanted: frozenset[int]) -> N
         if mine is None:
             if any(other["name"] == field["name"] for other in target["fields"]):
                 raise errors.UnsupportedError(
-                    f"Manifests mean different fields by {field['name']}; they cannot be rewritten into one."
+                    f"Manifests use the name {field['name']} for different fields, so they cannot be merged."
                 )
             # Files of manifests that do not know the field have no value for it.
             kind = field["type"] if _is_optional(field["type"]) else ["null", field["type"]]
@@ -103,8 +103,8 @@ def _widen(target: Any, source: Any, unwanted: frozenset[int], name: str) -> Any
         return max(target, source, key=lambda kind: kind["precision"])
     elif kinds[0] != kinds[1] and kinds[::-1] not in _WIDER:
         raise errors.UnsupportedError(
-            f"Manifests have the field {name} in types that do not go together ({kinds[0]} and {kinds[1]}); they "
-            "cannot be rewritten into one."
+            f"Manifests have the field {name} in types that do not go together ({kinds[0]} and {kinds[1]}), so they "
+            "cannot be merged."
         )
     return target
 
@@ -112,16 +112,16 @@ def _widen(target: Any, source: Any, unwanted: frozenset[int], name: str) -> Any
 def _conform_fields(
     columns: dict[str, pa.Array], rows: int, source: list[Schema], target: list[Schema]
 ) -> dict[str, pa.Array]:
-    found = {}
+    conformed = {}
     for field in target:
         theirs = _find(source, field)
         name = field["name"] if theirs is None else theirs["name"]
         if name in columns:
-            kind = field["type"] if theirs is None else theirs["type"]  # without one, it was added after decoding
-            found[field["name"]] = _conform(columns[name], _core(kind), _core(field["type"]))
-        elif field.get("field-id") == _CONTENT_ID:  # version 1 has data files only, and does not say so
-            found[field["name"]] = pa.repeat(pa.scalar(table_view.DATA, pa.int32()), rows)
-    return found
+            kind = field["type"] if theirs is None else theirs["type"]  # None: the field was added after decoding
+            conformed[field["name"]] = _conform(columns[name], _core(kind), _core(field["type"]))
+        elif field.get("field-id") == _CONTENT_ID:  # version 1 has data files only, and leaves the field out
+            conformed[field["name"]] = pa.repeat(pa.scalar(table_view.DATA, pa.int32()), rows)
+    return conformed
 
 
 def _conform(values: pa.Array, source: Any, target: Any) -> pa.Array:
@@ -145,7 +145,7 @@ def _conform(values: pa.Array, source: Any, target: Any) -> pa.Array:
 
 
 def _shape(kind: Any) -> Any:
-    """What of a type shows in decoded values."""
+    """The part of a type that shows in decoded values."""
     kind = _core(kind)
     if _storage(kind) == "record":
         return [(field["name"], _shape(field["type"])) for field in kind["fields"]]
@@ -167,10 +167,10 @@ def _find(fields: Iterable[Schema], wanted: Schema) -> Any:
 def _core(kind: Any) -> Any:
     """A type without the null of its union."""
     if isinstance(kind, list):
-        some = [one for one in kind if one != "null"]
-        if len(some) != 1:
+        types = [member for member in kind if member != "null"]
+        if len(types) != 1:
             raise errors.UnsupportedError(f"Manifests with the Avro union {kind} cannot be rewritten yet.")
-        return some[0]
+        return types[0]
     return kind
 
 

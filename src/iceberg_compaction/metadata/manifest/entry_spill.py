@@ -1,5 +1,5 @@
-"""Manifest entries as Avro records, more of them than memory should hold: they are written one after the other into a
-file without a name, and read back in any order. Several threads may do either."""
+"""Keeps manifest entries on local disk, as memory should not hold them all: Avro records are written one after the
+other into a file without a name, and read back in any order. Several threads may do either."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Spill:
-    """Where records lie; a context manager that leaves nothing behind."""
+    """A temporary file of records; a context manager that leaves nothing behind."""
 
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
@@ -33,20 +33,20 @@ class Spill:
     def __enter__(self) -> Spill:
         return self
 
-    def __exit__(self, *what: object) -> None:
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
     def clear(self) -> None:
-        """Forget all records."""
+        """Removes all records."""
         self._file.truncate(0)
         self._end = 0
 
     def add(self, records: Iterable[pa.Array]) -> tuple[Numbers, Numbers]:
-        """Keep records; where each begins, and its size."""
+        """Writes records, and returns where each begins and its size."""
         starts, sizes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for some in records:
-            offsets = avro_encode.offsets_of(some).astype(np.int64)
-            data = memoryview(some.buffers()[2] or b"")[int(offsets[0]) : int(offsets[-1])]
+        for array in records:
+            offsets = avro_encode.offsets_of(array).astype(np.int64)
+            data = memoryview(array.buffers()[2] or b"")[int(offsets[0]) : int(offsets[-1])]
             with self._lock:
                 at, self._end = self._end, self._end + len(data)
             self._write(data, at)
@@ -61,12 +61,12 @@ class Spill:
                 data, at = data[written:], at + written
         except OSError as error:
             raise errors.ExecuteError(
-                f"Entries could not be kept in the local folder {tempfile.gettempdir()}: {error.strerror}; "
-                "TMPDIR names another one."
+                f"Manifest entries could not be written to the local folder {tempfile.gettempdir()}: {error.strerror}; "
+                "set TMPDIR to another folder."
             ) from error
 
     def read(self, starts: Numbers, sizes: Numbers) -> bytes:
-        """These records, joined in this order. Neighbours are read at once."""
+        """Reads these records, joined in this order. Neighbours are read at once."""
         breaks = np.flatnonzero(starts[1:] != starts[:-1] + sizes[:-1]) + 1
         first = np.concatenate([[0], breaks])
         ends = np.concatenate([breaks - 1, [len(starts) - 1]])

@@ -1,6 +1,6 @@
-"""One manifest as rows: its Avro bytes and its row of the manifest list come in, its live files in schema
-model.table.FILES go out, with sequence numbers and spec ids inherited for whole columns. A manifest that is not what
-the list promises is a MetadataError that names it."""
+"""Parses one manifest: its Avro bytes and its entry of the manifest list come in, its live files in schema
+model.table_view.FILES go out, with sequence numbers and spec ids inherited for whole columns. A manifest that breaks a
+promise of the list is a MetadataError that names it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.formats import hash64
 from iceberg_compaction.formats.avro import avro_decode
 from iceberg_compaction.metadata import cluster_column, partition_tuples
-from iceberg_compaction.metadata.manifest import column_metrics
+from iceberg_compaction.metadata.manifest import column_metrics, entry_counts
 from iceberg_compaction.model import table_view
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _COLUMNS: dict[str, Sequence[str | int]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """All that decides what a manifest's rows look like, besides the manifest."""
+    """Everything besides a manifest that decides the form of its rows."""
 
     table_uuid: str
     schema: Schema
@@ -68,19 +68,19 @@ class Reading:
 
     @functools.cached_property
     def row_schema(self) -> pa.Schema:
-        """Of the rows that `parse` gives."""
+        """The schema of the rows that `parse` returns."""
         empty = column_metrics.with_metrics(table_view.FILES.empty_table(), pa.table({}), self.metrics)
         return empty.schema.append(pa.field(DIGEST, pa.uint64(), nullable=False))
 
     def facts(self, manifest: ManifestFile) -> str:
-        """A text that is equal for two manifests only if their rows are: what they are kept under."""
+        """The key of a manifest in the cache: it is equal for two manifests only if their rows are."""
         own = [manifest.manifest_path, manifest.manifest_length, manifest.sequence_number, int(manifest.content)]
         counts = [manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count]
         return json.dumps([self.table_uuid, *own, *counts, manifest.partition_spec_id, self.shape])
 
 
 def reading(table: Table, metrics: Sequence[int]) -> Reading:
-    """How the table's manifests are read today."""
+    """The form of the table's manifests under its current schema, specs and sort order."""
     schema, specs, cluster = table.schema(), table.specs(), cluster_column.column(table)
     tuples = {
         spec_id: [(field.name, str(field.field_type)) for field in spec.partition_type(schema).fields]
@@ -96,54 +96,56 @@ def reading(table: Table, metrics: Sequence[int]) -> Reading:
     )
 
 
-def parse(data: bytes, manifest: ManifestFile, how: Reading, scratch: avro_decode.Scratch | None = None) -> pa.Table:
-    """The live files of a manifest, in `how.row_schema`. `scratch`: see `decode.read_table`."""
+def parse(
+    data: bytes, manifest: ManifestFile, reading: Reading, scratch: avro_decode.Scratch | None = None
+) -> pa.Table:
+    """The live files of a manifest, in `reading.row_schema`. `scratch`: see `avro_decode.read_table`."""
     where = f"Manifest {manifest.manifest_path}"
-    select = {**_COLUMNS, **_wanted_metrics(manifest, how)}
+    select = {**_COLUMNS, **_wanted_metrics(manifest, reading)}
     entries = avro_decode.read_table(data, select, where=where, scratch=scratch)
     _check_completeness(entries, manifest, len(data), where)
     live = pc.not_equal(entries["status"], _DELETED)
     if not pc.all(live).as_py():
         entries = entries.filter(live)
-    columns = _columns(entries, manifest, how)
+    columns = _columns(entries, manifest, reading)
     files = pa.table({field.name: _cast(columns[field.name], field, where) for field in table_view.FILES})
-    files = column_metrics.with_metrics(files.cast(table_view.FILES), entries, how.metrics)
+    files = column_metrics.with_metrics(files.cast(table_view.FILES), entries, reading.metrics)
     files = _copy(files)
     texts = files["file_path"].combine_chunks()
-    return files.append_column(how.row_schema.field(DIGEST), pa.array(hash64.text_digests(texts)))
+    return files.append_column(reading.row_schema.field(DIGEST), pa.array(hash64.text_digests(texts)))
 
 
 def _copy(files: pa.Table) -> pa.Table:
-    """The same in memory of its own: a column that comes from DataFusion holds fast to all that was decoded with it."""
+    """The same in memory of its own: a column of DataFusion keeps everything alive that was decoded with it."""
     return pa.concat_tables([files, files.slice(0, 0)]).combine_chunks()
 
 
-def _wanted_metrics(manifest: ManifestFile, how: Reading) -> dict[str, Sequence[str | int]]:
+def _wanted_metrics(manifest: ManifestFile, reading: Reading) -> dict[str, Sequence[str | int]]:
     if manifest.content == ManifestContent.DELETES:
         bounded = [FILE_PATH_ID]
     else:
-        bounded = [] if how.cluster is None else [how.cluster.field_id]
-    return column_metrics.paths(column_metrics.METRICS, how.metrics) | column_metrics.paths(
+        bounded = [] if reading.cluster is None else [reading.cluster.field_id]
+    return column_metrics.paths(column_metrics.METRICS, reading.metrics) | column_metrics.paths(
         column_metrics.BOUNDS, bounded
     )
 
 
 def _bounds(entries: pa.Table, field_id: int) -> list[pa.Array | None]:
-    """Lower and upper ones of a field, as far as the manifest has them."""
+    """The lower and upper bounds of a field, None where the manifest has none."""
     columns = [_optional(entries, column_metrics.column(bound, field_id)) for bound in column_metrics.BOUNDS]
     return [None if column is None else column.combine_chunks() for column in columns]
 
 
-def _columns(entries: pa.Table, manifest: ManifestFile, how: Reading) -> dict[str, pa.ChunkedArray | pa.Array]:
+def _columns(entries: pa.Table, manifest: ManifestFile, reading: Reading) -> dict[str, pa.ChunkedArray | pa.Array]:
     where, rows = f"Manifest {manifest.manifest_path}", entries.num_rows
-    spec = how.specs[manifest.partition_spec_id]
+    spec = reading.specs[manifest.partition_spec_id]
     content = _content(entries, manifest, where)
     columns = {field.name: _or_nulls(entries, field.name, field.type) for field in table_view.FILES}
     columns |= {
         "content": content,
         "file_format": _format(entries["file_format"]),
         "spec_id": pa.repeat(pa.scalar(spec.spec_id, pa.int32()), rows),
-        "partition": partition_tuples.encode(_optional(entries, "partition"), spec, how.schema, rows, where=where),
+        "partition": partition_tuples.encode(_optional(entries, "partition"), spec, reading.schema, rows, where=where),
         "sequence_number": _inherit(entries, "sequence_number", manifest),
         "file_sequence_number": _inherit(entries, "file_sequence_number", manifest),
         "row_groups": _row_groups(entries),
@@ -151,23 +153,17 @@ def _columns(entries: pa.Table, manifest: ManifestFile, how: Reading) -> dict[st
     }
     if manifest.content == ManifestContent.DELETES:
         columns["referenced_data_file"] = _referenced(entries, columns["referenced_data_file"], content)
-    elif how.cluster is not None:
-        bounds = _bounds(entries, how.cluster.field_id)
+    elif reading.cluster is not None:
+        bounds = _bounds(entries, reading.cluster.field_id)
         for name, bound in zip(("cluster_lower", "cluster_upper"), bounds, strict=True):
             if bound is not None:
-                columns[name] = cluster_column.keys(bound, how.cluster.field_type)
+                columns[name] = cluster_column.keys(bound, reading.cluster.field_type)
     return columns
 
 
 def _check_completeness(entries: pa.Table, manifest: ManifestFile, size: int, where: str) -> None:
-    counts = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
-    if None not in counts:
-        promised = sum(count or 0 for count in counts)
-        if entries.num_rows != promised:
-            raise errors.MetadataError(
-                f"{where} holds {entries.num_rows} entries, but the manifest list promises {promised}."
-            )
-    elif size < manifest.manifest_length:  # old v1 manifest lists have no counts
+    entry_counts.check_count(manifest, entries.num_rows)
+    if entry_counts.promised(manifest) is None and size < manifest.manifest_length:
         raise errors.MetadataError(
             f"{where} has {size} bytes, but the manifest list promises {manifest.manifest_length}."
         )
@@ -205,19 +201,19 @@ def _inherit(entries: pa.Table, name: str, manifest: ManifestFile) -> pa.Chunked
 
 
 def _row_groups(entries: pa.Table) -> pa.ChunkedArray:
-    """How many there are in each file, by its split offsets; a list without any tells nothing."""
+    """The number of row groups of each file, by its split offsets; null where the list is empty."""
     counts = pc.list_value_length(_or_nulls(entries, "split_offsets", pa.list_(pa.int64())))
     return pc.if_else(pc.equal(counts, 0), pa.scalar(None, counts.type), counts)
 
 
 def _referenced(entries: pa.Table, stated: pa.ChunkedArray, content: pa.ChunkedArray) -> pa.Array:
-    """The one data file that position deletes are for: as stated, else the path that is both bounds (R21)."""
+    """The only data file that position deletes are for: as stated, else the path that is both bounds (R21)."""
     lower, upper = _bounds(entries, FILE_PATH_ID)
     if lower is None or upper is None:
         return stated
-    one = pc.and_(pc.equal(lower, upper), pc.equal(content, table_view.POSITION_DELETES).combine_chunks())
-    found = pc.if_else(pc.fill_null(one, False), lower, pa.scalar(None, lower.type))
-    return pc.coalesce(stated.cast(pa.string()).combine_chunks(), found.cast(pa.string()))
+    same = pc.and_(pc.equal(lower, upper), pc.equal(content, table_view.POSITION_DELETES).combine_chunks())
+    bounded = pc.if_else(pc.fill_null(same, False), lower, pa.scalar(None, lower.type))
+    return pc.coalesce(stated.cast(pa.string()).combine_chunks(), bounded.cast(pa.string()))
 
 
 def _optional(entries: pa.Table, name: str) -> pa.ChunkedArray | None:
@@ -225,8 +221,8 @@ def _optional(entries: pa.Table, name: str) -> pa.ChunkedArray | None:
 
 
 def _or_nulls(entries: pa.Table, name: str, kind: pa.DataType) -> pa.ChunkedArray:
-    found = _optional(entries, name)
-    return pa.chunked_array([pa.nulls(entries.num_rows, kind)]) if found is None else found
+    column = _optional(entries, name)
+    return pa.chunked_array([pa.nulls(entries.num_rows, kind)]) if column is None else column
 
 
 def _cast(column: pa.ChunkedArray | pa.Array, field: pa.Field, where: str) -> pa.ChunkedArray | pa.Array:

@@ -1,6 +1,5 @@
-"""Manifests written anew: one without some of its files, or several as one (R10, R12). Rows of the manifest list come
-in, a new manifest goes out. Blocks in which nothing changes are copied as they are, and fields beyond our knowledge are
-kept."""
+"""Rewrites manifests: one without some of its files, or several as one (R10, R12). Entries of the manifest list come
+in, a new manifest goes out. Blocks without a change are copied as bytes, and unknown fields are kept."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ _PARTITION = {"partition": ("data_file", "partition")}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenManifest:
-    """A new manifest, and those that it stands for."""
+    """A new manifest, and those that it replaces."""
 
     sources: tuple[str, ...]
     manifest: written_manifests.NewManifest
@@ -53,22 +52,23 @@ class RewrittenManifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _EntryPart:
-    """Entries of manifests that were written with one Avro schema and codec, and what becomes of them."""
+    """Entries of manifests that were written with one Avro schema and codec, and the decisions about them."""
 
     parsed: container.Container
     header: dict[str, bytes]  # as our format version and codecs want it
-    rows: Sequence[ManifestFile]
+    manifest_files: Sequence[ManifestFile]
     change: entry_change.EntryChange
 
     @property
     def where(self) -> str:
-        return f"Manifest {self.rows[0].manifest_path}" + (" or one that is merged with it" if self.rows[1:] else "")
+        others = " or one that is merged with it" if self.manifest_files[1:] else ""
+        return f"Manifest {self.manifest_files[0].manifest_path}{others}"
 
 
 def rewrite_manifest(
     writing: written_manifests.Writing, source: ManifestFile, removed: Removed
 ) -> RewrittenManifest | None:
-    """Write `source` anew without the removed files; None: it holds none of them."""
+    """Rewrites `source` without the removed files; None: it holds none of them."""
     return _rewrite(
         writing, _open(writing, [(source, small_manifests.read(writing.io, source))], removed, entry_change.SLIM)
     )
@@ -77,20 +77,20 @@ def rewrite_manifest(
 def rewrite_small_manifests(
     writing: written_manifests.Writing, sources: Sequence[ManifestFile], removed: Removed
 ) -> list[RewrittenManifest | None]:
-    """As `rewrite_manifest`, each for itself. They are decoded and encoded together: for a few entries, asking costs
-    more than they do."""
-    found: dict[str, RewrittenManifest] = {}
+    """As `rewrite_manifest`, each for itself. They are decoded and encoded together, because a query costs more than a
+    few entries do."""
+    outputs: dict[str, RewrittenManifest] = {}
     for members in small_manifests.read_all(writing.io, sources):
         for output in _write_each(writing, members, _open(writing, members, removed, entry_change.SLIM)):
-            found[output.sources[0]] = output
-    return [found.get(row.manifest_path) for row in sources]
+            outputs[output.sources[0]] = output
+    return [outputs.get(source.manifest_path) for source in sources]
 
 
 def _rewrite(writing: written_manifests.Writing, part: _EntryPart) -> RewrittenManifest | None:
     if not part.change.gone.any():
         return None
-    # The summaries are of more files than are left, as they may be.
-    return _write(writing, [part], part.header, part.rows[0].partitions)
+    # The summaries cover more files than are left, which the specification allows.
+    return _write(writing, [part], part.header, part.manifest_files[0].partitions)
 
 
 def _write_each(
@@ -103,12 +103,12 @@ def _write_each(
     blocks = _blocks_by_owner(part, np.where(np.isin(owner, touched), owner, -1)) if len(touched) else {}
 
     def write(number: int) -> RewrittenManifest:
-        row, parsed = members[number]
+        source, parsed = members[number]
         path = writing.new_path()
         header = container.header(_header(parsed, writing), part.parsed.sync)
         length = written_manifests.write_bytes(writing.io, path, [header, *blocks[number]])
         own = change.slice(int(counts[:number].sum()), int(counts[number]))
-        return _described(writing, [row], [own], path, length, row.partitions)
+        return _describe(writing, [source], [own], path, length, source.partitions)
 
     with futures.ThreadPoolExecutor(_THREADS) as pool:
         return list(pool.map(write, touched.tolist()))
@@ -123,12 +123,12 @@ def _blocks_by_owner(part: _EntryPart, owner: NDArray[np.int64]) -> dict[int, li
     every = np.ones(len(owner), np.bool_)
     table = _changed(part, np.zeros(len(part.parsed.counts), np.bool_), every, schema).take(pa.array(rows))
     codec, sync = part.header.get(container.CODEC, b"null").decode(), part.parsed.sync
-    found: dict[int, list[bytes]] = {}
+    by_owner: dict[int, list[bytes]] = {}
     at = 0
     for block in avro_encode.blocks(schema, table, codec, sync, borders):
-        found.setdefault(int(owner[rows[at]]), []).append(block)
+        by_owner.setdefault(int(owner[rows[at]]), []).append(block)
         at += container.get_long(block, 0)[0]
-    return found
+    return by_owner
 
 
 def merge_manifests(
@@ -137,14 +137,14 @@ def merge_manifests(
     removed: Removed,
     layout: entry_fields.ManifestLayout,
 ) -> RewrittenManifest:
-    """Write the sources, of one spec and content, as one manifest without the removed files. Raises UnsupportedError
+    """Writes the sources, of one spec and content, as one manifest without the removed files. Raises UnsupportedError
     where they do not go together."""
-    kinds = small_manifests.read_all(writing.io, sources)
-    parts = [_open(writing, members, removed, entry_change.SLIM | _PARTITION) for members in kinds]
+    alike = small_manifests.read_all(writing.io, sources)
+    parts = [_open(writing, members, removed, entry_change.SLIM | _PARTITION) for members in alike]
     schema = parts[0].header[container.SCHEMA]
     for part in parts[1:]:
         schema = _widened(schema, part.header[container.SCHEMA], writing)
-    header = {**reduce(lambda some, more: more | some, (part.header for part in parts)), container.SCHEMA: schema}
+    header = {**reduce(lambda first, second: second | first, (part.header for part in parts)), container.SCHEMA: schema}
     return _write(writing, parts, header, _summaries(parts, layout))
 
 
@@ -154,12 +154,13 @@ def _open(
     removed: Removed,
     select: dict[str, tuple[str, ...]],
 ) -> _EntryPart:
-    rows = [row for row, _ in members]
+    manifest_files = [manifest for manifest, _ in members]
     parsed = container.join([parsed for _, parsed in members])
-    slim = avro_decode.read(parsed, select, where=f"Manifest {rows[0].manifest_path}")
-    origin = entry_change.EntryOrigin(rows=rows, counts=np.array([parsed.rows for _, parsed in members], np.int64))
+    slim = avro_decode.read(parsed, select, where=f"Manifest {manifest_files[0].manifest_path}")
+    counts = np.array([parsed.rows for _, parsed in members], np.int64)
+    origin = entry_change.EntryOrigin(manifest_files=manifest_files, counts=counts)
     change = entry_change.decide(slim, origin, writing, removed)
-    return _EntryPart(parsed=parsed, header=_header(parsed, writing), rows=rows, change=change)
+    return _EntryPart(parsed=parsed, header=_header(parsed, writing), manifest_files=manifest_files, change=change)
 
 
 def _widened(schema: bytes, other: bytes, writing: written_manifests.Writing) -> bytes:
@@ -169,7 +170,7 @@ def _widened(schema: bytes, other: bytes, writing: written_manifests.Writing) ->
 
 
 def _summaries(parts: Sequence[_EntryPart], layout: entry_fields.ManifestLayout) -> list[PartitionFieldSummary]:
-    """What the manifest list says of the partitions of the new manifest, those of DELETED entries included."""
+    """The partition summaries of the new manifest, those of DELETED entries included."""
     texts: set[str] = set()
     for part in parts:
         slim = part.change.slim
@@ -187,11 +188,11 @@ def _write(
 ) -> RewrittenManifest:
     path = writing.new_path()
     length = written_manifests.write_bytes(writing.io, path, list(_compose(parts, header)))
-    sources = [row for part in parts for row in part.rows]
-    return _described(writing, sources, [part.change for part in parts], path, length, summaries)
+    sources = [source for part in parts for source in part.manifest_files]
+    return _describe(writing, sources, [part.change for part in parts], path, length, summaries)
 
 
-def _described(
+def _describe(
     writing: written_manifests.Writing,
     sources: Sequence[ManifestFile],
     changes: Sequence[entry_change.EntryChange],
@@ -199,13 +200,13 @@ def _described(
     length: int,
     summaries: list[PartitionFieldSummary] | None,
 ) -> RewrittenManifest:
-    """What is to be told of a new manifest."""
+    """Describes a new manifest for the manifest list and the snapshot summary."""
     sequence_numbers = [number for change in changes if (number := change.min_sequence_number) is not None]
     removed_counts: dict[int, written_manifests.Counts] = {}
     for content, counts in (pair for change in changes for pair in change.removed_counts().items()):
         removed_counts[content] = removed_counts.get(content, written_manifests.NONE) + counts
     return RewrittenManifest(
-        sources=tuple(row.manifest_path for row in sources),
+        sources=tuple(source.manifest_path for source in sources),
         manifest=written_manifests.NewManifest(
             path=path,
             length=length,
@@ -235,7 +236,7 @@ def _compose(parts: Sequence[_EntryPart], header: dict[str, bytes]) -> Iterator[
         same = np.zeros(len(parsed.counts), np.bool_)
         if parsed.codec == codec and parsed.schema == schema and len(same):
             same = ~np.logical_or.reduceat(change.stale | ~change.kept, np.cumsum(parsed.counts) - parsed.counts)
-            if len(part.rows) > 1:
+            if len(part.manifest_files) > 1:
                 same &= parsed.ends - parsed.starts >= _WORTH_COPYING
         yield from container.framed(parsed, same, sync)
         todo = ~np.repeat(same, parsed.counts)
@@ -278,16 +279,16 @@ def _upgrade(schema: dict[str, Any]) -> None:
         {"name": "content", "type": "int", "field-id": 134},
         *(field for field in data_file["fields"] if field.get("field-id") not in (134, _BLOCK_SIZE_ID)),
     ]
-    known = {field["name"] for field in schema["fields"]}
+    names = {field["name"] for field in schema["fields"]}
     schema["fields"][2:2] = [
         {"name": name, "type": ["null", "long"], "default": None, "field-id": field_id}
         for name, field_id in (("sequence_number", 3), ("file_sequence_number", 4))
-        if name not in known
+        if name not in names
     ]
 
 
 def _with_content(table: pa.Table) -> pa.Table:
-    """Entries of version 1 manifests do not say that their files are data files."""
+    """The entries with their content. Those of version 1 manifests leave out that their files are data files."""
     at = table.schema.get_field_index("data_file")
     kind = table.schema.field(at).type
     if kind.get_field_index("content") >= 0:

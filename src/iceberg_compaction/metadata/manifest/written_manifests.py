@@ -1,5 +1,5 @@
-"""Manifests made by a commit: what is known of each, and new ones of added files. Staged files come in; manifests and
-their rows for the manifest list go out. `manifest_rewrite` makes those that lose files."""
+"""Writes manifests of added files, and the manifest list. Staged files come in; new manifests and their entries for the
+manifest list go out. `rewrite_entries` makes the manifests that lose files."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ NONE = Counts()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewManifest:
-    """A manifest that this commit wrote, as its row in the manifest list needs it."""
+    """A manifest that this commit wrote, with all fields of its entry in the manifest list."""
 
     path: str
     length: int
@@ -74,7 +74,7 @@ class NewManifest:
     summaries: list[PartitionFieldSummary] | None
 
     def to_manifest_file(self) -> ManifestFile:
-        """The row, made anew each time: PyIceberg's list writer changes the one that it is given."""
+        """The entry of the manifest list, a new object on each call: PyIceberg's list writer changes its input."""
         return ManifestFile.from_args(
             manifest_path=self.path,
             manifest_length=self.length,
@@ -96,7 +96,7 @@ class NewManifest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writing:
-    """What all manifests of one commit share."""
+    """The settings that all manifests of one commit share."""
 
     io: FileIO
     snapshot_id: int
@@ -113,7 +113,7 @@ def codec(properties: Mapping[str, str]) -> Codec:
 def write_manifest(
     writing: Writing, files: Sequence[StagedFile], layout: entry_fields.ManifestLayout, sequence: int
 ) -> NewManifest:
-    """As `write_manifests`, all in one."""
+    """As `write_manifests`, in a single manifest."""
     (made,) = write_manifests(writing, files, layout, sequence)
     return made
 
@@ -125,8 +125,8 @@ def write_manifests(
     sequence: int,
     target: int | None = None,
 ) -> list[NewManifest]:
-    """Write the files, all of one spec, as ADDED entries with `sequence` as their data sequence number, in manifests of
-    at most the target size."""
+    """Writes the files, all of one spec, as ADDED entries with `sequence` as their data sequence number, in manifests
+    of at most the target size."""
     avro = entry_fields.avro_schema(layout)
     table = entry_fields.added(files, layout, snapshot_id=writing.snapshot_id, sequence_number=sequence)
     sync = secrets.token_bytes(container.SYNC_SIZE)
@@ -176,13 +176,15 @@ def _write_added(
     )
 
 
-def _counts_of(row: ManifestFile) -> tuple[int | None, ...]:
-    files = (row.added_files_count, row.existing_files_count, row.deleted_files_count)
-    return (*files, row.added_rows_count, row.existing_rows_count, row.deleted_rows_count)
+def _counts_of(manifest: ManifestFile) -> tuple[int | None, ...]:
+    files = (manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count)
+    return (*files, manifest.added_rows_count, manifest.existing_rows_count, manifest.deleted_rows_count)
 
 
-def write_list(writing: Writing, path: str, rows: list[ManifestFile], parent: Snapshot, sequence_number: int) -> None:
-    """Write a manifest list. Rows without a sequence number, the commit's own, get the one that is given."""
+def write_list(
+    writing: Writing, path: str, manifest_files: list[ManifestFile], parent: Snapshot, sequence_number: int
+) -> None:
+    """Writes a manifest list. The commit's own manifests, which have no sequence number yet, get the given one."""
     try:
         with pyiceberg_manifest.write_manifest_list(
             writing.format_version,
@@ -192,18 +194,18 @@ def write_list(writing: Writing, path: str, rows: list[ManifestFile], parent: Sn
             sequence_number,
             writing.codec,
         ) as writer:
-            writer.add_manifests(rows)
+            writer.add_manifests(manifest_files)
     except OSError as error:
         raise errors.CommitError(f"Manifest list {path} could not be written: {error}.") from error
 
 
-def with_counts(io: FileIO, row: ManifestFile) -> ManifestFile:
-    """The row as version 2 demands it. Old writers of version 1 left the counts of files and rows out."""
-    if all(count is not None for count in _counts_of(row)):
-        return row
+def with_counts(io: FileIO, manifest: ManifestFile) -> ManifestFile:
+    """The entry with all counts of files and rows, which version 2 demands and old writers of version 1 left out."""
+    if all(count is not None for count in _counts_of(manifest)):
+        return manifest
     select = {"status": ("status",), "record_count": ("data_file", "record_count")}
-    where = f"Manifest {row.manifest_path}"
-    table = avro_decode.read_table(fetch.read_bytes(io, row.manifest_path, where=where), select, where=where)
+    where = f"Manifest {manifest.manifest_path}"
+    table = avro_decode.read_table(fetch.read_bytes(io, manifest.manifest_path, where=where), select, where=where)
     counts = {}
     for status, name in (
         (entry_fields.ADDED, "added"),
@@ -214,23 +216,23 @@ def with_counts(io: FileIO, row: ManifestFile) -> ManifestFile:
         counts[f"{name}_files_count"] = chosen.num_rows
         counts[f"{name}_rows_count"] = pc.sum(chosen["record_count"]).as_py() or 0
     return ManifestFile.from_args(
-        manifest_path=row.manifest_path,
-        manifest_length=row.manifest_length,
-        partition_spec_id=row.partition_spec_id,
-        content=row.content,
-        sequence_number=row.sequence_number,
-        min_sequence_number=row.min_sequence_number,
-        added_snapshot_id=row.added_snapshot_id,
-        partitions=row.partitions,
-        key_metadata=row.key_metadata,
+        manifest_path=manifest.manifest_path,
+        manifest_length=manifest.manifest_length,
+        partition_spec_id=manifest.partition_spec_id,
+        content=manifest.content,
+        sequence_number=manifest.sequence_number,
+        min_sequence_number=manifest.min_sequence_number,
+        added_snapshot_id=manifest.added_snapshot_id,
+        partitions=manifest.partitions,
+        key_metadata=manifest.key_metadata,
         **counts,
     )
 
 
 def header_metadata(layout: entry_fields.ManifestLayout, avro: dict[str, object], codec: str) -> dict[str, bytes]:
-    """What the header of a manifest of data files says."""
+    """The metadata in the header of a manifest of data files."""
     spec_fields = [field.model_dump(by_alias=True, mode="json") for field in layout.spec.fields]
-    told = {
+    metadata = {
         "schema": layout.schema.model_dump_json(),
         "schema-id": str(layout.schema.schema_id),
         "partition-spec": json.dumps(spec_fields),
@@ -240,11 +242,11 @@ def header_metadata(layout: entry_fields.ManifestLayout, avro: dict[str, object]
         container.SCHEMA: json.dumps(avro),
         container.CODEC: codec,
     }
-    return {key: value.encode() for key, value in told.items()}
+    return {key: value.encode() for key, value in metadata.items()}
 
 
 def write_bytes(io: FileIO, path: str, parts: Sequence[bytes]) -> int:
-    """Write a manifest; its length."""
+    """Writes a manifest and returns its length."""
     try:
         with counted_writes.new_output(io, path).create() as stream:
             for part in parts:

@@ -1,7 +1,7 @@
-"""Which manifests are worth rewriting. Facts of all manifests come in, groups with reasons and what stays go out. A
-group is rewritten when that more than halves its small manifests, or the manifests that its partitions lie in, or when
-some are too large. What comes out fills the target at least to a half, its last manifest excepted, and holds each
-partition together: so neither can be halved again, and a second run finds nothing to do."""
+"""Decides which manifests are worth rewriting. Facts of all manifests come in, groups with reasons and the manifests
+that stay go out. A group is rewritten when that more than halves its small manifests, or the manifests that its
+partitions lie in, or when some are too large. The new manifests fill the target at least to a half, the last one
+excepted, and hold each partition together: so neither can be halved again, and a second run has nothing to do."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _LISTED = {manifest_plan.Content.DATA: "data files", manifest_plan.Content.DELET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What to decide on, beside the manifests themselves."""
+class ManifestPlanRequest:
+    """Everything beside the manifests that a plan depends on."""
 
     plan_id: str
     table: str
@@ -35,21 +35,21 @@ class Question:
     unwritable_specs: frozenset[int] = frozenset()
 
 
-def build(facts: Sequence[manifest_plan.ManifestFacts], asked: Question) -> manifest_plan.ManifestPlan:
+def build(facts: Sequence[manifest_plan.ManifestFacts], request: ManifestPlanRequest) -> manifest_plan.ManifestPlan:
     """The plan for these manifests, all of a branch's head."""
-    kinds = defaultdict(list)
-    for one in facts:
-        kinds[one.spec_id, one.content].append(one)
+    by_kind = defaultdict(list)
+    for manifest in facts:
+        by_kind[manifest.spec_id, manifest.content].append(manifest)
     groups, kept = [], []
-    for (spec_id, content), members in sorted(kinds.items()):
-        chosen, reason = _choose(members, spec_id, asked)
+    for (spec_id, content), members in sorted(by_kind.items()):
+        chosen, reason = _choose(members, spec_id, request)
         if isinstance(reason, manifest_plan.Reason):
-            groups.append(_group(members, chosen, reason, asked.target))
+            groups.append(_group(members, chosen, reason, request.target))
             stays = manifest_plan.KeptReason.WELL_PACKED
         else:
             stays = reason
-        paths = {one.path for one in chosen}
-        if rest := [one for one in members if one.path not in paths]:
+        paths = {manifest.path for manifest in chosen}
+        if rest := [manifest for manifest in members if manifest.path not in paths]:
             kept.append(_kept(rest, stays, spec_id, content))
     if not facts:
         kept.append(
@@ -58,29 +58,29 @@ def build(facts: Sequence[manifest_plan.ManifestFacts], asked: Question) -> mani
             )
         )
     return manifest_plan.ManifestPlan(
-        id=asked.plan_id,
-        table=asked.table,
-        created_ms=asked.now_ms,
-        pin=asked.pin,
-        target_size_bytes=asked.target,
+        id=request.plan_id,
+        table=request.table,
+        created_ms=request.now_ms,
+        pin=request.pin,
+        target_size_bytes=request.target,
         groups=tuple(groups),
         kept=tuple(kept),
     )
 
 
 def _choose(
-    members: list[manifest_plan.ManifestFacts], spec_id: int, asked: Question
+    members: list[manifest_plan.ManifestFacts], spec_id: int, request: ManifestPlanRequest
 ) -> tuple[list[manifest_plan.ManifestFacts], manifest_plan.Reason | manifest_plan.KeptReason]:
     """The manifests of one kind to rewrite, and why; or none, and why not."""
-    if asked.spec_id not in (None, spec_id):
+    if request.spec_id not in (None, spec_id):
         return [], manifest_plan.KeptReason.OTHER_SPEC
-    if spec_id in asked.unwritable_specs:
+    if spec_id in request.unwritable_specs:
         return [], manifest_plan.KeptReason.LOST_COLUMN
-    target = asked.target
+    target = request.target
     if len(members) == 1 and members[0].live_bytes <= 2 * target:
         return [], manifest_plan.KeptReason.ALONE
-    small = [one for one in members if one.live_bytes * 2 < target]
-    large = [one for one in members if one.live_bytes > 2 * target]
+    small = [manifest for manifest in members if manifest.live_bytes * 2 < target]
+    large = [manifest for manifest in members if manifest.live_bytes > 2 * target]
     if len(small) > 2 * outputs(small, target):
         reason = manifest_plan.Reason.SMALL
     elif large:
@@ -89,16 +89,16 @@ def _choose(
         scattered = _is_scattered(_pairs(members), _distinct(members), outputs(members, target))
         return (members, manifest_plan.Reason.SCATTERED) if scattered else ([], manifest_plan.KeptReason.WELL_PACKED)
     # The small ones alone are cheap to merge, but not if all had to be rewritten the next time.
-    chosen = [one for one in members if one.live_bytes * 2 < target or one.live_bytes > 2 * target]
-    rest = [one for one in members if target <= one.live_bytes * 2 and one.live_bytes <= 2 * target]
+    chosen = [manifest for manifest in members if manifest.live_bytes * 2 < target or manifest.live_bytes > 2 * target]
+    rest = [manifest for manifest in members if target <= manifest.live_bytes * 2 and manifest.live_bytes <= 2 * target]
     after = _pairs(rest) + _distinct(chosen) + outputs(chosen, target)
     least = outputs(rest, target) or 1
     return (members if _is_scattered(after, _distinct(members), least) else chosen), reason
 
 
 def outputs(members: Sequence[manifest_plan.ManifestFacts], target: int) -> int:
-    """How many manifests the entries fill, if these stay as large as they are; merged, they rather shrink."""
-    return -(-sum(one.live_bytes for one in members) // target)
+    """The number of manifests that the entries fill, if these keep their size; merged, they rather shrink."""
+    return -(-sum(manifest.live_bytes for manifest in members) // target)
 
 
 def _is_scattered(pairs: int, partitions: int, filled: int) -> bool:
@@ -108,11 +108,11 @@ def _is_scattered(pairs: int, partitions: int, filled: int) -> bool:
 
 
 def _pairs(members: Sequence[manifest_plan.ManifestFacts]) -> int:
-    return sum(len(one.partitions) for one in members)
+    return sum(len(manifest.partitions) for manifest in members)
 
 
 def _distinct(members: Sequence[manifest_plan.ManifestFacts]) -> int:
-    return len(np.unique(np.concatenate([one.partitions for one in members]))) if members else 0
+    return len(np.unique(np.concatenate([manifest.partitions for manifest in members]))) if members else 0
 
 
 def _group(
@@ -121,8 +121,8 @@ def _group(
     reason: manifest_plan.Reason,
     target: int,
 ) -> manifest_plan.ManifestGroup:
-    paths = {one.path for one in chosen}
-    rest = [one for one in members if one.path not in paths]
+    paths = {manifest.path for manifest in chosen}
+    rest = [manifest for manifest in members if manifest.path not in paths]
     partitions, filled = _distinct(members), max(1, outputs(chosen, target))
     after = min(_pairs(members), _pairs(rest) + _distinct(chosen) + filled - 1)
     spread, spread_after = _pairs(members) / partitions, after / partitions
@@ -130,9 +130,9 @@ def _group(
         spec_id=chosen[0].spec_id,
         content=chosen[0].content,
         reason=reason,
-        manifests=tuple(one.path for one in chosen),
-        bytes=sum(one.bytes for one in chosen),
-        entries=sum(one.live for one in chosen),
+        manifests=tuple(manifest.path for manifest in chosen),
+        bytes=sum(manifest.bytes for manifest in chosen),
+        entries=sum(manifest.live for manifest in chosen),
         outputs=filled,
         spread=round(spread, 2),
         spread_after=round(spread_after, 2),
@@ -142,11 +142,11 @@ def _group(
 
 def _why(chosen: list[manifest_plan.ManifestFacts], reason: manifest_plan.Reason, target: int, spread: float) -> str:
     if reason is manifest_plan.Reason.SMALL:
-        small = sum(one.live_bytes * 2 < target for one in chosen)
+        small = sum(manifest.live_bytes * 2 < target for manifest in chosen)
         return f"{small} manifests are less than half of {format_size(target)}"
     if reason is manifest_plan.Reason.LARGE:
-        large = sum(one.live_bytes > 2 * target for one in chosen)
-        return f"{large} {'is' if large == 1 else 'are'} more than twice {format_size(target)}"
+        large = sum(manifest.live_bytes > 2 * target for manifest in chosen)
+        return f"{large} {'manifest is' if large == 1 else 'manifests are'} more than twice {format_size(target)}"
     return f"the files of a partition lie in {spread:.1f} manifests on average"
 
 
@@ -163,7 +163,7 @@ def _kept(
         "partition lies in",
         manifest_plan.KeptReason.ALONE: f"the only manifest of {_LISTED[content]} (spec {spec_id}) has none "
         "to be joined with",
-        manifest_plan.KeptReason.OTHER_SPEC: f"{what} {are} of another partition spec than was asked for",
+        manifest_plan.KeptReason.OTHER_SPEC: f"{what} {are} of another partition spec than the requested one",
         manifest_plan.KeptReason.LOST_COLUMN: f"{what} {are} partitioned in a way that is not known here, or by a "
         "column that the table no longer has",
     }[reason]
@@ -172,6 +172,6 @@ def _kept(
         spec_id=spec_id,
         content=content,
         manifests=len(rest),
-        bytes=sum(one.bytes for one in rest),
+        bytes=sum(manifest.bytes for manifest in rest),
         sentence=sentence,
     )

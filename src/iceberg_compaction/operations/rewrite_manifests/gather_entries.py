@@ -1,5 +1,5 @@
-"""The live entries of manifests, brought into one form and kept on local disk as Avro records. Rows of the manifest
-list come in; columns to order the entries by, and a digest of them, go out."""
+"""Gathers the live entries of manifests in one form on local disk, as Avro records. Entries of the manifest list come
+in; columns to order the live entries by, and a digest of them, go out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from iceberg_compaction import errors
 from iceberg_compaction.formats.avro import avro_decode, avro_encode, avro_maps, container
 from iceberg_compaction.metadata import cluster_column, fetch
-from iceberg_compaction.metadata.manifest import entry_fields, entry_schema, snapshot_manifests
+from iceberg_compaction.metadata.manifest import entry_counts, entry_fields, entry_schema, snapshot_manifests
 from iceberg_compaction.operations.rewrite_manifests import manifest_digest
 from iceberg_compaction.storage import look_ahead
 
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
 _LEAST = np.iinfo(np.int64).min
 
 
-def _ignore(count: int) -> None:
-    """Nobody counts."""
+def ignore_entries(count: int) -> None:
+    """Takes the number of entries that were read, for callers who do not show progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestClustering:
-    """How manifests of one kind are written anew."""
+    """How manifests of one spec and content are rewritten."""
 
     writing: written_manifests.Writing
     layout: entry_fields.ManifestLayout
     content: ManifestContent
     target: int  # bytes
     column: NestedField | None  # whose lower bound orders the files of a partition
-    on_entries: Callable[[int], None] = _ignore  # told of entries as they are read
+    on_entries: Callable[[int], None] = ignore_entries  # called with the number of entries as they are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,24 +70,24 @@ class Gathered:
     headers: tuple[dict[str, bytes], ...]  # of the manifests, one for each schema that they have
 
 
-def gather(sources: Sequence[ManifestFile], how: ManifestClustering, spill: entry_spill.Spill) -> Gathered:
-    """Decode all sources; their live entries go to the spill."""
-    schema = entry_fields.avro_schema(how.layout)
+def gather(sources: Sequence[ManifestFile], clustering: ManifestClustering, spill: entry_spill.Spill) -> Gathered:
+    """Decodes all sources, and writes their live entries to the spill."""
+    schema = entry_fields.avro_schema(clustering.layout)
     while True:
-        gathering = _Gathering(spill, how, schema)
+        gathering = _Gathering(spill, clustering, schema)
         try:
             parts = []
             for part in look_ahead.in_order(gathering.gather, sources):
                 parts.append(part)
-                how.on_entries(part[1].entries)
+                clustering.on_entries(part[1].entries)
         except _TooNarrow as narrow:  # a writer with fields or types of its own; there are few kinds of writers
             schema = narrow.schema
             spill.clear()
-            how.on_entries(-sum(found.entries for _, found in parts))
+            clustering.on_entries(-sum(digest.entries for _, digest in parts))
             continue
         return Gathered(
             entries=_join([part for part, _ in parts]),
-            digest=sum((found for _, found in parts), manifest_digest.Digest()),
+            digest=sum((digest for _, digest in parts), manifest_digest.Digest()),
             schema=schema,
             headers=tuple(gathering.headers.values()),
         )
@@ -101,24 +101,26 @@ class _TooNarrow(Exception):
 class _Gathering:
     """Decodes manifests by one schema of the records."""
 
-    def __init__(self, spill: entry_spill.Spill, how: ManifestClustering, schema: dict[str, Any]) -> None:
-        self._spill, self._how, self._schema = spill, how, schema
+    def __init__(self, spill: entry_spill.Spill, clustering: ManifestClustering, schema: dict[str, Any]) -> None:
+        self._spill, self._clustering, self._schema = spill, clustering, schema
         self._fitting: set[bytes] = set()  # schemas of sources
         self.headers: dict[bytes, dict[str, bytes]] = {}
 
     def gather(self, source: ManifestFile) -> tuple[Entries, manifest_digest.Digest]:
         """The live entries of one source."""
         where = f"Manifest {source.manifest_path}"
-        parsed = container.parse(fetch.read_bytes(self._how.writing.io, source.manifest_path, where=where), where=where)
+        parsed = container.parse(
+            fetch.read_bytes(self._clustering.writing.io, source.manifest_path, where=where), where=where
+        )
         self._check_schema(parsed)
         live = _live(avro_decode.read(parsed, where=where), source)
         columns = _columns(live)
-        if set(manifest_digest.content(columns).tolist()) & _wrong_kinds(self._how.content):
+        if set(manifest_digest.content(columns).tolist()) & _wrong_kinds(self._clustering.content):
             raise errors.MetadataError(f"{where} mixes data files and delete files.")
-        partition = manifest_digest.partition_texts(columns, self._how.layout, where)
+        partition = manifest_digest.partition_texts(columns, self._clustering.layout, where)
         conformed = entry_schema.conform(live, parsed.schema, self._schema)
         starts, sizes = self._spill.add(avro_encode.records(self._schema, conformed))
-        found = Entries(
+        entries = Entries(
             starts=starts,
             sizes=sizes,
             partition=partition,
@@ -127,21 +129,21 @@ class _Gathering:
             record_count=_copy(columns["record_count"]),
             file_size=_copy(columns["file_size_in_bytes"]),
         )
-        return found, manifest_digest.digest(columns, partition)
+        return entries, manifest_digest.digest(columns, partition)
 
     def _check_schema(self, parsed: container.Container) -> None:
         text = parsed.metadata[container.SCHEMA]
         self.headers.setdefault(text, parsed.metadata)
         if text in self._fitting:
             return
-        schema = entry_schema.widened(self._schema, parsed.schema, self._how.layout.format_version)
+        schema = entry_schema.widened(self._schema, parsed.schema, self._clustering.layout.format_version)
         if schema != self._schema:
             raise _TooNarrow(schema)
         self._fitting.add(text)
 
     def _lower(self, live: pa.Table) -> Numbers:
         """Keys of lower bounds; those without one come first."""
-        column = self._how.column
+        column = self._clustering.column
         if column is None or live.schema.field("data_file").type.get_field_index("lower_bounds") < 0:
             return np.full(live.num_rows, _LEAST)
         bounds = avro_maps.pick(pc.struct_field(live["data_file"], "lower_bounds"), column.field_id)
@@ -151,12 +153,7 @@ class _Gathering:
 
 def _live(rows: pa.Table, source: ManifestFile) -> pa.Table:
     """The live entries, all EXISTING and with nothing left to inherit (R10)."""
-    counts = (source.added_files_count, source.existing_files_count, source.deleted_files_count)
-    if rows.num_rows != sum(count or 0 for count in counts):
-        raise errors.MetadataError(
-            f"Manifest {source.manifest_path} holds {rows.num_rows} entries, but the manifest list says "
-            f"{sum(count or 0 for count in counts)}."
-        )
+    entry_counts.check_count(source, rows.num_rows)
     live = pc.not_equal(rows["status"], entry_fields.DELETED)
     rows = manifest_digest.explicit(rows if pc.all(live).as_py() else rows.filter(live), source)
     status = pa.chunked_array([pa.repeat(pa.scalar(entry_fields.EXISTING, pa.int32()), rows.num_rows)])
@@ -164,19 +161,19 @@ def _live(rows: pa.Table, source: ManifestFile) -> pa.Table:
 
 
 def _columns(live: pa.Table) -> pa.Table:
-    """The entries' columns that are looked at here, out of their records."""
+    """The columns of the entries that order and digest need, out of their records."""
     kind = live.schema.field("data_file").type
-    found = {}
+    columns = {}
     for name, path in manifest_digest.SELECT.items():
         if len(path) == 1:
-            found[name] = live[name]
+            columns[name] = live[name]
         elif kind.get_field_index(path[1]) >= 0:
-            found[name] = pc.struct_field(live["data_file"], path[1])
-    return pa.table(found)
+            columns[name] = pc.struct_field(live["data_file"], path[1])
+    return pa.table(columns)
 
 
 def _copy(column: pa.ChunkedArray) -> Numbers:
-    """In memory of its own: a column that comes from DataFusion holds fast to all that was decoded with it."""
+    """The column in memory of its own: one of DataFusion keeps everything alive that was decoded with it."""
     return np.array(column.cast(pa.int64()).to_numpy(), np.int64, copy=True)
 
 

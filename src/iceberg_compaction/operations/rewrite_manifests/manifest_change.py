@@ -1,6 +1,6 @@
-"""Manifests replaced by others with the same live entries, as one `replace` snapshot in which no file comes or goes. A
-request comes in, the committed snapshot goes out. New manifests are written once and proved to hold what the old ones
-do; they stay good for as long as the branch has all the old ones, whatever else is added beside them."""
+"""Replaces manifests by others with the same live entries, as one `replace` snapshot in which no file comes or goes. A
+request comes in, the committed snapshot goes out. New manifests are written once, and a digest proves that they list
+the same files as the old ones. They stay valid while the branch has all the old ones, whatever else is added."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyiceberg.table.snapshots import Snapshot
 from iceberg_compaction import errors
 from iceberg_compaction.commit import snapshot_summary, spine
 from iceberg_compaction.commit.new_snapshot import NewSnapshot
-from iceberg_compaction.metadata import cluster_column, fetch
+from iceberg_compaction.metadata import cluster_column
 from iceberg_compaction.metadata.manifest import entry_fields, snapshot_manifests, written_manifests
 from iceberg_compaction.model import manifest_plan
 from iceberg_compaction.operations.rewrite_files.change import validate_replace
@@ -34,34 +34,30 @@ if TYPE_CHECKING:
 ENTRIES_PROCESSED = "entries-processed"  # Iceberg's own names of what a rewrite of manifests did
 
 
-def _ignore(count: int) -> None:
-    """Nobody counts."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteRequest:
-    """Which manifests to write anew. The plan was made on the table that comes with the request."""
+    """The manifests to rewrite. The plan was made on the table that comes with the request."""
 
     plan: manifest_plan.ManifestPlan  # neither empty nor without a pin
     sources: Sequence[ManifestFile]  # the live manifests that the plan was made on, with their counts
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
-    on_entries: Callable[[int], None] = _ignore  # told of entries as they are read
+    on_entries: Callable[[int], None] = gather_entries.ignore_entries  # called as entries are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteResult:
-    """The snapshot that landed."""
+    """The snapshot that was committed."""
 
     snapshot_id: int
     attempts: int
     manifests: int  # new ones
-    digest: Digest  # of the entries that were written anew
+    digest: Digest  # of the rewritten entries
 
 
 def rewrite_manifests(
     table: Table, request: RewriteRequest, run: Committer, *, on_commit: Callable[[], None] = lambda: None
 ) -> RewriteResult:
-    """Write, prove and commit. Raises ConflictError if others replaced the same manifests or kept winning,
+    """Writes, proves and commits. Raises ConflictError if others replaced the same manifests or kept winning,
     StateUnknownError if the catalog did not tell; in all cases but the last no file is left that the table does not
     use. `on_commit` is called once all is written and proved."""
     change = ManifestRewrite(table, request, run.run_id)
@@ -88,7 +84,7 @@ class ManifestRewrite:
         assert request.plan.pin is not None  # a table without a snapshot has an empty plan
         self._request, self._pin = request, request.plan.pin
         self._replaced = frozenset(path for group in request.plan.groups for path in group.manifests)
-        self._known = frozenset(row.manifest_path for row in request.sources)
+        self._planned = frozenset(source.manifest_path for source in request.sources)
         self._numbers = itertools.count()
         self._run_id = run_id
         self.snapshot_id = table.metadata.new_snapshot_id()
@@ -101,11 +97,11 @@ class ManifestRewrite:
         return f"snapshot {self.snapshot_id}"
 
     def prepare(self, table: Table) -> None:
-        """Write the new manifests, and prove that they hold what the old ones do."""
-        by_path = {row.manifest_path: row for row in self._request.sources}
+        """Writes the new manifests, and proves that they list the same files as the old ones."""
+        by_path = {source.manifest_path: source for source in self._request.sources}
         metadata = table.metadata
         for group in self._request.plan.groups:
-            how = gather_entries.ManifestClustering(
+            clustering = gather_entries.ManifestClustering(
                 writing=self._writing(table, metadata),
                 layout=entry_fields.ManifestLayout(
                     spec=metadata.specs()[group.spec_id],
@@ -119,20 +115,25 @@ class ManifestRewrite:
                 column=cluster_column.column(table),
                 on_entries=self._request.on_entries,
             )
-            found = cluster_entries.cluster([by_path[path] for path in group.manifests], how)
-            prove(found.digest, cluster_entries.read_back(found.manifests, how), planned=group.entries)
-            self.made += found.manifests
-            self.digest += found.digest
+            clustered = cluster_entries.cluster([by_path[path] for path in group.manifests], clustering)
+            prove(clustered.digest, cluster_entries.read_back(clustered.manifests, clustering), planned=group.entries)
+            self.made += clustered.manifests
+            self.digest += clustered.digest
 
     def stage(self, table: Table, now_ms: int) -> NewSnapshot:
-        """The manifest list for the branch as it is now. What came since the plan stays, in front."""
+        """Writes the manifest list for the branch as it is now. Manifests that came since the plan stay, in front."""
         metadata = table.metadata
         head = validate_replace.check_history(metadata, self._pin)
-        live = [row for row in fetch.list_manifests(table.io, head) if snapshot_manifests.has_live_files(row)]
+        manifest_files = snapshot_manifests.read(table.io, head).manifest_files
+        live = [manifest for manifest in manifest_files if snapshot_manifests.has_live_files(manifest)]
         self._check_present(live)
-        kept = [written_manifests.with_counts(table.io, row) for row in live if row.manifest_path not in self._replaced]
-        newer = [row for row in kept if row.manifest_path not in self._known]
-        older = [row for row in kept if row.manifest_path in self._known]
+        kept = [
+            written_manifests.with_counts(table.io, manifest)
+            for manifest in live
+            if manifest.manifest_path not in self._replaced
+        ]
+        newer = [manifest for manifest in kept if manifest.manifest_path not in self._planned]
+        older = [manifest for manifest in kept if manifest.manifest_path in self._planned]
         figures = snapshot_summary.Figures(
             added=written_manifests.NONE,
             removed=written_manifests.NONE,
@@ -144,12 +145,13 @@ class ManifestRewrite:
         properties = {**self._request.snapshot_properties, ENTRIES_PROCESSED: str(self.digest.entries)}
         name = file_names.manifest_list(self._run_id, next(self._numbers), snapshot_id=self.snapshot_id)
         path = self._new_path(metadata, name)
-        rows = [*newer, *(made.to_manifest_file() for made in self.made), *older]
-        written_manifests.write_list(self._writing(table, metadata), path, rows, head, metadata.next_sequence_number())
+        next_files = [*newer, *(made.to_manifest_file() for made in self.made), *older]
+        sequence_number = metadata.next_sequence_number()
+        written_manifests.write_list(self._writing(table, metadata), path, next_files, head, sequence_number)
         snapshot = Snapshot(
             snapshot_id=self.snapshot_id,
             parent_snapshot_id=head.snapshot_id,
-            sequence_number=metadata.next_sequence_number(),
+            sequence_number=sequence_number,
             timestamp_ms=max(now_ms, metadata.last_updated_ms),
             manifest_list=path,
             summary=snapshot_summary.summarize(figures, head.summary, properties),
@@ -163,10 +165,10 @@ class ManifestRewrite:
         )
 
     def _check_present(self, live: Sequence[ManifestFile]) -> None:
-        if missing := self._replaced - {row.manifest_path for row in live}:
+        if missing := self._replaced - {manifest.manifest_path for manifest in live}:
             raise errors.ConflictError(
                 f"{len(missing)} of the manifests to replace {'is' if len(missing) == 1 else 'are'} no longer in the "
-                f"table (such as {min(missing)}): another commit wrote them anew or merged them; run again."
+                f"table (such as {min(missing)}), because another commit rewrote or merged them; run again."
             )
 
     def _writing(self, table: Table, metadata: TableMetadata) -> written_manifests.Writing:
@@ -185,9 +187,12 @@ class ManifestRewrite:
 
 
 def prove(old: Digest, new: Digest, *, planned: int) -> None:
-    """Raise if the new manifests do not hold exactly what the old ones do."""
+    """Raises if the new manifests do not list exactly the files of the old ones."""
     if old.entries != planned:
-        raise errors.MetadataError(f"The manifests hold {old.entries} live files, but {planned} were counted before.")
+        raise errors.MetadataError(
+            f"The manifests to rewrite hold {old.entries} live files, but the plan counted {planned}; nothing was "
+            "committed."
+        )
     if old != new:
         raise errors.ProofError(
             f"The new manifests list {new.entries} files with {new.records} rows and {new.bytes} bytes (checksum "

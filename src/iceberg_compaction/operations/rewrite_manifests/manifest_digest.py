@@ -1,6 +1,6 @@
-"""Whether two sets of manifests list the same live files: entries are added up to counts and to a checksum that does
-not depend on their order. It covers what a rewrite must never change: path, partition, sizes, and all that an entry
-says or inherits of when it came."""
+"""Digests the live files of manifests, so that two sets of manifests can be compared: entries add up to counts and to a
+checksum that does not depend on their order. It covers the fields that a rewrite must never change: path, partition,
+sizes, and the snapshot and sequence numbers that an entry states or inherits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SELECT: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
-    """All live entries of some manifests."""
+    """The sums over all live entries of a set of manifests."""
 
     entries: int = 0
     records: int = 0
@@ -49,7 +49,8 @@ class Digest:
 
 
 def digest(live: pa.Table, partition: pa.DictionaryArray) -> Digest:
-    """Of live entries with explicit numbers, in the columns of SELECT, and the canonical texts of their partitions."""
+    """The digest of live entries with explicit numbers, in the columns of SELECT, with the canonical texts of their
+    partitions."""
     found = hash64.text_digests(live["file_path"].cast(pa.string()).combine_chunks())
     texts = hash64.text_digests(partition.dictionary.cast(pa.string()))
     columns = [texts[partition.indices.to_numpy()]] if len(texts) else []
@@ -74,15 +75,15 @@ def content(live: pa.Table) -> NDArray[np.int64]:
     return kinds
 
 
-def read_back(io: FileIO, row: ManifestFile, layout: entry_fields.ManifestLayout) -> Digest:
-    """Of a new manifest as it lies in storage, whose entries must all be EXISTING and explicit."""
+def read_back(io: FileIO, manifest: ManifestFile, layout: entry_fields.ManifestLayout) -> Digest:
+    """The digest of a new manifest as it lies in storage. Its entries must all be EXISTING and explicit."""
     if layout.format_version == 1:
-        row.sequence_number = 0  # there are none, and readers take this
-    where = f"Manifest {row.manifest_path}"
-    rows = avro_decode.read_table(fetch.read_bytes(io, row.manifest_path, where=where), SELECT, where=where)
+        manifest.sequence_number = 0  # version 1 has none, and readers take this
+    where = f"Manifest {manifest.manifest_path}"
+    rows = avro_decode.read_table(fetch.read_bytes(io, manifest.manifest_path, where=where), SELECT, where=where)
     if pc.any(pc.not_equal(rows["status"], entry_fields.EXISTING)).as_py():
         raise errors.ProofError(f"{where} was written with entries of the wrong status; nothing was committed.")
-    rows = explicit(rows, row)
+    rows = explicit(rows, manifest)
     return digest(rows, partition_texts(rows, layout, where))
 
 

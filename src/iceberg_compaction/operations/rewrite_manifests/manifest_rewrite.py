@@ -60,7 +60,7 @@ class RewriteManifests:
         """The manifests to write again, and why. Reads metadata, writes nothing."""
         snapshot = look.head_of(table, self.table, self.branch)
         manifests = _live_manifests(table, snapshot)
-        request = choose_manifests.Question(
+        request = choose_manifests.ManifestPlanRequest(
             plan_id=f"plan-{run.run_id}",
             table=self.table,
             now_ms=run.clock(),

@@ -229,4 +229,4 @@ def _layout(metadata: TableMetadata, spec_id: int) -> entry_fields.ManifestLayou
     if spec is None:
         return None
     layout = entry_fields.ManifestLayout(spec=spec, schema=metadata.schema(), format_version=metadata.format_version)
-    return layout if layout.is_known else None
+    return layout if layout.is_writable else None

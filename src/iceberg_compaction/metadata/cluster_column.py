@@ -1,5 +1,5 @@
-"""Which column a table is most likely clustered by, and its bounds as numbers of the same order. For neighbourhood and
-overlap only: different values may share a number, so these never decide what a file holds."""
+"""Chooses the column that a table is most likely clustered by, and turns its bounds into numbers of the same order. The
+numbers serve neighbourhood and overlap only: different values may share one, so they never decide about a row."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def column(table: Table) -> types.NestedField | None:
     date or time."""
     schema = table.schema()
 
-    def known(field_ids: Iterator[int]) -> Iterator[types.NestedField]:
+    def present(field_ids: Iterator[int]) -> Iterator[types.NestedField]:
         return (schema.find_field(field_id) for field_id in field_ids if schema.find_column_name(field_id))
 
-    sources = known(field.source_id for field in table.sort_order().fields)
-    partitioned = known(field.source_id for field in table.spec().fields)
+    sources = present(field.source_id for field in table.sort_order().fields)
+    partitioned = present(field.source_id for field in table.spec().fields)
     times = (field for field in (*partitioned, *schema.fields) if isinstance(field.field_type, _TIMES))
     return next(sources, None) or next(times, None)
 
 
 def keys(bounds: pa.Array, kind: types.IcebergType) -> pa.Array:
-    """Iceberg's binary bounds as int64; null where there is none, or where the type has no order that fits."""
+    """Iceberg's binary bounds as int64; null where a bound is absent, or where the type has no order that fits."""
     values = None if isinstance(kind, types.DecimalType) else column_metrics.comparable(bounds, kind)
     if values is None:
         return pa.nulls(len(bounds), pa.int64())
@@ -51,14 +51,14 @@ def keys(bounds: pa.Array, kind: types.IcebergType) -> pa.Array:
 
 
 def _float_keys(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Negative numbers have their order turned round in their bits."""
+    """The bits of floats as numbers of the same order; those of negative floats are turned round."""
     bits = (values + 0.0).view(np.int64)  # -0.0 becomes 0.0
     ordered: NDArray[np.int64] = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
     return ordered
 
 
 def _text_keys(values: pa.Array) -> NDArray[np.int64]:
-    """The first bytes as a big-endian number, shorter ones filled with zeros."""
+    """The first bytes as a big-endian number; a shorter text is filled up with zeros."""
     starts, sizes, data = column_metrics.layout(values)
     padded = np.concatenate([data, np.zeros(_PREFIX, np.uint8)])
     at = np.arange(_PREFIX)

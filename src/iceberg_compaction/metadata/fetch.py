@@ -1,5 +1,5 @@
-"""Metadata files out of storage, through the table's FileIO: manifest lists as rows, manifests as bytes. What is
-missing or damaged is a MetadataError that names the file; a store that refuses or is silent is another error."""
+"""Reads metadata files through the table's FileIO: manifest lists as entries, manifests as bytes. A missing or damaged
+file is a MetadataError that names it; a store that refuses or is silent is another error."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def list_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
-    """The rows of the snapshot's manifest list. Read anew each time: PyIceberg's own cache would keep them for as long
-    as the process lives."""
+    """Reads the snapshot's manifest list, past PyIceberg's own cache, which would keep it for the life of the
+    process."""
     where = f"Manifest list {snapshot.manifest_list} of snapshot {snapshot.snapshot_id}"
     if not snapshot.manifest_list:
         raise errors.MetadataError(f"Snapshot {snapshot.snapshot_id} has no manifest list.")
@@ -36,7 +36,7 @@ def list_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
 
 
 def read_bytes(io: FileIO, location: str, *, where: str) -> bytes:
-    """A whole metadata file. `where` names it in errors."""
+    """Reads a whole metadata file. `where` names it in errors."""
     with storage_errors(where):
         return passing_faults.patiently(lambda: _read(io, location))
 
@@ -48,7 +48,7 @@ def _read(io: FileIO, location: str) -> bytes:
 
 @contextlib.contextmanager
 def storage_errors(where: str) -> Iterator[None]:
-    """Errors of the store as ours. `where` names what is read."""
+    """Turns errors of the store into ours. `where` names the file."""
     try:
         yield
     except FileNotFoundError as error:
@@ -56,5 +56,6 @@ def storage_errors(where: str) -> Iterator[None]:
     except PermissionError as error:
         raise errors.UnauthorizedError(f"{where} may not be read with the credentials given.") from error
     except OSError as error:
-        told = translate.sentence_of(error) if isinstance(error, passing_faults.LastingFault) else type(error).__name__
-        raise errors.UnreachableError(f"{where} could not be read from storage: {told}.") from error
+        lasting = isinstance(error, passing_faults.LastingFault)
+        reason = translate.sentence_of(error) if lasting else type(error).__name__
+        raise errors.UnreachableError(f"{where} could not be read from storage: {reason}.") from error

@@ -1,6 +1,6 @@
-"""Partition tuples in the order of their values, and the bounds of many of them. Canonical texts come in; ranks to sort
-files by, and summaries for a manifest list, go out. The order is that by which readers compare bounds: 9 before 10, and
--0.0 before 0.0; null comes first and NaN last."""
+"""Orders partition tuples by their values. Canonical texts come in; ranks to sort files by, and partition summaries for
+a manifest list, go out. The order is the one by which readers compare bounds: 9 before 10, and -0.0 before 0.0; null
+comes first and NaN last."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 
 def ranks(texts: Sequence[str], layout: entry_fields.ManifestLayout) -> NDArray[np.int64]:
-    """Where each of the distinct tuples stands among them all."""
+    """The rank of each of the distinct tuples."""
     tuples = [partition_tuples.decode(text, layout.spec, layout.schema) for text in texts]
     keys = [tuple(_key(record[i]) for i in range(len(layout.partition_fields))) for record in tuples]
     order = sorted(range(len(texts)), key=keys.__getitem__)
-    found = np.empty(len(texts), np.int64)
-    found[order] = np.arange(len(texts))
-    return found
+    ranked = np.empty(len(texts), np.int64)
+    ranked[order] = np.arange(len(texts))
+    return ranked
 
 
 def summaries(texts: Iterable[str], layout: entry_fields.ManifestLayout) -> list[PartitionFieldSummary]:
-    """What a manifest list says of a manifest that holds exactly these partitions, for each partition field."""
+    """The summary of each partition field for a manifest that holds exactly these partitions."""
     records = [partition_tuples.decode(text, layout.spec, layout.schema) for text in texts]
-    found = []
+    by_field = []
     for i, field in enumerate(layout.partition_fields):
         values = [record[i] for record in records]
-        some = sorted((value for value in values if value is not None and not _is_nan(value)), key=_key)
+        ordered = sorted((value for value in values if value is not None and not _is_nan(value)), key=_key)
         kind: Any = field.field_type
-        bounds = [conversions.to_bytes(kind, value) for value in (some[0], some[-1])] if some else [None, None]
-        found.append(PartitionFieldSummary(None in values, any(map(_is_nan, values)), *bounds))
-    return found
+        bounds = [conversions.to_bytes(kind, value) for value in (ordered[0], ordered[-1])] if ordered else [None, None]
+        by_field.append(PartitionFieldSummary(None in values, any(map(_is_nan, values)), *bounds))
+    return by_field
 
 
 def _is_nan(value: Any) -> bool:
@@ -50,7 +50,7 @@ def _is_nan(value: Any) -> bool:
 
 
 def _key(value: Any) -> tuple[int, Any]:
-    """Values of one field, comparable: text as its bytes, floats so that -0.0 is before 0.0."""
+    """A sort key for values of one field: text by its bytes, floats so that -0.0 is before 0.0."""
     if value is None:
         return (0, 0)
     if isinstance(value, float):

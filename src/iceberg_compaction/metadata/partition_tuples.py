@@ -1,6 +1,6 @@
-"""Partition tuples as canonical JSON text and back. Everything after the manifests compares, groups and ships tuples as
-text: equal tuples are equal strings, keyed by partition field name in spec order, values in Iceberg's single-value JSON
-form. Partition columns come in, a dictionary of texts goes out; only distinct tuples become Python objects."""
+"""Turns partition tuples into canonical JSON text and back. All later stages compare, group and ship tuples as text:
+equal tuples are equal strings, keyed by partition field name in spec order, values in Iceberg's single-value JSON form.
+Partition columns come in, a dictionary of texts goes out; only distinct tuples become Python objects."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ def decode(text: str, spec: PartitionSpec, schema: Schema) -> typedef.Record:
 
 
 def identity_values(text: str, spec: PartitionSpec, kinds: Mapping[int, types.IcebergType]) -> dict[int, Any]:
-    """What the tuple says of columns themselves, null too, in PyIceberg's internal values by the column's field id.
-    `kinds` are the types of columns by id, of dropped ones too; of a column that is not among them nothing is said."""
+    """The values of columns that the tuple determines, null too, in PyIceberg's internal form by the column's field id.
+    `kinds` are the types of columns by id, of dropped ones too; columns that are not among them are left out."""
     values = json.loads(text)
     return {
         field.source_id: None if (value := values[field.name]) is None else form_of(kinds[field.source_id]).read(value)
@@ -149,7 +149,7 @@ def path(text: str, spec: PartitionSpec, schema: Schema) -> str:
 
 
 def _human(transform: transforms.Transform[Any, Any], kind: types.IcebergType, value: Any) -> str:
-    """As PyIceberg says it, except that times have no end."""
+    """A value as PyIceberg writes it, except that times have no end."""
     if value is None or isinstance(transform, transforms.VoidTransform):
         return "null"
     if isinstance(transform, transforms.HourTransform):
@@ -160,7 +160,7 @@ def _human(transform: transforms.Transform[Any, Any], kind: types.IcebergType, v
 
 
 def form_of(kind: types.IcebergType) -> _Form:
-    """How values of this type are written and read."""
+    """The form in which values of this type are written and read."""
     return _FORMS.get(type(kind), _PLAIN)
 
 

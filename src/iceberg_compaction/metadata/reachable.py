@@ -1,5 +1,5 @@
-"""Which files a table knows, in any of its snapshots and in whatever state. Everything is read, never deduced, because
-what is not in the answer may be deleted: a file that cannot be read is a MetadataError."""
+"""Finds the files that a table refers to, in any of its snapshots and in whatever state. Everything is read and nothing
+deduced, because a file that is missing here may be deleted: a manifest that cannot be read is a MetadataError."""
 
 from __future__ import annotations
 
@@ -28,26 +28,27 @@ def names(table: Table, run_ids: Sequence[str]) -> set[str]:
     delete files, manifests, manifest lists and metadata files. Names rather than paths, because one file may be written
     down with another scheme or authority than it is listed with."""
     metadata, marks = table.metadata, [mark for run_id in run_ids for mark in file_names.marks(run_id)]
-    found = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
+    paths = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
     manifests: dict[str, None] = {}
     with futures.ThreadPoolExecutor(_FETCHES, thread_name_prefix="reach") as pool:
         try:
-            for rows in pool.map(lambda one: fetch.list_manifests(table.io, one), metadata.snapshots[::-1]):
-                manifests.update(dict.fromkeys(row.manifest_path for row in rows))
-            for paths in pool.map(lambda path: _files(table.io, path, marks), manifests):
-                found.update(paths)
+            newest_first = metadata.snapshots[::-1]
+            for manifest_files in pool.map(lambda each: fetch.list_manifests(table.io, each), newest_first):
+                manifests.update(dict.fromkeys(manifest.manifest_path for manifest in manifest_files))
+            for listed in pool.map(lambda path: _files(table.io, path, marks), manifests):
+                paths.update(listed)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # the first failure is the answer
             raise
-    found.update(manifests, (one.manifest_list for one in metadata.snapshots))
-    return {name for name in map(file_names.base_name, found) if any(mark in name for mark in marks)}
+    paths.update(manifests, (snapshot.manifest_list for snapshot in metadata.snapshots))
+    return {name for name in map(file_names.base_name, paths) if any(mark in name for mark in marks)}
 
 
 def _files(io: FileIO, manifest: str, marks: Sequence[str]) -> Iterable[str]:
-    """What a manifest lists, removed files included: an older snapshot may still have those."""
+    """The files that a manifest lists, removed ones included: an older snapshot may still have those."""
     where = f"Manifest {manifest}"
     paths = avro_decode.read_table(fetch.read_bytes(io, manifest, where=where), _PATH, where=where)["file_path"]
-    wanted = pa.chunked_array([pa.nulls(len(paths), pa.bool_()).fill_null(False)])
+    marked = pa.chunked_array([pa.nulls(len(paths), pa.bool_()).fill_null(False)])
     for mark in marks:
-        wanted = pc.or_(wanted, pc.match_substring(paths, mark))
-    return [str(path) for path in paths.filter(wanted).to_pylist()]
+        marked = pc.or_(marked, pc.match_substring(paths, mark))
+    return [str(path) for path in paths.filter(marked).to_pylist()]

@@ -1,5 +1,5 @@
-"""Snapshot history from the metadata file alone. A table comes in; out come its snapshots as Arrow columns with the
-writer of each, taken from what engines leave in snapshot summaries."""
+"""Reads the snapshot history from the metadata file alone. A table comes in; out come its snapshots as Arrow columns,
+with the writer of each by the properties that engines leave in snapshot summaries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COUNTS = {
     "total_bytes": "total-files-size",
 }
 
-# What tells an engine that does not name itself by `engine-name`: a key, or the beginning of one.
+# Signs of an engine that does not name itself by `engine-name`: a key, or the beginning of one.
 _SIGNS = (
     ("flink.", "flink"),
     ("kafka.connect.", "kafka-connect"),
@@ -67,13 +67,13 @@ def _has(summary: Mapping[str, str], sign: str) -> bool:
 
 def _line(metadata: TableMetadata, branch: str) -> Iterator[Snapshot]:
     """The head and its ancestors, newest first; an expired one ends the line."""
-    known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     ref = metadata.refs.get(branch)
-    snapshot = known.pop(ref.snapshot_id, None) if ref else None
+    snapshot = by_id.pop(ref.snapshot_id, None) if ref else None
     while snapshot is not None:
         yield snapshot
         parent = snapshot.parent_snapshot_id
-        snapshot = None if parent is None else known.pop(parent, None)  # popped: a circle must end, too
+        snapshot = None if parent is None else by_id.pop(parent, None)  # popped: a circle must end, too
 
 
 def _columns(snapshots: list[Snapshot]) -> pa.Table:
@@ -97,7 +97,7 @@ def _columns(snapshots: list[Snapshot]) -> pa.Table:
 
 
 def _number(text: str | None) -> int | None:
-    """A count of a summary; what is not one is as good as absent."""
+    """A count of a summary; None where the text is absent or not a number."""
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 19 else None
 
 

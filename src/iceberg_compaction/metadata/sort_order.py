@@ -16,8 +16,8 @@ def followed(table: Table, schema: Schema) -> SortOrder | None:
     """The table's own sort order. None: it has none, or one that cannot be followed here; then rows keep their order,
     and the outputs claim none."""
     order = table.sort_order()
-    known = all(
+    can_be_followed = all(
         not isinstance(field.transform, transforms.UnknownTransform) and schema.find_column_name(field.source_id)
         for field in order.fields
     )
-    return order if order.fields and known else None
+    return order if order.fields and can_be_followed else None

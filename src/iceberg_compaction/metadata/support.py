@@ -1,5 +1,5 @@
-"""Whether a table may be rewritten at all. What this version cannot carry over without loss is named here, in words,
-all of it at once and before anything is written."""
+"""Decides whether a table may be rewritten at all. It names every feature that this version cannot carry over without
+loss, all of them at once and before anything is written."""
 
 from __future__ import annotations
 
@@ -73,22 +73,22 @@ def _folder_reasons(table: Table) -> list[str]:
     """New files must lie where every reader looks for them (R52)."""
     reasons = []
     for key, name in (("write.data.path", "data"), ("write.metadata.path", "metadata")):
-        asked, location = table.properties.get(key), table.location()
-        folder = (asked or f"{location.rstrip('/')}/{name}").rstrip("/")
+        chosen, location = table.properties.get(key), table.location()
+        folder = (chosen or f"{location.rstrip('/')}/{name}").rstrip("/")
         if reason := exact_paths.unfit(folder, location):
-            where = key if asked else "the table's location"
+            where = key if chosen else "the table's location"
             reasons.append(f"New files cannot be placed in {folder!r} ({where}): the path {reason}.")
     return reasons
 
 
 def _schema_reasons(table: Table) -> list[str]:
     schema = table.schema()
-    found = [
+    columns = [
         f"{schema.find_column_name(field_id)} ({field.field_type})"
         for field_id, field in sorted(iceberg_schema.index_by_id(schema).items())
         if isinstance(field.field_type, _FOREIGN_TYPES)
     ]
-    return [f"Columns of types that cannot be rewritten: {', '.join(found)}."] if found else []
+    return [f"Columns of types that cannot be rewritten: {', '.join(columns)}."] if columns else []
 
 
 def _spec_reasons(table: Table, files: pa.Table) -> list[str]:
@@ -151,20 +151,20 @@ def _equality_reasons(table: Table, files: pa.Table) -> list[str]:
     reasons = []
     if unnamed := sum(not ids for ids in equality.to_pylist()):
         reasons.append(f"{unnamed} live equality delete {_files(unnamed)} without the fields to compare.")
-    known = {field_id for schema in table.schemas().values() for field_id in iceberg_schema.index_by_id(schema)}
-    lost = sorted(set(pc.unique(pc.list_flatten(equality)).to_pylist()) - known)
+    field_ids = {field_id for schema in table.schemas().values() for field_id in iceberg_schema.index_by_id(schema)}
+    lost = sorted(set(pc.unique(pc.list_flatten(equality)).to_pylist()) - field_ids)
     if lost:
         reasons.append(f"Equality deletes compare fields that no schema of the table knows: {lost}.")
     return reasons
 
 
 def _counts(column: pa.ChunkedArray) -> dict[str, int]:
-    """How often each value of a dictionary column occurs; Arrow would hash the values of a million rows."""
-    found: collections.Counter[str] = collections.Counter()
+    """The number of rows of each value of a dictionary column; Arrow would hash the values of a million rows."""
+    counts: collections.Counter[str] = collections.Counter()
     for chunk in column.chunks:
         numbers = np.bincount(chunk.indices.to_numpy(), minlength=len(chunk.dictionary))
-        found.update({text: int(number) for text, number in zip(chunk.dictionary.to_pylist(), numbers, strict=True)})
-    return {text: number for text, number in found.items() if number}
+        counts.update({text: int(number) for text, number in zip(chunk.dictionary.to_pylist(), numbers, strict=True)})
+    return {text: number for text, number in counts.items() if number}
 
 
 def _files(number: int) -> str:

@@ -88,11 +88,11 @@ class _FieldRanges:
         self._codes: dict[Any, int] = {}  # of values that are no whole numbers
         self.low, self.high = np.zeros((2, rows), np.int64)
         self.null = np.zeros(rows, np.bool_)  # whether some rows may have none beside those in the range
-        self._known = np.zeros(rows, np.bool_)
+        self._has_range = np.zeros(rows, np.bool_)
 
     def column(self, numbers: NDArray[np.int64]) -> pa.Array:
         """The numbers as a column; null where nothing is known."""
-        return pa.array(numbers, mask=~self._known)
+        return pa.array(numbers, mask=~self._has_range)
 
     def by_tuples(self, files: pa.Table, specs: Mapping[int, PartitionSpec]) -> None:
         """Where the tuple that a file has determines the value of all its rows."""
@@ -107,11 +107,11 @@ class _FieldRanges:
             records = [partition_tuples.decode(texts[int(code)].as_py(), specs[spec_id], self._schema) for code in used]
             numbers = np.array([self._code(value_of(record)) for record in records], np.int64)
             self.low[rows] = self.high[rows] = numbers[back]
-            self._known[rows] = True  # of nulls, too: the tuple has them
+            self._has_range[rows] = True  # of nulls, too: the tuple has them
 
     def by_bounds(self, files: pa.Table) -> None:
         """Where bounds of the source column do, or at least say between which values the others lie."""
-        if self._known.all():
+        if self._has_range.all():
             return
         names = [column_metrics.column(name, self._field.source_id) for name in ("value_counts", "null_value_counts")]
         values, nulls = (files[name].fill_null(-1).to_numpy() for name in names)
@@ -120,7 +120,7 @@ class _FieldRanges:
             for name in column_metrics.BOUNDS
         )
         self._set((values == nulls) & (values >= 0), table_view.NULL, table_view.NULL)
-        self.null = ~self._known & (nulls != 0)
+        self.null = ~self._has_range & (nulls != 0)
         if isinstance(self._field.transform, transforms.VoidTransform):
             self._set(np.ones(len(values), np.bool_), table_view.NULL, table_view.NULL)
             self.null[:] = False
@@ -137,13 +137,13 @@ class _FieldRanges:
             low, high = (steps(bound.fill_null(0).to_numpy().astype(np.int64)) for bound in (lower, upper))
             self._set(bounded, low, high)
             return
-        for row in np.flatnonzero(bounded & ~self._known).tolist():
+        for row in np.flatnonzero(bounded & ~self._has_range).tolist():
             ends = [bound[row].as_py() for bound in (lower, upper)]
             pair = [self._transformed(end) for end in ends]
             ordered = not isinstance(self._field.transform, transforms.BucketTransform)  # values between agree, then
             if pair[0] is not None and pair[0] == pair[1] and (ordered or ends[0] == ends[1]):
                 self.low[row] = self.high[row] = self._code(pair[0])
-                self._known[row] = True
+                self._has_range[row] = True
 
     def _steps(self) -> Callable[[NDArray[np.int64]], NDArray[np.int64]] | None:
         """Gives neighbouring values neighbouring numbers, so that a range tells how many there are."""
@@ -175,9 +175,9 @@ class _FieldRanges:
 
     def _set(self, mask: NDArray[np.bool_], low: Any, high: Any) -> None:
         """Sets the range of those masked files that have none yet."""
-        new = mask & ~self._known
+        new = mask & ~self._has_range
         self.low, self.high = np.where(new, low, self.low), np.where(new, high, self.high)
-        self._known |= mask
+        self._has_range |= mask
 
 
 def _determined(new: PartitionField, old: PartitionSpec, source: types.IcebergType) -> Callable[[Any], Any] | None:

@@ -1,5 +1,5 @@
-"""Which files a bound expression may match, for all rows of a file table at once: by partition tuple, each distinct one
-decided once, and by column bounds and counts. Absent or doubtful metrics never rule a file out (R24)."""
+"""Decides which files a bound expression may match, for all files of a table at once: by partition tuple, each distinct
+one decided once, and by column bounds and counts. Absent or doubtful metrics never rule a file out (R24)."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def _tuple_test(
 
 
 def _variants(values: typedef.Record, rules: list[transforms.Transform[Any, Any]]) -> Iterator[typedef.Record]:
-    """The tuple, and what it should have been, where writers are known to go wrong."""
-    choices = [_meant(values[place], rule) for place, rule in enumerate(rules)]
+    """The tuple, and the tuples that its writer may have meant, where writers are known to go wrong."""
+    choices = [_meant(values[number], rule) for number, rule in enumerate(rules)]
     return (typedef.Record(*choice) for choice in itertools.product(*choices))
 
 
@@ -102,9 +102,9 @@ def _meant(value: Any, rule: transforms.Transform[Any, Any]) -> tuple[Any, ...]:
 def by_metrics(files: pa.Table, expression: expressions.BooleanExpression, schema: Schema) -> Mask:
     """Rows whose metrics do not rule a match out. The expression is bound and has no NOT. Delete files have metrics of
     another meaning and are all kept."""
-    found: Mask = visitors.visit(expression, _MayMatch(files, frozenset(field.field_id for field in schema.fields)))
+    may_match: Mask = visitors.visit(expression, _MayMatch(files, frozenset(field.field_id for field in schema.fields)))
     deletes: Mask = files["content"].to_numpy() != table_view.DATA
-    return found | deletes
+    return may_match | deletes
 
 
 class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
@@ -132,13 +132,13 @@ class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
     def visit_is_null(self, term: Any) -> Mask:
         if _field(term).field_id not in self._top_level:  # a null parent may not be counted
             return self.visit_true()
-        return ~self._known(pc.equal(self._count("null_value_counts", term), 0))
+        return ~self._surely(pc.equal(self._count("null_value_counts", term), 0))
 
     def visit_not_null(self, term: Any) -> Mask:
         return ~self._all("null_value_counts", term)
 
     def visit_is_nan(self, term: Any) -> Mask:
-        return self.visit_not_null(term) & ~self._known(pc.equal(self._count("nan_value_counts", term), 0))
+        return self.visit_not_null(term) & ~self._surely(pc.equal(self._count("nan_value_counts", term), 0))
 
     def visit_not_nan(self, term: Any) -> Mask:
         return ~self._all("nan_value_counts", term)
@@ -168,10 +168,10 @@ class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
     def visit_in(self, term: Any, literals: Any) -> Mask:
         values = sorted(literals)
         pairs = [(value, value) for value in values] if len(values) <= _MANY else [(values[0], values[-1])]
-        found = self.visit_false()
+        within = self.visit_false()
         for low, high in pairs:
-            found = found | self._within(term, low, high)
-        return self.visit_not_null(term) & found
+            within = within | self._within(term, low, high)
+        return self.visit_not_null(term) & within
 
     def visit_not_in(self, term: Any, literals: Any) -> Mask:
         """Null matches no comparison, as in SQL: a file has no match if its one value is among those excluded."""
@@ -182,8 +182,8 @@ class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
         lower, upper = self._bounds("lower_bounds", term), self._bounds("upper_bounds", term)
         if lower is None or upper is None:
             return self.visit_true()
-        after = self._known(pc.greater(pc.binary_slice(lower, 0, len(prefix)), prefix))
-        before = self._known(pc.less(pc.binary_slice(upper, 0, len(prefix)), prefix))
+        after = self._surely(pc.greater(pc.binary_slice(lower, 0, len(prefix)), prefix))
+        before = self._surely(pc.less(pc.binary_slice(upper, 0, len(prefix)), prefix))
         return self.visit_not_null(term) & ~after & ~before
 
     def visit_not_starts_with(self, term: Any, literal: Any) -> Mask:
@@ -192,7 +192,7 @@ class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
         if lower is None or upper is None:
             return self.visit_true()
         within = pc.and_(pc.starts_with(lower, prefix), pc.starts_with(upper, prefix))  # and so is all between them
-        return self.visit_not_null(term) & ~self._known(within)
+        return self.visit_not_null(term) & ~self._surely(within)
 
     def _one_of(self, term: Any, values: Any) -> Mask:
         """Where both bounds are the same one of these values: an upper bound that was cut is above the lower one."""
@@ -201,18 +201,18 @@ class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
             return self.visit_false()
         named = [_plain(value) for value in values if _is_one_value(value, _field(term).field_type)]
         among = pc.is_in(lower, value_set=pa.array(named, lower.type))
-        return self._known(pc.and_(pc.equal(lower, upper), among))
+        return self._surely(pc.and_(pc.equal(lower, upper), among))
 
     def _within(self, term: Any, low: Any, high: Any) -> Mask:
         too_high = self._beyond(pc.greater, "lower_bounds", term, high)
         return ~too_high & ~self._beyond(pc.less, "upper_bounds", term, low)
 
     def _beyond(self, compare: Any, metric: str, term: Any, value: Any) -> Mask:
-        """Where the bound is known and surely beyond the value."""
+        """Where there is a bound, and it is beyond the value."""
         bounds = self._bounds(metric, term)
         if bounds is None:
             return self.visit_false()
-        return self._known(compare(bounds, _scalar(value, _field(term).field_type, bounds.type, metric)))
+        return self._surely(compare(bounds, _scalar(value, _field(term).field_type, bounds.type, metric)))
 
     def _bounds(self, metric: str, term: Any) -> pa.Array | None:
         field = _field(term)
@@ -223,15 +223,15 @@ class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
 
     def _all(self, metric: str, term: Any) -> Mask:
         """Where every value is one of those that the metric counts."""
-        return self._known(pc.equal(self._count(metric, term), self._count("value_counts", term)))
+        return self._surely(pc.equal(self._count(metric, term), self._count("value_counts", term)))
 
     def _may_hold_nan(self, term: Any) -> Mask:
         """NaN is no bound, and some engines count it greater than every number."""
         if not isinstance(_field(term).field_type, _FLOATS):
             return self.visit_false()
-        return ~self._known(pc.equal(self._count("nan_value_counts", term), 0))
+        return ~self._surely(pc.equal(self._count("nan_value_counts", term), 0))
 
-    def _known(self, answer: pa.ChunkedArray | pa.Array) -> Mask:
+    def _surely(self, answer: pa.ChunkedArray | pa.Array) -> Mask:
         mask: Mask = np.asarray(pc.fill_null(answer, False))
         return mask
 

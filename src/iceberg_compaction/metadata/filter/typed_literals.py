@@ -1,5 +1,4 @@
-"""A literal of a filter in the type of the column that it is compared with: exactly that value, or a ValueError that
-says why not."""
+"""Fits a literal of a filter to the type of its column: exactly that value, or a ValueError with the reason."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ _DIGITS = 38  # that a decimal may have, in Iceberg and in Arrow
 
 
 def fit(literal: Any, kind: types.IcebergType) -> Any:
-    """PyIceberg rounds a number to a whole one and refuses a decimal of another scale; here a number is kept exactly or
-    refused, as a rounded one would match other rows."""
+    """Keeps a number exactly or refuses it, because a rounded one would match other rows: PyIceberg rounds to a whole
+    number and refuses a decimal of another scale."""
     if isinstance(literal, literals.StringLiteral):
         if isinstance(kind, types.TimestampType | types.TimestamptzType):
             moment = literal.value.strip().replace(" ", "T", 1)

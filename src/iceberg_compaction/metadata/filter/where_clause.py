@@ -1,5 +1,5 @@
-"""`where` as a value: text and schema come in, a bound filter goes out that marks the files which may hold matching
-rows. Inclusive everywhere (R47): a doubt keeps the file, so that no file with a matching row is ever left out."""
+"""Parses `where`: text and schema come in, a bound filter goes out that marks the files which may hold matching rows.
+Inclusive everywhere (R47): a doubt keeps the file, so that no file with a matching row is ever left out."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Filter:
 
     @property
     def field_ids(self) -> tuple[int, ...]:
-        """The fields whose metrics `select` looks at."""
+        """The fields whose metrics `select` needs."""
         return tuple(sorted(visitors.extract_field_ids(self.expression)))
 
     def select(self, files: pa.Table, specs: Mapping[int, PartitionSpec]) -> pa.BooleanArray:
-        """Which rows may match. `files` has the metrics of `field_ids`, see metadata.files."""
+        """Which rows may match. `files` has the metrics of `field_ids`, see metadata.manifest.live_files."""
         by_partition = pruning.by_partition(files, self.unbound, specs, self.schema)
         return pruning.as_array(by_partition & pruning.by_metrics(files, self.expression, self.schema))
 
@@ -49,11 +49,11 @@ class Filter:
 def parse(text: str, schema: Schema) -> Filter:
     """The filter for files of a table with this schema; ConfigError says what is wrong with it."""
     try:
-        text.encode()  # what is no text, such as half a character of a damaged argument, makes libraries crash
+        text.encode()  # half a character of a damaged argument makes libraries crash
         parsed = parser.parse(text)
     except (pyparsing.ParseBaseException, ValueError, ArithmeticError) as error:
         raise errors.ConfigError(
-            f"The filter {_short(repr(text))} cannot be read{_place(error)}: "
+            f"The filter {_short(repr(text))} cannot be read{_position(error)}: "
             "write conditions such as day >= '2026-01-31' and (region in ('eu', 'us') or name like 'a%')."
         ) from error
     except RecursionError:
@@ -66,12 +66,12 @@ def parse(text: str, schema: Schema) -> Filter:
     return Filter(text=text, schema=optional, expression=bound, unbound=unbound)
 
 
-def _place(error: Exception) -> str:
+def _position(error: Exception) -> str:
     return f" from character {error.column} on" if isinstance(error, pyparsing.ParseBaseException) else ""
 
 
-def _short(told: str) -> str:
-    return told if len(told) <= _SHOWN else f"{told[:_SHOWN]}…"
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _too_deep(text: str) -> errors.ConfigError:
@@ -88,8 +88,8 @@ def _depth(expression: expressions.BooleanExpression) -> int:
         depth += 1
         level = [
             child
-            for one in level
-            for child in (getattr(one, side, None) for side in ("child", "left", "right"))
+            for parent in level
+            for child in (getattr(parent, side, None) for side in ("child", "left", "right"))
             if isinstance(child, expressions.BooleanExpression)
         ]
     return depth
@@ -155,12 +155,12 @@ def _fit(predicate: Any, schema: Schema, text: str) -> expressions.BooleanExpres
 
 
 def _find(name: str, schema: Schema, text: str) -> tuple[types.NestedField, str]:
-    known = schema.column_names
-    found = [name] if name in known else [column for column in known if column.lower() == name.lower()]
-    if len(found) == 1:
-        return schema.find_field(found[0]), found[0]
-    near = found or difflib.get_close_matches(name, known, n=3) or known[:10]
-    problem = "more than one column is named" if found else "there is no column"
+    columns = schema.column_names
+    matches = [name] if name in columns else [column for column in columns if column.lower() == name.lower()]
+    if len(matches) == 1:
+        return schema.find_field(matches[0]), matches[0]
+    near = matches or difflib.get_close_matches(name, columns, n=3) or columns[:10]
+    problem = "more than one column is named" if matches else "there is no column"
     raise errors.ConfigError(
         f"The filter {_short(repr(text))} cannot be applied: {problem} {_short(name)}; there is {', '.join(near)}."
     )

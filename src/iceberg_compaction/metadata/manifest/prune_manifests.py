@@ -1,5 +1,5 @@
-"""Which manifests need not be opened: those whose partition summaries say that they hold none of the rewritten
-partitions. Only ever an economy: whatever is not certain is opened."""
+"""Rules out manifests that need not be opened, because their partition summaries exclude all rewritten partitions. This
+only saves work: a manifest is opened in doubt."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.manifest import ManifestFile, PartitionFieldSummary
     from pyiceberg.table.metadata import TableMetadata
+
+    from iceberg_compaction.model.partition_key import PartitionKey
 
 # Types whose bounds compare as their Python values do, also after a promotion of int to long.
 _NUMBERS = (types.IntegerType, types.LongType, types.DateType, types.TimestampType, types.TimestamptzType)
@@ -52,23 +54,23 @@ class _WantedValues:
 
 
 class PartitionScope:
-    """The rewritten partitions, as (spec id, canonical JSON)."""
+    """The rewritten partitions, by their keys."""
 
-    def __init__(self, metadata: TableMetadata, pairs: Iterable[tuple[int, str]]) -> None:
+    def __init__(self, metadata: TableMetadata, partition_keys: Iterable[PartitionKey]) -> None:
         texts = defaultdict(set)
-        for spec_id, text in pairs:
+        for spec_id, text in partition_keys:
             texts[spec_id].add(text)
         specs = metadata.specs()
         if missing := texts.keys() - specs.keys():
             raise errors.ConflictError(f"Partition spec {min(missing)} was removed from the table; make a new plan.")
-        self._wanted = {spec_id: _wanted(metadata, spec_id, found) for spec_id, found in texts.items()}
+        self._wanted = {spec_id: _wanted(metadata, spec_id, of_spec) for spec_id, of_spec in texts.items()}
 
-    def may_be_in(self, row: ManifestFile) -> bool:
+    def may_be_in(self, manifest: ManifestFile) -> bool:
         """Whether a manifest may hold files of these partitions."""
-        wanted = self._wanted.get(row.partition_spec_id)
+        wanted = self._wanted.get(manifest.partition_spec_id)
         if wanted is None:
             return False
-        summaries = row.partitions
+        summaries = manifest.partitions
         if summaries is None or len(summaries) != len(wanted):
             return True
         return all(field.may_be_in(summary) for field, summary in zip(wanted, summaries, strict=True))
@@ -77,13 +79,13 @@ class PartitionScope:
 def _wanted(metadata: TableMetadata, spec_id: int, texts: set[str]) -> list[_WantedValues]:
     spec, schema = metadata.specs()[spec_id], metadata.schema()
     records = [partition_tuples.decode(text, spec, schema) for text in texts]
-    found = []
+    by_field = []
     for index, field in enumerate(spec.partition_type(schema).fields):
         values = [record[index] for record in records]
-        some = list({value for value in values if value is not None})
+        distinct = list({value for value in values if value is not None})
         if isinstance(field.field_type, types.StringType):
-            some = sorted(value.encode() for value in some)
+            distinct = sorted(value.encode() for value in distinct)
         elif isinstance(field.field_type, _NUMBERS):
-            some = sorted(some)
-        found.append(_WantedValues(kind=field.field_type, values=some, null=None in values))
-    return found
+            distinct = sorted(distinct)
+        by_field.append(_WantedValues(kind=field.field_type, values=distinct, null=None in values))
+    return by_field

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestGoal:
-    """What is asked of a rewrite of manifests."""
+    """The goal of a rewrite of manifests."""
 
     target_size_bytes: int | None = None  # None: the table's own setting
     spec_id: int | None = None  # None: all partition specs
@@ -66,7 +66,7 @@ class RewriteManifests:
             now_ms=run.clock(),
             pin=look.pin_of(table, self.branch, snapshot) if snapshot else None,
             target=self.goal.target_size_bytes or _target(table),
-            spec_id=_known_spec(table, self.table, self.goal.spec_id),
+            spec_id=_existing_spec(table, self.table, self.goal.spec_id),
             unwritable_specs=manifest_facts.unwritable_specs(table),
         )
         facts = manifest_facts.read(table, manifests, branch=self.branch, cache=run.cache) if manifests else []
@@ -86,7 +86,7 @@ class RewriteManifests:
     ) -> outcome.Outcome:
         plan = planned.plan
         assert planned.manifests is not None  # a plan without a snapshot is empty
-        progress = _Progress(plan, run)
+        progress = _EntryProgress(plan, run)
         request = manifest_change.RewriteRequest(
             plan=plan,
             sources=planned.manifests.manifest_files,
@@ -122,10 +122,10 @@ def _target(table: Table) -> int:
     )
 
 
-def _known_spec(table: Table, name: str, spec_id: int | None) -> int | None:
+def _existing_spec(table: Table, name: str, spec_id: int | None) -> int | None:
     if spec_id is not None and spec_id not in table.specs():
-        known = ", ".join(str(one) for one in sorted(table.specs()))
-        raise errors.ConfigError(f"{name} has no partition spec {spec_id}; it has {known}.")
+        spec_ids = ", ".join(str(each) for each in sorted(table.specs()))
+        raise errors.ConfigError(f"{name} has no partition spec {spec_id}; it has {spec_ids}.")
     return spec_id
 
 
@@ -149,7 +149,7 @@ def _rewritten(plan: manifest_plan.ManifestPlan, result: manifest_change.Rewrite
     )
 
 
-class _Progress:
+class _EntryProgress:
     """Entries that have been read."""
 
     def __init__(self, plan: manifest_plan.ManifestPlan, run: Run) -> None:

@@ -29,7 +29,7 @@ __all__ = ["CommitResult", "ReplaceGroup", "ReplaceRequest", "replace"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitResult:
-    """The snapshot that landed."""
+    """The snapshot that was committed."""
 
     snapshot_id: int
     sequence_number: int
@@ -40,7 +40,7 @@ class CommitResult:
 
 
 def replace(table: Table, request: ReplaceRequest, run: Committer) -> CommitResult:
-    """Commit the request, or of its groups those that others have left possible. Raises ConflictError if that is none,
+    """Commits the groups of the request that are not in conflict. Raises ConflictError if that is none,
     if others changed what all depend on or if they kept winning, StateUnknownError if the catalog did not tell. In all
     cases but the last, no metadata file is left that the table does not use. Data files are the caller's."""
     with spine.naming_defects(table):

@@ -1,6 +1,6 @@
-"""Whether a rewrite may still be committed on the table as it is now. Run on every attempt, the first one included: the
-plan may be hours old. What concerns the whole commit is raised; what concerns some groups is returned, as their ids and
-a sentence for each. Either is final, because waiting does not undo it; a new plan may succeed."""
+"""Checks whether a rewrite may still be committed on the table as it is now. It runs on every attempt, the first one
+included: the plan may be hours old. A conflict of the whole commit is raised; conflicts of single groups are returned,
+as their ids with a sentence each. Either is final, because waiting does not undo it; a new plan may succeed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VERSIONS = (1, 2)
 
 
 def check_request(request: ReplaceRequest) -> None:
-    """What must hold whatever the table looks like."""
+    """Checks the rules that do not depend on the table."""
     if request.pin.format_version not in _VERSIONS:
         raise errors.UnsupportedError(f"Format version {request.pin.format_version} cannot be committed to yet.")
     if not request.groups and not request.tidies:
@@ -58,20 +58,19 @@ def check_records(added: int, removed: int, deleted: int) -> None:
 
 
 def without_spec(metadata: TableMetadata, request: ReplaceRequest) -> dict[int, str]:
-    """The groups of which some file has a partition spec that is no longer there."""
+    """The groups with a file of a partition spec that is no longer there."""
     specs = metadata.specs().keys()
     if not {spec_id for spec_id, _ in request.inputs | request.outputs} - specs:
         return {}
-    found = {}
+    conflicts = {}
     for group in request.groups:
         if missing := {spec_id for spec_id, _ in group.outputs.union(group.partitions)} - specs:
-            found[group.id] = f"Partition spec {min(missing)} was removed from the table; make a new plan."
-    return found
+            conflicts[group.id] = f"Partition spec {min(missing)} was removed from the table; make a new plan."
+    return conflicts
 
 
 def without_inputs(request: ReplaceRequest, leaving: Sequence[str]) -> dict[int, str]:
-    """The groups of which some file is no longer live (R5), given the paths that were found. Each may be found in one
-    entry only."""
+    """The groups with a file that is no longer live (R5), given the paths that are. Each may be in one entry only."""
     distinct = frozenset(leaving)
     if len(leaving) != len(distinct):
         twice = next(path for path in leaving if leaving.count(path) > 1)
@@ -86,8 +85,8 @@ def without_inputs(request: ReplaceRequest, leaving: Sequence[str]) -> dict[int,
 
 
 def with_newer_inputs(request: ReplaceRequest, newer: Sequence[str]) -> dict[int, str]:
-    """The groups of which some file, given by its path, is in the table by a later commit than the planned snapshot. It
-    left and came back: deletes in between do not apply to its rows any more, but would to ours, which are older."""
+    """The groups with one of these files, which a later commit than the planned snapshot has added. Such a file left
+    and came back: deletes in between do not apply to its rows any more, but would to ours, which are older."""
     if not newer:
         return {}
     again = frozenset(newer)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _MB = 10**6
 
 
-class Origin(str, Enum):
+class RateOrigin(str, Enum):
     """The origin of a rate."""
 
     DEFAULT = "default"  # nothing was measured yet
@@ -34,12 +34,12 @@ class Rate(Value):
     """Input bytes per second of one core."""
 
     bytes_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    origin: Origin = Origin.DEFAULT
+    origin: RateOrigin = RateOrigin.DEFAULT
     runs: Count = 0  # behind the measurement
 
     @property
     def sentence(self) -> str:
-        where = {Origin.TABLE: "this table", Origin.OTHERS: "other tables"}.get(self.origin)
+        where = {RateOrigin.TABLE: "this table", RateOrigin.OTHERS: "other tables"}.get(self.origin)
         runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
         return "assumed" if where is None else f"measured in {runs} on {where}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.model.copy_plan import Origin, Rate, Rates
+from iceberg_compaction.model.copy_plan import Rate, RateOrigin, Rates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ def learn(own: Sequence[Effort], others: Sequence[Effort]) -> Rates:
 
 
 def _rate(own: Sequence[Figure], others: Sequence[Figure]) -> Rate | None:
-    for figures, origin in ((own, Origin.TABLE), (others, Origin.OTHERS)):
+    for figures, origin in ((own, RateOrigin.TABLE), (others, RateOrigin.OTHERS)):
         usable = [figure for figure in figures if _is_usable(*figure)][:RUNS]
         if usable:
             return Rate(bytes_per_second=_smoothed(usable), origin=origin, runs=len(usable))

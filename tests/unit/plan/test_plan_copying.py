@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.factories import inventories
 
-from iceberg_compaction.model.copy_plan import Origin, Rate, Rates, Way
+from iceberg_compaction.model.copy_plan import Rate, RateOrigin, Rates, Way
 from iceberg_compaction.model.policies import DEFAULT_MIN_ROW_GROUP, NO_LIMIT, CopyMode, Policy
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.plan import build, copy_or_encode, rates
@@ -245,8 +245,8 @@ def test_runs_of_the_same_table_count_before_others() -> None:
     own = [effort(encoded=20e6, encode_seconds=1)]
     others = [effort(encoded=90e6, encode_seconds=1, copied=500e6, copy_seconds=1)] * 2
     learned = rates.learn(own, others)
-    assert learned.encoding == Rate(bytes_per_second=20e6, origin=Origin.TABLE, runs=1)
-    assert learned.copying == Rate(bytes_per_second=500e6, origin=Origin.OTHERS, runs=2)
+    assert learned.encoding == Rate(bytes_per_second=20e6, origin=RateOrigin.TABLE, runs=1)
+    assert learned.copying == Rate(bytes_per_second=500e6, origin=RateOrigin.OTHERS, runs=2)
     assert (learned.encoding.sentence, learned.copying.sentence) == (
         "measured in 1 run on this table",
         "measured in 2 runs on other tables",
@@ -272,4 +272,4 @@ def test_a_learned_rate_lies_between_those_that_were_measured(figures: list[tupl
         assert min(measured) * 0.999 <= learned.bytes_per_second <= max(measured) * 1.001
         assert 1 <= learned.runs <= rates.RUNS
     else:
-        assert learned.origin is Origin.DEFAULT
+        assert learned.origin is RateOrigin.DEFAULT

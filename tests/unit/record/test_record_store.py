@@ -16,7 +16,7 @@ from tests.factories import stores
 from tests.factories.stores import ATTEMPT, make_record, make_start
 
 from iceberg_compaction import errors
-from iceberg_compaction.model.copy_plan import Origin, Rate
+from iceberg_compaction.model.copy_plan import Rate, RateOrigin
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.plan import rates
 from iceberg_compaction.record import run_tables, sql_store, sqlite_file
@@ -268,8 +268,8 @@ def test_a_run_learns_from_those_before(
     run = Run(run_id="new", clock=lambda: 1, store=store)
     assert run.efforts("db.t") == Run(run_id="new", clock=lambda: 1).efforts("db.t") == ([], [])
     store.save(make_record("r", effort=Effort(encoded_bytes=10**9, encode_seconds=20)))
-    assert rates.learn(*run.efforts("db.t")).encoding == Rate(bytes_per_second=50e6, origin=Origin.TABLE, runs=1)
-    assert rates.learn(*run.efforts("db.u")).encoding == Rate(bytes_per_second=50e6, origin=Origin.OTHERS, runs=1)
+    assert rates.learn(*run.efforts("db.t")).encoding == Rate(bytes_per_second=50e6, origin=RateOrigin.TABLE, runs=1)
+    assert rates.learn(*run.efforts("db.u")).encoding == Rate(bytes_per_second=50e6, origin=RateOrigin.OTHERS, runs=1)
     database.path.write_text("no database" * 1000)
     assert run.efforts("db.t") == ([], [])
     assert "file is not a database" in caplog.text

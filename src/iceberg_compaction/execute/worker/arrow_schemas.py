@@ -1,5 +1,5 @@
 """Table schemas as Arrow schemas with field ids at every level, and the field ids that a data file's own schema has or
-gets from the table's name mapping. Columns are found by these ids and by nothing else (R27)."""
+gets from the table's name mapping. Columns are matched by these ids and by nothing else (R27)."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def arrow_type(kind: iceberg.IcebergType) -> pa.DataType:
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, iceberg.FixedType):
         return pa.binary(len(kind))
-    if (found := _PRIMITIVES.get(type(kind))) is None:
+    if (primitive := _PRIMITIVES.get(type(kind))) is None:
         raise errors.UnsupportedError(f"Columns of type {kind} cannot be rewritten yet.")
-    return found
+    return primitive
 
 
 def _field(field: iceberg.NestedField) -> pa.Field:
@@ -82,15 +82,15 @@ def field_id(field: pa.Field) -> int | None:
 
 
 def positions(struct: pa.Schema | pa.StructType) -> dict[int, int]:
-    """Where each field id is among the fields of a schema or struct."""
-    found: dict[int, int] = {}
+    """The position of each field id among the fields of a schema or struct."""
+    by_id: dict[int, int] = {}
     for position, field in enumerate(children(struct)):
         if (number := field_id(field)) is None:
             continue
-        if number in found:
+        if number in by_id:
             raise errors.ExecuteError(f"Field id {number} appears twice beside each other.")
-        found[number] = position
-    return found
+        by_id[number] = position
+    return by_id
 
 
 def children(parent: pa.Schema | pa.DataType) -> list[pa.Field]:
@@ -110,7 +110,7 @@ def has_ids(parent: pa.Schema | pa.DataType) -> bool:
 
 
 def without_ids(schema: pa.Schema, hidden: Collection[int]) -> pa.Schema:
-    """The schema with some columns, top-level ones or those in structs, made nameless: nobody finds them any more."""
+    """The schema without the ids of the hidden columns, top-level ones or those in structs, so that none matches."""
     return pa.schema([_hidden(field, hidden) for field in schema]) if hidden else schema
 
 
@@ -128,10 +128,10 @@ def with_mapped_ids(schema: pa.Schema, mapping: Sequence[MappedField]) -> pa.Sch
 
 
 def _mapped(field: pa.Field, name: str, mapping: Sequence[MappedField]) -> pa.Field:
-    found = next((mapped for mapped in mapping if name in mapped.names), None)
-    if found is None:
+    mapped_field = next((mapped for mapped in mapping if name in mapped.names), None)
+    if mapped_field is None:
         return field
-    below: Any = found.fields or ()
+    below: Any = mapped_field.fields or ()
     kind = field.type
     if pa.types.is_struct(kind):
         kind = pa.struct([_mapped(child, child.name, below) for child in children(kind)])
@@ -141,12 +141,12 @@ def _mapped(field: pa.Field, name: str, mapping: Sequence[MappedField]) -> pa.Fi
         kind = pa.list_(_mapped(kind.value_field, "element", below))
     elif pa.types.is_large_list(kind):
         kind = pa.large_list(_mapped(kind.value_field, "element", below))
-    metadata = {} if found.field_id is None else {FIELD_ID: str(found.field_id).encode()}
+    metadata = {} if mapped_field.field_id is None else {FIELD_ID: str(mapped_field.field_id).encode()}
     return pa.field(field.name, kind, nullable=field.nullable, metadata=metadata)
 
 
 def micros(kind: pa.DataType) -> int:
-    """What a time of this type must be multiplied with to count microseconds; 1 for all that is not a time."""
+    """Microseconds per unit of a time type; 1 for all other types."""
     if not (pa.types.is_timestamp(kind) or pa.types.is_time(kind)):
         return 1
     if kind.unit not in _MICROS:
@@ -173,7 +173,7 @@ def _leaves(field: pa.Field, top: int, path: tuple[int, ...], *, repeated: bool)
 
 
 def plain(kind: pa.DataType) -> pa.DataType:
-    """The type with view and fixed-size layouts replaced by those that everything here understands."""
+    """The type with view and fixed-size layouts replaced by plain ones, which this package understands."""
     if isinstance(kind, pa.BaseExtensionType):
         return plain(kind.storage_type)
     if pa.types.is_string_view(kind):
@@ -193,7 +193,7 @@ def plain(kind: pa.DataType) -> pa.DataType:
 
 
 def with_dictionaries(schema: pa.Schema, chosen: frozenset[int]) -> pa.Schema:
-    """The schema with some top-level columns as dictionaries in memory; in a file they look the same."""
+    """The schema with the chosen top-level columns as dictionaries in memory; in a file they look the same."""
     return pa.schema(
         [
             field.with_type(pa.dictionary(pa.int32(), field.type)) if field_id(field) in chosen else field

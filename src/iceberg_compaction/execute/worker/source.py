@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def open_source(
     task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, limits: budgets.Budgets
 ) -> TaskSource:
-    """The source of a task. Its inputs in the first partition are looked at here, and refused if need be."""
+    """The source of a task. Raises an error for inputs in its first partition that cannot be rewritten."""
     return TaskSource(task, context, prepared_task.prepare(task.parts[0], context, limits))
 
 
@@ -84,7 +84,7 @@ class PartSource:
         self.check()
 
     def batches(self, files: tuple[read_files.FilePart, ...]) -> Iterator[pa.RecordBatch]:
-        """Rows of some of the inputs, or of some of their row groups."""
+        """Rows of the given parts of inputs."""
         for batch in project_rows(self._measured(files), self.prepared):
             self._alive += batch.num_rows
             yield batch
@@ -105,7 +105,7 @@ class PartSource:
 
     @property
     def expected_rows(self) -> int:
-        """An estimate of the rows that live, by the share of those that were found deleted so far."""
+        """An estimate of the rows that live, by the share of deleted rows among those that were read so far."""
         deletes = self.prepared.deletes
         if deletes is None:
             return self.prepared.stored_rows

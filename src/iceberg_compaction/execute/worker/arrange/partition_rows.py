@@ -40,14 +40,14 @@ class PartitionTuples:
         if not self._terms:
             return np.full(batch.num_rows, self._number(partition_tuples.UNPARTITIONED), np.int32)
         values = pa.StructArray.from_arrays(
-            [term.values(batch) for term in self._terms], names=[str(place) for place in range(len(self._terms))]
+            [term.values(batch) for term in self._terms], names=[str(index) for index in range(len(self._terms))]
         )
         texts = partition_tuples.encode(
             pa.chunked_array([values]), self._spec, self._schema, batch.num_rows, where="A batch of rows"
         )
-        known = np.array([self._number(text) for text in texts.dictionary.to_pylist()], np.int32)
-        found: NDArray[np.int32] = known[texts.indices.to_numpy(zero_copy_only=False)]
-        return found
+        by_text = np.array([self._number(text) for text in texts.dictionary.to_pylist()], np.int32)
+        numbers: NDArray[np.int32] = by_text[texts.indices.to_numpy(zero_copy_only=False)]
+        return numbers
 
     def _number(self, text: str) -> int:
         number = self._numbers.setdefault(text, len(self.texts))

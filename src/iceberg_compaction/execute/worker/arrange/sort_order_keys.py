@@ -1,5 +1,5 @@
-"""What rows are sorted by (R34): a table's sort order as columns that compare as Iceberg says. Rows come in, columns to
-be sorted by go out, each ascending or descending."""
+"""Sort keys of rows (R34): a table's sort order as columns that compare as in Iceberg. Rows come in, key columns go
+out, each ascending or descending."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SortField:
 
 
 def bind(order: SortOrder, schema: Schema, columns: pa.Schema) -> tuple[SortField, ...]:
-    """The fields of a sort order; refuses what cannot be computed."""
+    """The fields of a sort order. Raises UnsupportedError for a field that cannot be computed."""
     return tuple(
         SortField(
             term=transforms.bind(
@@ -48,21 +48,21 @@ def bind(order: SortOrder, schema: Schema, columns: pa.Schema) -> tuple[SortFiel
 
 
 def keys(fields: tuple[SortField, ...], batch: pa.RecordBatch, *, alone: bool = False) -> list[Key]:
-    """Key columns of a batch. Nulls are ranked by a column of their own, since each field places them as it likes.
+    """Key columns of a batch. Nulls are ranked by a column of their own, since each field has its own null order.
     `alone`: they are compared with one another only, so a dictionary's values may be replaced by their ranks."""
-    found: list[Key] = []
+    columns: list[Key] = []
     for field in fields:
         values = _ranks(field, batch) if alone else None
         values = _comparable(field.term.values(batch)) if values is None else values
         if pa.types.is_null(values.type):
             continue
-        found.append((values.is_null().cast(pa.uint8()), "descending" if field.nulls_first else "ascending"))
-        found.append((values, "descending" if field.descending else "ascending"))
-    return found
+        columns.append((values.is_null().cast(pa.uint8()), "descending" if field.nulls_first else "ascending"))
+        columns.append((values, "descending" if field.descending else "ascending"))
+    return columns
 
 
 def _ranks(field: SortField, batch: pa.RecordBatch) -> pa.Array | None:
-    """Numbers instead of texts, which sort some twenty times faster; None where the column is no dictionary."""
+    """Numbers instead of texts, which sort twenty times faster; None where the column is no dictionary."""
     term = field.term
     if len(term.path) != 1 or not pa.types.is_dictionary((column := batch.column(term.path[0])).type):
         return None
@@ -92,12 +92,12 @@ def _total_order(values: pa.Array) -> pa.Array:
     return pa.array(ordered, mask=values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None)
 
 
-def sort_indices(found: list[Key]) -> NDArray[np.uint64]:
+def sort_indices(key_columns: list[Key]) -> NDArray[np.uint64]:
     """The rows in order; equal ones stay as they are."""
-    columns = [(array, way) for array, way in found if not _is_constant_flag(array)]
+    columns = [(array, way) for array, way in key_columns if not _is_constant_flag(array)]
     if not columns:
-        return np.arange(len(found[0][0]) if found else 0, dtype=np.uint64)
-    names = [f"k{place}" for place in range(len(columns))]
+        return np.arange(len(key_columns[0][0]) if key_columns else 0, dtype=np.uint64)
+    names = [f"k{index}" for index in range(len(columns))]
     table = pa.table([array for array, _ in columns], names=names)
     order = pc.sort_indices(table, sort_keys=[(name, way) for name, (_, way) in zip(names, columns, strict=True)])
     indices: NDArray[np.uint64] = order.to_numpy()
@@ -105,7 +105,7 @@ def sort_indices(found: list[Key]) -> NDArray[np.uint64]:
 
 
 def _is_constant_flag(array: pa.Array) -> bool:
-    """Whether a column of null flags says nothing; a column fewer makes the sort much faster."""
+    """Whether all null flags of a column are equal; a column fewer makes the sort much faster."""
     if not pa.types.is_uint8(array.type) or array.null_count or not len(array):
         return False
     values = array.to_numpy(zero_copy_only=False)
@@ -113,14 +113,14 @@ def _is_constant_flag(array: pa.Array) -> bool:
 
 
 def sorting_columns(fields: tuple[SortField, ...], columns: pa.Schema) -> list[pq.SortingColumn]:
-    """What a Parquet footer may say about the order: the leading fields that are plain columns whose order Parquet and
+    """The order for a Parquet footer: the leading fields that are plain columns whose order Parquet and
     Iceberg agree on, which excludes floats."""
-    places = {leaf.path: (place, leaf.type) for place, leaf in enumerate(arrow_schemas.leaves(columns))}
-    found = []
+    leaves = {leaf.path: (index, leaf.type) for index, leaf in enumerate(arrow_schemas.leaves(columns))}
+    sorting = []
     for field in fields:
-        place, kind = places.get(field.term.path, (None, None))
+        index, kind = leaves.get(field.term.path, (None, None))
         identity = isinstance(field.term.transform, iceberg_transforms.IdentityTransform)
-        if not identity or place is None or pa.types.is_floating(kind):
+        if not identity or index is None or pa.types.is_floating(kind):
             break
-        found.append(pq.SortingColumn(place, descending=field.descending, nulls_first=field.nulls_first))
-    return found
+        sorting.append(pq.SortingColumn(index, descending=field.descending, nulls_first=field.nulls_first))
+    return sorting

@@ -1,5 +1,6 @@
-"""Iceberg's transforms on Arrow arrays: what a partition field or a sort field makes of its source column. Whole
-columns at a time where arithmetic does it, PyIceberg's own function on the distinct values where it does not."""
+"""Iceberg's transforms on Arrow arrays: the source column of a partition field or a sort field comes in, transformed
+values go out. Arithmetic transforms whole columns at a time; other transforms use PyIceberg's function on the distinct
+values."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyiceberg.schema import Schema
 
-_KNOWN = (
+_COMPUTED = (
     iceberg_transforms.IdentityTransform,
     iceberg_transforms.VoidTransform,
     iceberg_transforms.BucketTransform,
@@ -38,7 +39,7 @@ class Term:
     path: tuple[int, ...]  # positions from the top; empty where the transform asks for no value
 
     def values(self, batch: pa.RecordBatch) -> pa.Array:
-        """What the transform makes of a batch in the schema of the output files."""
+        """The transformed values of a batch in the schema of the output files."""
         if not self.path:
             return pa.nulls(batch.num_rows)
         column = batch.column(self.path[0])
@@ -48,14 +49,17 @@ class Term:
 
 
 def bind(transform: Any, source_id: int, schema: Schema, columns: pa.Schema, where: str) -> Term:
-    """The term of a partition field or sort field, which `where` names; refuses what cannot be computed."""
-    if not isinstance(transform, _KNOWN):
+    """The term of a partition field or sort field, which `where` names. Raises UnsupportedError for a transform that
+    cannot be computed."""
+    if not isinstance(transform, _COMPUTED):
         raise errors.UnsupportedError(f"{where} has a transform that is not known here, so no file can be written.")
     if isinstance(transform, iceberg_transforms.VoidTransform):
         return Term(transform=transform, source=iceberg.UnknownType(), path=())
     leaf = next((leaf for leaf in arrow_schemas.leaves(columns) if leaf.field_id == source_id), None)
     if leaf is None or leaf.repeated:
-        raise errors.UnsupportedError(f"{where} has field {source_id} for source, which is no column of single values.")
+        raise errors.UnsupportedError(
+            f"{where} has the source field {source_id}, which is not a column with one value per row."
+        )
     source = schema.find_type(source_id)
     if not transform.can_transform(source):
         raise errors.UnsupportedError(
@@ -65,7 +69,7 @@ def bind(transform: Any, source_id: int, schema: Schema, columns: pa.Schema, whe
 
 
 def apply(transform: Any, source: iceberg.IcebergType, values: pa.Array) -> pa.Array:
-    """The transformed column: nulls stay null, times are numbers of days and microseconds or what they are counted in,
+    """The transformed column: nulls stay null, times are numbers of their unit (days, microseconds and so on),
     a UUID is its 16 bytes."""
     if isinstance(values.type, pa.BaseExtensionType):
         values = values.storage
@@ -84,17 +88,17 @@ def apply(transform: Any, source: iceberg.IcebergType, values: pa.Array) -> pa.A
 
 
 def _numbers(values: pa.Array) -> NDArray[np.int64]:
-    """Whole numbers, dates and times as 64-bit integers; a null is some number."""
+    """Whole numbers, dates and times as 64-bit integers; a null is any number."""
     width = 32 if values.type.bit_width == 32 else 64
     plain = values.view(pa.int32() if width == 32 else pa.int64())
-    found: NDArray[np.int64] = plain.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-    return found
+    numbers: NDArray[np.int64] = plain.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return numbers
 
 
-def _same_nulls(found: NDArray[Any], values: pa.Array) -> pa.Array:
+def _same_nulls(numbers: NDArray[Any], values: pa.Array) -> pa.Array:
     if not values.null_count:
-        return pa.array(found)
-    return pa.array(found, mask=values.is_null().to_numpy(zero_copy_only=False))
+        return pa.array(numbers)
+    return pa.array(numbers, mask=values.is_null().to_numpy(zero_copy_only=False))
 
 
 def _bucket(transform: Any, source: iceberg.IcebergType, values: pa.Array) -> pa.Array:
@@ -140,5 +144,5 @@ def _by_value(transform: Any, source: iceberg.IcebergType, values: pa.Array, kin
     """PyIceberg's function on each distinct value."""
     encoded = values.dictionary_encode()
     function = transform.transform(source)
-    found = [function(value) for value in encoded.dictionary.to_pylist()]
-    return pa.array(found, kind).take(encoded.indices)
+    transformed = [function(value) for value in encoded.dictionary.to_pylist()]
+    return pa.array(transformed, kind).take(encoded.indices)

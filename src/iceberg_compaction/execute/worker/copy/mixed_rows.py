@@ -1,5 +1,5 @@
 """Rows and row groups in the order of the inputs, where a task copies some of them as bytes: these bypass `arrange`. A
-source and a writer come in; the measurements of what was copied and the effort go out."""
+source and a writer come in; the measurements of the copies and the effort go out."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Columns that a partition has the values of (R51). Readers take an identity-partitioned column from the tuple of the
-file's own spec, whatever the file holds, so everything here does; and the file's bytes are good enough only where
-statistics prove that they say the same."""
+"""Columns whose values come from the partition (R51). Readers take an identity-partitioned column from the tuple of the
+file's own spec, whatever the file holds, and so does this package. The file's bytes are copied only where statistics
+prove that they hold the same value."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8}
 def values(
     task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, schema: iceberg_schema.Schema
 ) -> dict[int, Any]:
-    """What the task's partition says of columns, null too, in PyIceberg's internal form by field id. Columns that the
+    """The partition's values of columns, nulls too, in PyIceberg's internal form by field id. Columns that the
     schema has lost are among them where deletes compare them."""
     spec = PartitionSpec.model_validate_json(context.partition_specs[task.spec_id])
     kinds = {number: field.field_type for number, field in iceberg_schema.index_by_id(schema).items()}
@@ -37,30 +37,29 @@ def values(
     return partition_tuples.identity_values(task.partition, spec, kinds)
 
 
-def constants(schema: iceberg_schema.Schema, found: Mapping[int, Any]) -> dict[int, pa.Array]:
+def constants(schema: iceberg_schema.Schema, partition_values: Mapping[int, Any]) -> dict[int, pa.Array]:
     """Such values as one-element arrays by field id."""
     kinds = iceberg_schema.index_by_id(schema)
     return {
         number: pa.nulls(1) if value is None else project.constant(value, kinds[number].field_type)
-        for number, value in found.items()
+        for number, value in partition_values.items()
         if number in kinds
     }
 
 
-def repeated_texts(schema: iceberg_schema.Schema, found: Mapping[int, Any]) -> frozenset[int]:
-    """Top-level text columns that have one value in all rows: in memory they are best kept as dictionaries."""
+def repeated_texts(schema: iceberg_schema.Schema, partition_values: Mapping[int, Any]) -> frozenset[int]:
+    """Top-level text columns with the same value in all rows: in memory they are best kept as dictionaries."""
     return frozenset(
         field.field_id
         for field in schema.fields
-        if isinstance(field.field_type, iceberg.StringType) and found.get(field.field_id) is not None
+        if isinstance(field.field_type, iceberg.StringType) and partition_values.get(field.field_id) is not None
     )
 
 
 def doubtful(
     leaves: Sequence[parquet_footer.Leaf], group: parquet_footer.Group, wanted: Mapping[int, pa.Array]
 ) -> frozenset[int]:
-    """Those of the columns which, for all that statistics of a row group say, may hold another value than the wanted
-    one."""
+    """The columns of a row group that may hold another value than the wanted one, by its statistics."""
     if not wanted:
         return frozenset()
     return frozenset(
@@ -71,22 +70,22 @@ def doubtful(
 
 
 def _is_proved(leaf: parquet_footer.Leaf, chunk: parquet_footer.Chunk, value: pa.Array) -> bool:
-    known = chunk.statistics
-    nulls = format_fields.optional(known, format_fields.Statistics.NULLS)
+    statistics = chunk.statistics
+    nulls = format_fields.optional(statistics, format_fields.Statistics.NULLS)
     if value.null_count:
         return nulls == chunk.values
     if nulls is None and not any(leaf.layout.repetitions):
         nulls = 0
     low, high = (
-        format_fields.binary(known, format_fields.Statistics.MIN),
-        format_fields.binary(known, format_fields.Statistics.MAX),
+        format_fields.binary(statistics, format_fields.Statistics.MIN),
+        format_fields.binary(statistics, format_fields.Statistics.MAX),
     )
     stored = _plain(value, leaf)
     return nulls == 0 and stored is not None and low == stored == high
 
 
 def _plain(value: pa.Array, leaf: parquet_footer.Leaf) -> bytes | None:
-    """A value as statistics have it; None for floats: of them statistics know neither NaN nor the sign of zero."""
+    """A value in the form of statistics; None for floats, whose statistics hold neither NaN nor the sign of zero."""
     layout = leaf.layout
     if pa.types.is_decimal(value.type):
         number = int.from_bytes(value.buffers()[1].to_pybytes()[:16], "little", signed=True)

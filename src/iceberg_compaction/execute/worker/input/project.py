@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     Convert = Callable[[pa.Array], pa.Array]
-    Known = Mapping[int, pa.Array]  # one-element arrays by field id, see `fillers`
+    Constants = Mapping[int, pa.Array]  # one-element arrays by field id, see `fillers`
 
 _SIGNED = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16())
 _TEXT = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-# What a file may hold for a column of a table type, beside the type itself.
+# Arrow types that a file may have for a column of a table type, beside the type itself.
 _ACCEPTED: dict[type[iceberg.IcebergType], tuple[pa.DataType, ...]] = {
     iceberg.IntegerType: _SIGNED,
     iceberg.LongType: (*_SIGNED, pa.int64(), pa.uint32()),
@@ -40,25 +40,25 @@ class Projection:
     columns that the file may lack, at any level."""
 
     def __init__(
-        self, source: pa.Schema, table: iceberg_schema.Schema, target: pa.Schema, constants: Known | None = None
+        self, source: pa.Schema, table: iceberg_schema.Schema, target: pa.Schema, constants: Constants | None = None
     ) -> None:
         self._target = target
-        places = arrow_schemas.positions(source)
-        known = constants or {}
+        positions = arrow_schemas.positions(source)
+        values = constants or {}
         self._columns: list[tuple[int | None, Convert | None]] = []
         for field, wanted in zip(table.fields, target, strict=True):
-            place = places.get(field.field_id)
-            if place is not None:
-                self._columns.append((place, converter(source.field(place), field, wanted, known)))
+            position = positions.get(field.field_id)
+            if position is not None:
+                self._columns.append((position, converter(source.field(position), field, wanted, values)))
             else:
-                self._columns.append((None, _missing(field, wanted, known)))
+                self._columns.append((None, _missing(field, wanted, values)))
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The same rows in the output schema."""
         rows = pa.nulls(batch.num_rows)
         columns = []
-        for place, convert in self._columns:
-            array = rows if place is None else batch.column(place)
+        for position, convert in self._columns:
+            array = rows if position is None else batch.column(position)
             columns.append(array if convert is None else convert(array))
         return pa.RecordBatch.from_arrays(columns, schema=self._target)
 
@@ -67,14 +67,14 @@ def fillers(schema: iceberg_schema.Schema, identity: Mapping[int, Any]) -> dict[
     """What stands in for columns that a file lacks, as one-element arrays by field id (R27): the value of an identity
     partition, in PyIceberg's internal form and null too, goes before the column's initial default (R28). A column
     that has neither is null. What a file holds of an identity-partitioned column is hidden from all who read (R51)."""
-    found = {}
+    values = {}
     for number, field in iceberg_schema.index_by_id(schema).items():
         if number in identity:
             if identity[number] is not None:
-                found[number] = constant(identity[number], field.field_type)
+                values[number] = constant(identity[number], field.field_type)
         elif field.initial_default is not None:
-            found[number] = _default(field)
-    return found
+            values[number] = _default(field)
+    return values
 
 
 def constant(value: Any, kind: iceberg.IcebergType) -> pa.Array:
@@ -104,10 +104,10 @@ def _default(field: iceberg.NestedField) -> pa.Array:
 
 
 def converter(
-    source: pa.Field, field: iceberg.NestedField, wanted: pa.Field, known: Known | None = None
+    source: pa.Field, field: iceberg.NestedField, wanted: pa.Field, constants: Constants | None = None
 ) -> Convert | None:
     """How arrays of a source field become arrays of the wanted field; None if they already are."""
-    convert = _type_converter(source.type, field, wanted.type, known or {})
+    convert = _type_converter(source.type, field, wanted.type, constants or {})
     if not (source.nullable and field.required):
         return convert
 
@@ -120,17 +120,17 @@ def converter(
 
 
 def _type_converter(
-    source: pa.DataType, field: iceberg.NestedField, wanted: pa.DataType, known: Known
+    source: pa.DataType, field: iceberg.NestedField, wanted: pa.DataType, constants: Constants
 ) -> Convert | None:
     kind = field.field_type
-    if pa.types.is_null(source):  # written by who saw no value, and so no type
+    if pa.types.is_null(source):  # a writer that saw no value knew no type
         return lambda array: pa.nulls(len(array), wanted)
     if isinstance(kind, iceberg.StructType) and pa.types.is_struct(source):
-        return _struct_converter(source, kind, wanted, known)
+        return _struct_converter(source, kind, wanted, constants)
     if isinstance(kind, iceberg.ListType) and (pa.types.is_list(source) or pa.types.is_large_list(source)):
-        return _list_converter(source, kind, wanted, known)
+        return _list_converter(source, kind, wanted, constants)
     if isinstance(kind, iceberg.MapType) and pa.types.is_map(source):
-        return _map_converter(source, kind, wanted, known)
+        return _map_converter(source, kind, wanted, constants)
     value = source.value_type if pa.types.is_dictionary(source) else source
     if not kind.is_primitive or not _accepted(value, kind):
         raise errors.UnsupportedError(
@@ -172,7 +172,7 @@ def _leaf_converter(source: pa.DataType, wanted: pa.DataType) -> Convert | None:
 
 
 def _as_text(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The same bytes under another type. A cast would refuse what is not UTF-8; it is not ours to judge."""
+    """The same bytes under another type. A cast would refuse bytes that are not UTF-8, which readers may accept."""
     if pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type):
         array = array.view(pa.large_binary()).cast(pa.binary())
     return array if array.type == wanted else array.view(wanted)
@@ -190,15 +190,15 @@ def _as_dictionary(array: pa.Array, wanted: pa.DictionaryType) -> pa.Array:
     )
 
 
-def _missing(field: iceberg.NestedField, wanted: pa.Field, known: Known) -> Convert:
+def _missing(field: iceberg.NestedField, wanted: pa.Field, constants: Constants) -> Convert:
     """A column that the file does not have: the value that stands in for it, else null."""
-    if (value := known.get(field.field_id)) is None:
+    if (value := constants.get(field.field_id)) is None:
         if field.required:
             raise errors.UnsupportedError(
                 f"Column {field.name} (field id {field.field_id}) is required but missing in the file, and the "
                 "partition has no value of it."
             )
-        if lost := sorted(below.field_id for below in _below(field.field_type) if _is_partition(below, known)):
+        if lost := sorted(below.field_id for below in _below(field.field_type) if _is_partition(below, constants)):
             raise errors.UnsupportedError(
                 f"Column {field.name} is missing in the file, but the partition has values of its fields {lost}."
             )
@@ -211,40 +211,40 @@ def _missing(field: iceberg.NestedField, wanted: pa.Field, known: Known) -> Conv
 
 def _below(kind: iceberg.IcebergType) -> list[iceberg.NestedField]:
     fields: list[iceberg.NestedField] = list(kind.fields) if isinstance(kind, iceberg.StructType) else []
-    return [found for field in fields for found in (field, *_below(field.field_type))]
+    return [nested for field in fields for nested in (field, *_below(field.field_type))]
 
 
-def _is_partition(field: iceberg.NestedField, known: Known) -> bool:
-    return field.field_id in known and field.initial_default is None
+def _is_partition(field: iceberg.NestedField, constants: Constants) -> bool:
+    return field.field_id in constants and field.initial_default is None
 
 
 def _struct_converter(
-    source: pa.StructType, kind: iceberg.StructType, wanted: pa.StructType, known: Known
+    source: pa.StructType, kind: iceberg.StructType, wanted: pa.StructType, constants: Constants
 ) -> Convert | None:
-    places = arrow_schemas.positions(source)
+    positions = arrow_schemas.positions(source)
     children: list[tuple[int | None, Convert | None]] = []
-    for position, field in enumerate(kind.fields):
-        place = places.get(field.field_id)
-        if place is not None:
-            # A null struct may hide anything in its fields: what is required is checked where the struct is not null.
-            below = _type_converter(source.field(place).type, field, wanted.field(position).type, known)
-            children.append((place, below))
+    for index, field in enumerate(kind.fields):
+        position = positions.get(field.field_id)
+        if position is not None:
+            # A null struct may hide anything in its fields: required ones are checked where the struct is not null.
+            below = _type_converter(source.field(position).type, field, wanted.field(index).type, constants)
+            children.append((position, below))
         else:
-            children.append((None, _missing(field, wanted.field(position), known)))
+            children.append((None, _missing(field, wanted.field(index), constants)))
     checks = [
-        (place, field)
-        for (place, _), field in zip(children, kind.fields, strict=True)
-        if place is not None and field.required and source.field(place).nullable
+        (position, field)
+        for (position, _), field in zip(children, kind.fields, strict=True)
+        if position is not None and field.required and source.field(position).nullable
     ]
     if source == wanted and not checks and all(convert is None for _, convert in children) and _in_order(children):
         return None
 
     def convert(array: pa.StructArray) -> pa.Array:
-        fields = {place: array.field(place) for place, _ in children if place is not None}
-        for place, field in checks:
-            fields[place] = _held_to_it(array, fields[place], field)
+        fields = {position: array.field(position) for position, _ in children if position is not None}
+        for position, field in checks:
+            fields[position] = _required_values(array, fields[position], field)
         rows = pa.nulls(len(array))
-        columns = [_apply(below, rows if place is None else fields[place]) for place, below in children]
+        columns = [_apply(below, rows if position is None else fields[position]) for position, below in children]
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(columns, fields=list(wanted), mask=mask)
 
@@ -252,10 +252,10 @@ def _struct_converter(
 
 
 def _in_order(children: list[tuple[int | None, Convert | None]]) -> bool:
-    return [place for place, _ in children] == list(range(len(children)))
+    return [position for position, _ in children] == list(range(len(children)))
 
 
-def _held_to_it(parent: pa.StructArray, child: pa.Array, field: iceberg.NestedField) -> pa.Array:
+def _required_values(parent: pa.StructArray, child: pa.Array, field: iceberg.NestedField) -> pa.Array:
     """A required field's values: null only where its struct is, and there not marked as such."""
     if not child.null_count:
         return child
@@ -266,8 +266,10 @@ def _held_to_it(parent: pa.StructArray, child: pa.Array, field: iceberg.NestedFi
     return pa.Array.from_buffers(child.type, len(child), [None, *child.buffers()[1:]], offset=child.offset)
 
 
-def _list_converter(source: pa.DataType, kind: iceberg.ListType, wanted: pa.ListType, known: Known) -> Convert | None:
-    below = converter(source.value_field, kind.element_field, wanted.value_field, known)
+def _list_converter(
+    source: pa.DataType, kind: iceberg.ListType, wanted: pa.ListType, constants: Constants
+) -> Convert | None:
+    below = converter(source.value_field, kind.element_field, wanted.value_field, constants)
     if below is None and source == wanted:
         return None
 
@@ -279,9 +281,11 @@ def _list_converter(source: pa.DataType, kind: iceberg.ListType, wanted: pa.List
     return convert
 
 
-def _map_converter(source: pa.MapType, kind: iceberg.MapType, wanted: pa.MapType, known: Known) -> Convert | None:
-    of_keys = converter(source.key_field.with_nullable(False), kind.key_field, wanted.key_field, known)
-    of_values = converter(source.item_field, kind.value_field, wanted.item_field, known)
+def _map_converter(
+    source: pa.MapType, kind: iceberg.MapType, wanted: pa.MapType, constants: Constants
+) -> Convert | None:
+    of_keys = converter(source.key_field.with_nullable(False), kind.key_field, wanted.key_field, constants)
+    of_values = converter(source.item_field, kind.value_field, wanted.item_field, constants)
     if of_keys is None and of_values is None and source == wanted:
         return None
 

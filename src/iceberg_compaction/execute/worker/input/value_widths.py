@@ -1,4 +1,4 @@
-"""What rows take once they are decoded, and how they are decoded bit by bit. Arrow arrays come in, whose texts may be
+"""The bytes of rows once they are decoded, and decoding piece by piece. Arrow arrays come in, whose texts may be
 dictionaries at any level: a few bytes that stand for many. Bytes of each row go out, or plain arrays."""
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 def row_bytes(batch: pa.RecordBatch) -> Widths:
     """Arrow bytes of each row, as if there were no dictionaries."""
-    found: Widths = 0
+    total: Widths = 0
     for column in batch.columns:
-        found = found + array_bytes(column)
-    return found
+        total = total + array_bytes(column)
+    return total
 
 
 def array_bytes(array: pa.Array) -> Widths:
@@ -42,8 +42,8 @@ def array_bytes(array: pa.Array) -> Widths:
         return np.diff(arrow_buffers.offsets(array, _offset_type(kind))).astype(np.int64) + 4
     if pa.types.is_struct(kind):
         total: Widths = 1
-        for place in range(kind.num_fields):
-            total = total + array_bytes(array.field(place))
+        for position in range(kind.num_fields):
+            total = total + array_bytes(array.field(position))
         return total
     if pa.types.is_map(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _list_bytes(array)
@@ -51,15 +51,15 @@ def array_bytes(array: pa.Array) -> Widths:
 
 
 def _list_bytes(array: pa.Array) -> Widths:
-    places = arrow_buffers.offsets(array, _offset_type(array.type)).astype(np.int64)
-    first, count = int(places[0]), int(places[-1] - places[0])
+    offsets = arrow_buffers.offsets(array, _offset_type(array.type)).astype(np.int64)
+    first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
     each: Widths = 0
     for values in (array.keys, array.items) if pa.types.is_map(array.type) else (array.values,):
         each = each + array_bytes(values.slice(first, count))
     if isinstance(each, int):
-        return np.diff(places) * each + 4
+        return np.diff(offsets) * each + 4
     sums = np.concatenate(([0], np.cumsum(each)))
-    return np.diff(sums[places - first]) + 4
+    return np.diff(sums[offsets - first]) + 4
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -97,13 +97,13 @@ def decoded(array: pa.Array) -> pa.Array:
     if not has_dictionary(kind):
         return array
     if pa.types.is_struct(kind):
-        below = [decoded(array.field(place)) for place in range(kind.num_fields)]
-        fields = [kind.field(place).with_type(child.type) for place, child in enumerate(below)]
+        below = [decoded(array.field(position)) for position in range(kind.num_fields)]
+        fields = [kind.field(position).with_type(child.type) for position, child in enumerate(below)]
         return pa.Array.from_buffers(pa.struct(fields), len(array), [_bitmap(array)], children=below)
     offset_type = _offset_type(kind)
-    places = arrow_buffers.offsets(array, offset_type)
-    first, count = int(places[0]), int(places[-1] - places[0])
-    buffers = [_bitmap(array), pa.py_buffer((places - places[0]).astype(offset_type))]
+    offsets = arrow_buffers.offsets(array, offset_type)
+    first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
+    buffers = [_bitmap(array), pa.py_buffer((offsets - offsets[0]).astype(offset_type))]
     if pa.types.is_map(kind):
         pair = [decoded(values.slice(first, count)) for values in (array.keys, array.items)]
         fields = [field.with_type(c.type) for field, c in zip((kind.key_field, kind.item_field), pair, strict=True)]
@@ -115,10 +115,12 @@ def decoded(array: pa.Array) -> pa.Array:
 
 
 def has_dictionary(kind: pa.DataType) -> bool:
-    """Whether there is a dictionary at some level of a type."""
+    """Whether there is a dictionary at any level of a type."""
     if pa.types.is_dictionary(kind):
         return True
-    return pa.types.is_nested(kind) and any(has_dictionary(kind.field(place).type) for place in range(kind.num_fields))
+    return pa.types.is_nested(kind) and any(
+        has_dictionary(kind.field(position).type) for position in range(kind.num_fields)
+    )
 
 
 def _bitmap(array: pa.Array) -> pa.Buffer | None:

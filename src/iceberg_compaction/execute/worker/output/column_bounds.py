@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
 
 _PREFIX = "write.metadata.metrics."
-_INFERRED = 100  # columns that have metrics where the table says nothing
+_INFERRED = 100  # columns that have metrics by default
 _CUT = (iceberg.StringType, iceberg.BinaryType)  # fixed and uuid are kept whole
 _TRUNCATE = re.compile(r"truncate\((\d{1,9})\)", re.ASCII)
 _LAST_BEFORE_SURROGATES, _FIRST_AFTER_SURROGATES, _LAST = 0xD7FF, 0xE000, 0x10FFFF
@@ -42,30 +42,30 @@ DEFAULT = Mode(counts=True, bounds=True, length=16)
 
 def modes(schema: Schema, properties: Mapping[str, str], sort_order: str | None = None) -> dict[int, Mode]:
     """The mode of every column, by field id, as Iceberg Java finds it. Without a default of its own, a wide table keeps
-    metrics of its first 100 columns only. Columns of the sort order (Iceberg JSON) have bounds unless the table says
-    otherwise of that very column. A mode that nobody knows counts as not given."""
+    metrics of its first 100 columns only. Columns of the sort order (Iceberg JSON) have bounds unless a property of
+    that very column excludes them. An unknown mode counts as not given."""
     default = _parsed(properties.get(f"{_PREFIX}default"), DEFAULT)
     numbers = list(_primitives(schema.as_struct()))
-    found = dict.fromkeys(numbers, default)
+    by_column = dict.fromkeys(numbers, default)
     if f"{_PREFIX}default" not in properties and len(numbers) > (limit := _inferred(properties)):
         default = NONE
-        found.update(dict.fromkeys(numbers[limit:], NONE))
-    for number in _sorted(sort_order) & found.keys():
-        found[number] = default if default.bounds else DEFAULT
+        by_column.update(dict.fromkeys(numbers[limit:], NONE))
+    for number in _sorted(sort_order) & by_column.keys():
+        by_column[number] = default if default.bounds else DEFAULT
     for number in numbers:
         given = properties.get(f"{_PREFIX}column.{schema.find_column_name(number)}")
         if given is not None:
-            found[number] = _parsed(given, default)
-    return found
+            by_column[number] = _parsed(given, default)
+    return by_column
 
 
 def _parsed(text: str | None, fallback: Mode) -> Mode:
-    """none, counts, truncate(16) or full; what nobody knows is passed over, as Iceberg does."""
+    """The mode of a text: none, counts, truncate(16) or full; an unknown one is ignored, as in Iceberg."""
     name = "" if text is None else text.lower()
-    known = {"none": NONE, "counts": COUNTS, "full": FULL}
+    named = {"none": NONE, "counts": COUNTS, "full": FULL}
     if (match := _TRUNCATE.fullmatch(name)) and int(match[1]) > 0:
         return Mode(counts=True, bounds=True, length=int(match[1]))
-    return known.get(name, fallback)
+    return named.get(name, fallback)
 
 
 def _inferred(properties: Mapping[str, str]) -> int:
@@ -74,7 +74,7 @@ def _inferred(properties: Mapping[str, str]) -> int:
 
 
 def _sorted(order: str | None) -> set[int]:
-    """Columns that a sort order keeps close together: bounds of a bucketed one would say nothing."""
+    """Columns that a sort order keeps close together, without bucketed ones, whose bounds would be useless."""
     if order is None:
         return set()
     fields = sorting.SortOrder.model_validate_json(order).fields

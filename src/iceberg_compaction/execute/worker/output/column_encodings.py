@@ -1,5 +1,5 @@
-"""Which columns are not worth a dictionary: where it would overflow, or hardly two values are equal, trying costs a
-quarter of the encoding and leaves a larger file. The rows of a file's first row group come in, columns go out."""
+"""Chooses the columns that are not worth a dictionary: where it would overflow, or hardly two values are equal, trying
+costs a quarter of the encoding and makes a larger file. Rows of a file's first row group come in, columns go out."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SAMPLE = 1 << 14  # rows looked at
-_LEAST = 1 << 12  # values; fewer tell too little, and their dictionary costs nothing
+_LEAST = 1 << 12  # values; fewer are too small a sample, and their dictionary costs nothing
 _UNIQUE = 0.85  # distinct values per row from which a dictionary saves nothing
 _SURE = 2  # times the room that there is for a dictionary: the number of its entries is an estimate
 
 
 def without_dictionary(table: pa.Table, columns: Iterable[tuple[int, ...]], room: int) -> set[tuple[int, ...]]:
-    """Those of the columns, given by their way through structs, that no dictionary of `room` bytes does any good."""
+    """The columns, given by their path through structs, for which a dictionary of `room` bytes is useless."""
     if table.num_rows < _LEAST:
         return set()
     # At random, since neighbours may differ where the same values come again later. The same rows in every run.

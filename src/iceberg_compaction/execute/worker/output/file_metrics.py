@@ -56,7 +56,7 @@ class Floats:
     """The metrics of a float column as Iceberg counts them: NaNs are no bounds, and a negative zero is the smaller."""
 
     nulls: int = 0
-    nans: int | None = 0  # None: nobody has counted them
+    nans: int | None = 0  # None: not counted
     bounded: bool = True  # whether the bounds are those of all values
     smallest: float | None = None
     largest: float | None = None

@@ -1,4 +1,4 @@
-"""Where output files go: the table's location provider and data path, names that no two attempts share (R45)."""
+"""Paths of output files: the table's location provider and data path, and names that no two attempts share (R45)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class OutputLocations:
 
     def path(self, count: int) -> str:
         name = self.names.name(count)
-        found = self.provider.new_data_location(name, self.partition)
+        location = self.provider.new_data_location(name, self.partition)
         if self.owner is not None:
-            if self.partition is not None and found.endswith(f"/{self.partition.to_path()}/{name}"):
+            if self.partition is not None and location.endswith(f"/{self.partition.to_path()}/{name}"):
                 name = f"{self.partition.to_path()}/{name}"
-            found = f"{found.removesuffix(name)[:-1]}/{self.owner}/{name}"
-        return exact_paths.check_new(found, self.table_location)
+            location = f"{location.removesuffix(name)[:-1]}/{self.owner}/{name}"
+        return exact_paths.check_new(location, self.table_location)
 
     def of_partition(self, number: int, partition_path: str) -> OutputLocations:
         """The same attempt's files of one of several partitions."""
@@ -43,7 +43,7 @@ class OutputLocations:
 
 @dataclass(frozen=True, slots=True)
 class _PartitionPath:
-    """What a location provider wants to know of a partition: its path."""
+    """A partition as a location provider needs it: its path."""
 
     text: str
 

@@ -34,7 +34,7 @@ _USUAL_GZIP = 6  # the level of everybody else; pyarrow's own takes several time
 _AT_ONCE = 1024  # values that pyarrow encodes before it looks whether a page is full
 _WIDE = 8  # times the size of a page; so many values at once would be too much
 _LONG = 2**63 - 1
-_PAGE = 2**30  # bytes of a page at most, whatever the table says: its header counts them in 31 bits
+_PAGE = 2**30  # bytes of a page at most, whatever the table asks for: its header counts them in 31 bits
 _FILTER = 128 * MIB  # bytes of a Bloom filter that pyarrow makes at most
 _INT = 2**31 - 1
 _PAGE_VERSIONS = {"v1": "1.0", "v2": "2.0", "parquet_1_0": "1.0", "parquet_2_0": "2.0"}
@@ -90,8 +90,8 @@ def write_options(properties: Mapping[str, str], schema: Schema, columns: pa.Sch
         "use_dictionary": [path for path in named.values() if path not in off],
         "write_statistics": [path for path in named.values() if path not in unseen] if unseen else True,
         "write_page_index": True,
-        "write_page_checksum": True,  # as Java's writer does; whoever reads a damaged page later is told
-        "store_schema": False,  # the Parquet schema says all; Arrow's own copy would only pin our in-memory types
+        "write_page_checksum": True,  # as Java's writer does, so that readers notice a damaged page
+        "store_schema": False,  # the Parquet schema is enough; Arrow's own copy would only pin our in-memory types
         "store_decimal_as_integer": True,  # as Iceberg's spec lays decimals out
     }
     if filters := _bloom_filters(properties, named, rows):
@@ -106,8 +106,8 @@ def write_options(properties: Mapping[str, str], schema: Schema, columns: pa.Sch
 def _compression(properties: Mapping[str, str]) -> dict[str, Any]:
     name = properties.get(f"{_PREFIX}compression-codec", "zstd").lower()
     if (codec := _CODECS.get(name)) is None:
-        known = ", ".join(sorted(_CODECS))
-        raise errors.UnsupportedError(f"The table's codec {name!r} cannot be written; known ones are {known}.")
+        supported = ", ".join(sorted(_CODECS))
+        raise errors.UnsupportedError(f"The table's codec {name!r} cannot be written; known ones are {supported}.")
     level = properties.get(f"{_PREFIX}compression-level")
     if level is None or level == "null" or codec not in _LEVELED:
         return {"compression": codec, "compression_level": _USUAL_GZIP if codec == "gzip" else None}
@@ -127,14 +127,14 @@ def _page_version(properties: Mapping[str, str]) -> str:
 
 def _bloom_filters(properties: Mapping[str, str], named: Mapping[str, str], rows: int) -> dict[str, dict[str, Any]]:
     largest = min(_number(properties, "bloom-filter-max-bytes", MIB), _FILTER)
-    found: dict[str, dict[str, Any]] = {}
+    filters: dict[str, dict[str, Any]] = {}
     for name, path in named.items():
         if not _flag(properties, f"bloom-filter-enabled.column.{name}", False):
             continue
         chance = _chance(properties, f"bloom-filter-fpp.column.{name}")
         distinct = _number(properties, f"bloom-filter-ndv.column.{name}", max(rows, 1))
-        found[path] = {"ndv": max(1, min(distinct, _fitting(largest, chance), _INT)), "fpp": chance}
-    return found
+        filters[path] = {"ndv": max(1, min(distinct, _fitting(largest, chance), _INT)), "fpp": chance}
+    return filters
 
 
 def _fitting(size: int, chance: float) -> int:
@@ -158,11 +158,11 @@ def _chance(properties: Mapping[str, str], name: str) -> float:
 
 def _columns_by_name(schema: Schema, columns: pa.Schema) -> dict[str, str]:
     """Column names as the table's properties write them, with the path of the column in a file."""
-    found = {}
+    paths = {}
     for leaf in arrow_schemas.leaves(columns):
         if (name := schema.find_column_name(leaf.field_id)) is not None:
-            found[name] = _path(columns, leaf.path)
-    return found
+            paths[name] = _path(columns, leaf.path)
+    return paths
 
 
 def _free(properties: Mapping[str, str], schema: Schema, columns: pa.Schema) -> tuple[FreeColumn, ...]:
@@ -201,11 +201,11 @@ def _number(properties: Mapping[str, str], name: str, default: int, *, least: in
     if text is None:
         return default
     try:
-        found = int(text)
+        number = int(text)
     except ValueError:
         raise errors.UnsupportedError(f"The table's property {_PREFIX}{name} is {text[:40]!r}, not a number.") from None
-    if found < least:
+    if number < least:
         raise errors.UnsupportedError(f"The table's property {_PREFIX}{name} is {text[:40]}, less than {least}.")
-    if found > most:
+    if number > most:
         raise errors.UnsupportedError(f"The table's property {_PREFIX}{name} is {text[:40]}, more than {most}.")
-    return found
+    return number

@@ -160,7 +160,7 @@ class RollingWriter:
         return 0 if not takes_all and room <= full * sizes.target else held
 
     def _ends_before(self, size: int) -> bool:
-        """Whether the open file comes closer to what it should hold without a row group of so many bytes."""
+        """Whether the open file comes closer to its wanted size without a row group of so many bytes."""
         assert self._file is not None
         held = self._file.position
         if held + size > self._request.sizes.write_max:

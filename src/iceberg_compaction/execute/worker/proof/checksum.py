@@ -96,8 +96,8 @@ def all_hashes(function: Hasher, array: pa.Array) -> Hashes:
 
 
 def _dictionary_hasher(of_values: Hasher) -> Hasher:
-    """Hash each dictionary once: the small ones are known by their values, of the large ones the last by its address;
-    it is kept alive, so that its address cannot come to mean another."""
+    """Hashes each dictionary once: small ones are recognised by their values, the last large one by its address; it is
+    kept alive, so that its address cannot come to mean another."""
     small: dict[tuple[Any, ...], Hashes] = {}
     last: list[Any] = [None, None, None]
 
@@ -222,17 +222,17 @@ def _decimal_digester(kind: iceberg.DecimalType, arrow_type: pa.DataType) -> Has
 
 
 def _struct_digester(kind: iceberg.StructType, arrow_type: pa.DataType, constants: Constants) -> Hasher:
-    places = arrow_schemas.positions(arrow_type)
+    positions = arrow_schemas.positions(arrow_type)
     children, base = [], np.full(1, hash64.N, dtype=np.uint64)
     for field in kind.fields:
-        if (place := places.get(field.field_id)) is not None:
-            below = hasher(field.field_id, field.field_type, arrow_type.field(place).type, constants)
-            children.append((place, below))
+        if (position := positions.get(field.field_id)) is not None:
+            below = hasher(field.field_id, field.field_type, arrow_type.field(position).type, constants)
+            children.append((position, below))
         elif (value := constants.get(field.field_id)) is not None:
             base += all_hashes(hasher(field.field_id, field.field_type, value.type), value)
 
     def bind(array: pa.StructArray) -> Chunk:
-        bound = [function(array.field(place)) for place, function in children]
+        bound = [function(array.field(position)) for position, function in children]
 
         def digest(start: int, stop: int) -> Hashes:
             total = np.full(stop - start, base[0], dtype=np.uint64)
@@ -254,10 +254,10 @@ def _list_digester(kind: Any, arrow_type: pa.DataType, constants: Constants) -> 
 
         def digest_few(start: int, stop: int) -> Hashes:
             first, last = int(every[start]), int(every[stop])
-            places = every[start : stop + 1].astype(np.int64) - first
-            total = np.diff(places).astype(np.uint64)
+            offsets = every[start : stop + 1].astype(np.int64) - first
+            total = np.diff(offsets).astype(np.uint64)
             np.multiply(total, hash64.L, out=total)
-            total += hash64.entry_sums(of_entries(array, first, last - first), places)
+            total += hash64.entry_sums(of_entries(array, first, last - first), offsets)
             return total
 
         # Two functions, as one that calls itself is a cycle that keeps the array until the next garbage collection.

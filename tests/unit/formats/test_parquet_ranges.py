@@ -1,13 +1,11 @@
-"""Bytes on their way: all of them, in order, whatever the kernel and the storage can do; and digests of them."""
+"""Bytes on their way: all of them, in order, whatever the storage can do; and digests of them."""
 
 from __future__ import annotations
 
-import errno
 import os
 import random
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import xxhash
@@ -15,10 +13,10 @@ from pyiceberg.io.fsspec import FsspecFileIO
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import spliced
 
-from iceberg_compaction.formats.parquet import byte_ranges, kernel_copy
+from iceberg_compaction.formats.parquet import byte_ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
 
     from pyiceberg.io import FileIO
 
@@ -66,69 +64,6 @@ def test_digests_of_a_file(source: Path, io: FileIO) -> None:
         assert (opened.descriptor is None) is (io is STREAMS)
         assert byte_ranges.digests(opened, SPANS) == DIGESTS
         assert byte_ranges.digests(opened, []) == []
-
-
-# What kernels may do
-
-
-def _refusing(code: int, after: int) -> Callable[..., int]:
-    """Copies some bytes, and then no more."""
-    real, calls = os.copy_file_range, [0]
-
-    def copy(come: int, go: int, count: int, at: int) -> int:
-        calls[0] += 1
-        if calls[0] > after:
-            raise OSError(code, os.strerror(code))
-        return real(come, go, min(count, 1000), at)
-
-    return copy
-
-
-@pytest.mark.parametrize("after", [0, 3])
-@pytest.mark.parametrize("code", [errno.EXDEV, errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP])
-def test_where_the_kernel_refuses_another_way_is_found(
-    source: Path, code: int, after: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "copy_file_range", _refusing(code, after))
-    _move(source, LOCAL, LOCAL, digest=False)
-
-    def refuse(*_: Any) -> int:
-        raise OSError(code, os.strerror(code))
-
-    monkeypatch.setattr(os, "sendfile", refuse)
-    _move(source, LOCAL, LOCAL, digest=False)
-
-
-def test_other_trouble_of_the_kernel_is_trouble(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "copy_file_range", _refusing(errno.ENOSPC, 1))
-    with pytest.raises(OSError, match="No space left"):
-        _move(source, LOCAL, LOCAL, digest=False)
-
-
-def test_kernels_that_copy_little_at_once(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_copy, "_AT_ONCE", 77_777)
-    _move(source, LOCAL, LOCAL, digest=False)
-
-
-def test_systems_without_such_calls(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "copy_file_range")
-    monkeypatch.delattr(os, "sendfile")
-    _move(source, LOCAL, LOCAL, digest=False)
-
-
-@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs a second file system")
-def test_from_one_file_system_to_another(source: Path) -> None:
-    other = Path("/dev/shm") / f"{source.parent.name}-{os.getpid()}"
-    other.write_bytes(DATA)
-    try:
-        path = source.parent / "out"
-        target = byte_ranges.Output(LOCAL, str(path))
-        with byte_ranges.Input(LOCAL, str(other)) as opened:
-            byte_ranges.move(opened, target, SPANS)
-        target.close()
-        assert path.read_bytes() == WANTED
-    finally:
-        other.unlink()
 
 
 # What files may do

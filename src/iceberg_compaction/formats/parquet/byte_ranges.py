@@ -1,6 +1,5 @@
-"""Bytes on their way from file to file. Local files are copied by the kernel where it can; what lies in object stores
-is read in parts, some at once, and written in order. Memory is bounded, and whoever wants digests gets those of the
-very bytes that were written."""
+"""Moves bytes from file to file. Local files pass through one small buffer; files in object stores are read in parts, a
+few at once, and written in order. Memory is bounded, and digests are those of the very bytes that were written."""
 
 from __future__ import annotations
 
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import xxhash
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from iceberg_compaction.formats.parquet import kernel_copy
 from iceberg_compaction.storage import look_ahead, passing_faults
 
 if TYPE_CHECKING:
@@ -116,20 +114,12 @@ class Output:
 
 def move(source: Input, target: Output, spans: Sequence[Span], *, digest: bool = False) -> list[int | None]:
     """Append bytes of the source to the target, span by span. Returns a digest of each, if wanted."""
-    if digest:
-        hashed = _Digests(spans)
-        for piece in _pieces(source, spans, target.position):
+    hashed = _Digests(spans) if digest else None
+    for piece in _pieces(source, spans, target.position):
+        if hashed is not None:
             hashed.update(piece)
-            target.write(piece)
-        return list(hashed.finish())
-    for start, length in _joined(spans):
-        done = 0
-        if source.descriptor is not None and target.descriptor is not None:
-            done = kernel_copy.copy(source.descriptor, target.descriptor, start, length)
-            target.position += done
-        for piece in _pieces(source, [(start + done, length - done)], target.position):
-            target.write(piece)
-    return [None] * len(spans)
+        target.write(piece)
+    return [None] * len(spans) if hashed is None else list(hashed.finish())
 
 
 def digests(source: Input, spans: Sequence[Span]) -> list[int]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policies import CopyMode, Policy, ProofLevel, Strategy
     from iceberg_compaction.model.portable_task import PortableResult, PortableTask
     from iceberg_compaction.model.proof import Proof
-    from iceberg_compaction.model.rewrite_plan import FileGroup, LeftOut, Plan
+    from iceberg_compaction.model.rewrite_plan import EmptyPlan, FileGroup, LeftOut, Plan
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.operations.rewrite_files.plan_file import load_plan, save_plan
     from iceberg_compaction.settings import CatalogSettings
@@ -32,6 +32,7 @@ _HOMES = {
     "CompactionError": "errors",
     "Compactor": "interfaces.library",
     "CopyMode": "model.policies",
+    "EmptyPlan": "model.rewrite_plan",
     "Event": "model.events",
     "FileGroup": "model.rewrite_plan",
     "Kind": "model.outcome",
@@ -59,6 +60,7 @@ __all__ = [
     "CompactionError",
     "Compactor",
     "CopyMode",
+    "EmptyPlan",
     "Event",
     "FileGroup",
     "Kind",

@@ -11,6 +11,7 @@ def test_public_names_are_exactly_these() -> None:
         "CompactionError",
         "Compactor",
         "CopyMode",
+        "EmptyPlan",
         "Event",
         "FileGroup",
         "Kind",

@@ -14,6 +14,7 @@ from iceberg_compaction import cancel, errors
 from iceberg_compaction.catalog import connect, load_tables
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model import byte_size, durations, policies
+from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations.rewrite_files import commit_results
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
 from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import ManifestGoal, RewriteManifests
@@ -95,11 +96,11 @@ class Compactor:
         cache = wiring.manifest_cache()
         return diagnose.diagnose(self.catalog, name, self.policy, branch=self._branch, cache=cache)
 
-    def plan_table(self, name: str) -> Plan:
+    def plan_table(self, name: str) -> Plan | EmptyPlan:
         """What `compact_table` would do, and why; writes nothing."""
         return operate.plan_only(self._rewrite(name), self._house(), self._run())
 
-    def apply(self, plan: Plan) -> Outcome:
+    def apply(self, plan: Plan | EmptyPlan) -> Outcome:
         """Perform a plan made before, as it is now: groups whose files are gone by then are dropped and told."""
         return operate.operate(ApplyPlan(given=plan), self._house(), self._run())
 
@@ -107,14 +108,18 @@ class Compactor:
         """Plan, rewrite, prove and commit one table."""
         return operate.operate(self._rewrite(name), self._house(), self._run())
 
-    def tasks(self, plan: Plan, *, cores: int = 1) -> list[PortableTask]:
+    def tasks(self, plan: Plan | EmptyPlan, *, cores: int = 1) -> list[PortableTask]:
         """The tasks of a plan, to be performed by `execute_task` anywhere; `cores`: how many will run at a time."""
+        if isinstance(plan, EmptyPlan):
+            return []
         table = load_tables.load_table(self.catalog, plan.table)
         return commit_results.tasks(table, plan, self._run(), cores=cores)
 
-    def commit(self, plan: Plan, results: Sequence[PortableResult]) -> Outcome:
+    def commit(self, plan: Plan | EmptyPlan, results: Sequence[PortableResult]) -> Outcome:
         """Commit the results of a plan's tasks. Groups that lack a result stay as they are. No file of a result is
         removed, whatever becomes of it."""
+        if isinstance(plan, EmptyPlan):
+            return self.apply(plan)
         operation = commit_results.CommitResults(given=plan, results=tuple(results))
         return operate.operate(operation, self._house(), self._run())
 
@@ -176,12 +181,12 @@ class CompactorBuilder:
         return Compactor(**self._given)
 
 
-def tasks(plan: Plan, catalog: Any, *, cores: int = 1) -> list[PortableTask]:
+def tasks(plan: Plan | EmptyPlan, catalog: Any, *, cores: int = 1) -> list[PortableTask]:
     """The tasks of a plan, see `Compactor.tasks`."""
     return Compactor(catalog, engine="inline").tasks(plan, cores=cores)
 
 
-def commit_tasks(plan: Plan, results: Sequence[PortableResult], catalog: Any) -> Outcome:
+def commit_tasks(plan: Plan | EmptyPlan, results: Sequence[PortableResult], catalog: Any) -> Outcome:
     """Commit the results of a plan's tasks, see `Compactor.commit`."""
     return Compactor(catalog, engine="inline").commit(plan, results)
 

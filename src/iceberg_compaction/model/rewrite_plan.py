@@ -3,9 +3,11 @@ it, and it survives JSON unchanged. Groups and files are Arrow columns, and a gr
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -26,12 +28,16 @@ __all__ = [
     "FORMAT",
     "PLAN_FILES",
     "PLAN_GROUPS",
+    "Draft",
+    "EmptyPlan",
     "FileGroup",
     "GroupReason",
     "Groups",
     "LeftOut",
     "LeftOutReason",
     "Plan",
+    "from_json",
+    "parse",
 ]
 
 FORMAT = 5
@@ -96,14 +102,14 @@ class LeftOut(Value):
     sentence: str
 
 
-class Plan(Value):
-    """What will be done to one table, and why."""
+class _Planned(Value):
+    """The fields of a plan, whether or not there is something to do; so a plan file may be either."""
 
     format: int = FORMAT
     id: str
     table: str
     created_ms: Count
-    pin: Pin | None
+    pin: Pin | None  # None: the table has no snapshot
     policy: Policy
     sizes: Sizes
     layout: OutputLayout
@@ -147,11 +153,6 @@ class Plan(Value):
         return self
 
     @property
-    def empty(self) -> bool:
-        """Whether there is nothing to do."""
-        return not len(self.groups) and not self.useless_deletes
-
-    @property
     def input_files(self) -> int:
         return self.groups.total("files")
 
@@ -173,12 +174,52 @@ class Plan(Value):
         lies = self.groups.sections()
         return tuple(dict.fromkeys(zip(lies["spec_id"].to_pylist(), lies["partition"].to_pylist(), strict=True)))
 
+
+class EmptyPlan(_Planned):
+    """There is nothing to do, for the reasons in `left_out`; the table may even have no snapshot."""
+
+    @model_validator(mode="after")
+    def _has_nothing_to_do(self) -> Self:
+        if len(self.groups) or self.useless_deletes:
+            raise ValueError("it is an empty plan, but has something to do")
+        return self
+
+    @property
+    def empty(self) -> Literal[True]:
+        return True
+
     @property
     def sentence(self) -> str:
-        """The plan in one sentence, empty or not."""
-        if self.empty:
-            why = "; ".join(left.sentence for left in self.left_out) or "The table has no data files"
-            return f"Nothing to do: {why[0].lower() + why[1:]}."
+        """Why there is nothing to do."""
+        why = "; ".join(left.sentence for left in self.left_out) or "The table has no data files"
+        return f"Nothing to do: {why[0].lower() + why[1:]}."
+
+
+class Plan(_Planned):
+    """What will be done to one table, and why."""
+
+    pin: Pin
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_a_snapshot(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "pin" in given and given["pin"] is None:
+            raise ValueError("it has groups, but no snapshot that they are of")
+        return given
+
+    @model_validator(mode="after")
+    def _has_something_to_do(self) -> Self:
+        if not len(self.groups) and not self.useless_deletes:
+            raise ValueError("it has nothing to do")
+        return self
+
+    @property
+    def empty(self) -> Literal[False]:
+        return False
+
+    @property
+    def sentence(self) -> str:
+        """The plan in one sentence."""
         files = "1 file" if self.input_files == 1 else f"{self.input_files} files"
         groups = "1 group" if len(self.groups) == 1 else f"{len(self.groups)} groups"
         told = [f"{files} in {groups} become {self._about}{self.output_files}"] if len(self.groups) else []
@@ -199,7 +240,7 @@ class Plan(Value):
         if not moved.num_rows:
             return ""
         files, outputs = pc.sum(moved["files"]).as_py(), pc.sum(moved["outputs"]).as_py()
-        lies, current = self.groups.sections(), self.pin.spec_id if self.pin else None
+        lies, current = self.groups.sections(), self.pin.spec_id
         older = pc.sum(lies["files"].filter(pc.not_equal(lies["spec_id"], current))).as_py()
         verb = "is" if older == 1 else "are"
         many = "" if outputs <= files else f", so that there are more than before ({files} become {outputs})"
@@ -209,3 +250,38 @@ class Plan(Value):
 
     def files_of(self, group: FileGroup) -> pa.Table:
         return self.files.slice(group.first, group.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """All that a plan is made of: the one way to make one, by the planner and of what is left of an older plan."""
+
+    id: str
+    table: str
+    created_ms: int
+    pin: Pin | None
+    policy: Policy
+    sizes: Sizes
+    layout: OutputLayout
+    copying: Copying  # its totals are those of the groups, whatever they were
+    groups: pa.Table  # PLAN_GROUPS
+    files: pa.Table  # PLAN_FILES
+    left_out: tuple[LeftOut, ...]
+    useless_deletes: int
+
+    def plan(self) -> Plan | EmptyPlan:
+        copying = self.copying.of(self.groups)
+        made = {field.name: getattr(self, field.name) for field in fields(self)}
+        return parse(made | {"copying": copying, "groups": Groups(self.groups, self.sizes, copying)})
+
+
+def parse(content: dict[str, Any]) -> Plan | EmptyPlan:
+    """The plan of its fields, as read from JSON."""
+    groups = content.get("groups")
+    empty = isinstance(groups, Groups | list | tuple) and not len(groups) and not content.get("useless_deletes")
+    return (EmptyPlan if empty else Plan).model_validate(content)
+
+
+def from_json(text: str | bytes) -> Plan | EmptyPlan:
+    """The plan that `model_dump_json` wrote."""
+    return parse(json.loads(text))

@@ -13,6 +13,7 @@ from typing_extensions import assert_never
 
 from iceberg_compaction.model import byte_size, outcome
 from iceberg_compaction.model.outcome import GroupEnd, GroupOutcome
+from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.model.rewrite_task import Effort
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ class Ledger:
     table: str
     run_id: str
     landed: list[Landed] = field(default_factory=list)
-    _plans: list[Plan] = field(default_factory=list)
+    _plans: list[Plan | EmptyPlan] = field(default_factory=list)
     _groups: dict[int, dict[str, Any]] = field(default_factory=dict)  # rows of PLAN_GROUPS
-    _plan_of: dict[int, Plan] = field(default_factory=dict)  # by group
+    _plan_of: dict[int, Plan | EmptyPlan] = field(default_factory=dict)  # by group
     _ends: dict[int, GroupOutcome] = field(default_factory=dict)
     _remarks: list[str] = field(default_factory=list)
     _marred: dict[int, str] = field(default_factory=dict)  # groups that failed for one data file alone
@@ -53,7 +54,7 @@ class Ledger:
     _spared: bool = False
     _around: bool = False
 
-    def open(self, plan: Plan) -> None:
+    def open(self, plan: Plan | EmptyPlan) -> None:
         """The run sets out to perform this plan."""
         self._plans.append(plan)
         rows = {row["id"]: row for row in plan.groups.columns.to_pylist()}
@@ -137,7 +138,7 @@ class Ledger:
         if not self._groups and not self.landed:
             plan = self._plans[0]
             gone = "Nothing is left to do: the delete files that applied to nothing are gone already."
-            return self._outcome(outcome.Kind.HEALTHY, plan.sentence if plan.empty else gone)
+            return self._outcome(outcome.Kind.HEALTHY, plan.sentence if isinstance(plan, EmptyPlan) else gone)
         if not self.landed and (failed := self._with(GroupEnd.FAILED)):
             one = len(self._groups) == 1
             told = failed[0].sentence if one else f"None of {self._count()} landed. {' '.join(self._others())}"

@@ -1,5 +1,5 @@
-"""The planner's entry. The view of a table and a policy come in, a `Plan` goes out. Pure: no I/O, no clock, no
-randomness; the same input gives the same plan."""
+"""The planner's entry. The view of a table and a policy come in, a `Plan` goes out, or an `EmptyPlan` with the reasons.
+Pure: no I/O, no clock, no randomness; the same input gives the same plan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ import pyarrow.compute as pc
 
 from iceberg_compaction import errors
 from iceberg_compaction.model.copy_plan import Rates
-from iceberg_compaction.model.rewrite_plan import PLAN_FILES, PLAN_GROUPS, Groups, LeftOut, LeftOutReason, Plan
+from iceberg_compaction.model.rewrite_plan import (
+    PLAN_FILES,
+    PLAN_GROUPS,
+    Draft,
+    EmptyPlan,
+    LeftOut,
+    LeftOutReason,
+    Plan,
+)
 from iceberg_compaction.plan import copy_or_encode, decide_bins, explain, plan_request, respec, selection
 
 if TYPE_CHECKING:
@@ -28,13 +36,13 @@ _ASSUMED = Rates()
 _PATHS_PER_TASK = 1 << 16
 
 
-def build(view: TableView, policy: Policy, *, plan_id: str, now_ms: int, rates: Rates = _ASSUMED) -> Plan:
+def build(view: TableView, policy: Policy, *, plan_id: str, now_ms: int, rates: Rates = _ASSUMED) -> Plan | EmptyPlan:
     """The plan for a table. `rates`: speeds of copying and encoding in earlier runs. Raises UnsupportedError for a
-    table that must not be rewritten (see `empty_plan`) and ConfigError for sizes that cannot be used."""
+    table that must not be rewritten and ConfigError for sizes that cannot be used."""
     return build_request(plan_request.resolve(view, policy), plan_id=plan_id, now_ms=now_ms, rates=rates)
 
 
-def build_request(request: PlanRequest, *, plan_id: str, now_ms: int, rates: Rates = _ASSUMED) -> Plan:
+def build_request(request: PlanRequest, *, plan_id: str, now_ms: int, rates: Rates = _ASSUMED) -> Plan | EmptyPlan:
     """The plan for a request, whatever its strategy."""
     check(request)
     view = request.view
@@ -46,9 +54,8 @@ def build_request(request: PlanRequest, *, plan_id: str, now_ms: int, rates: Rat
     expected = copy_or_encode.expect(request, weighed, candidates.rows[chosen.positions], chosen.first)
     expected |= respec.expect(candidates, chosen, request)
     groups = pa.table(_plan_groups(view, decision, chosen, files) | expected, schema=PLAN_GROUPS)
-    weighed = weighed.of(groups)
     left_out = decision.left_out | {LeftOutReason.OVER_BUDGET: chosen.over_budget}
-    return Plan(
+    return Draft(
         id=plan_id,
         table=view.table,
         created_ms=now_ms,
@@ -57,11 +64,11 @@ def build_request(request: PlanRequest, *, plan_id: str, now_ms: int, rates: Rat
         sizes=request.sizes,
         layout=request.layout,
         copying=weighed,
-        groups=Groups(groups, request.sizes, weighed),
+        groups=groups,
         left_out=_left_out(left_out, len(files), request),
         files=files,
         useless_deletes=view.useless_deletes,
-    )
+    ).plan()
 
 
 def check(request: PlanRequest) -> None:
@@ -70,26 +77,6 @@ def check(request: PlanRequest) -> None:
     if view.unsupported:
         raise errors.UnsupportedError(f"Table {view.table} is not rewritten: {'; '.join(view.unsupported)}.")
     _check_specs(request)
-
-
-def empty_plan(view: TableView, policy: Policy, *, plan_id: str, now_ms: int) -> Plan:
-    """A plan that touches nothing, for a table that must not be rewritten but whose health is still of interest."""
-    request = plan_request.resolve(view, policy)
-    groups = PLAN_GROUPS.empty_table()
-    weighed = copy_or_encode.weigh(request, _ASSUMED).of(groups)
-    return Plan(
-        id=plan_id,
-        table=view.table,
-        created_ms=now_ms,
-        pin=view.pin,
-        policy=policy,
-        sizes=request.sizes,
-        layout=request.layout,
-        copying=weighed,
-        groups=Groups(groups, request.sizes, weighed),
-        left_out=_left_out(decide_bins.untouched(request), 0, request),
-        files=PLAN_FILES.empty_table(),
-    )
 
 
 def _plan_files(files: pa.Table, candidates: CandidateFiles, chosen: selection.Selection) -> pa.Table:

@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.model.rewrite_plan import LeftOutReason
 from iceberg_compaction.plan import candidates
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from iceberg_compaction.model.rewrite_plan import LeftOutReason
     from iceberg_compaction.plan.packing import Packing
     from iceberg_compaction.plan.plan_request import PlanRequest
     from iceberg_compaction.plan.strategies.rewrite_strategy import Verdict
@@ -39,12 +39,6 @@ def decide(request: PlanRequest) -> Decision:
     for reason, mask in verdict.left_out.items():
         _add(left_out, reason, int(packing.bins.count[mask].sum()), int(packing.bins.bytes[mask].sum()))
     return Decision(packing=packing, verdict=verdict, left_out=left_out)
-
-
-def untouched(request: PlanRequest) -> Tally:
-    """The files of a table that must not be rewritten."""
-    files, left_out = _data_files(request)
-    return {LeftOutReason.UNSUPPORTED: _tally(files.bytes), **left_out}
 
 
 def _data_files(request: PlanRequest) -> tuple[candidates.CandidateFiles, Tally]:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from tests.factories import inventories
 
 from iceberg_compaction import errors, load_plan, save_plan
+from iceberg_compaction.model import rewrite_plan
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.operations.rewrite_files import plan_file
 from iceberg_compaction.plan import build
@@ -221,3 +223,11 @@ def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
         load_plan(tmp_path)
     with pytest.raises(errors.ConfigError, match="cannot be written"):
         save_plan(planned(), tmp_path / "no" / "plan.json")
+
+
+def test_a_file_without_work_is_an_empty_plan() -> None:
+    empty = build.build(inventories.view(inventories.files([])), Policy(), plan_id="p", now_ms=0)
+    assert isinstance(empty, rewrite_plan.EmptyPlan)
+    assert plan_file.load(plan_file.dump(empty)) == empty
+    with pytest.raises(ValidationError, match="it has nothing to do"):
+        rewrite_plan.Plan.model_validate(empty.model_dump(mode="json"))

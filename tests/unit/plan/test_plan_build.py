@@ -213,13 +213,10 @@ def test_a_table_property_that_makes_no_sense_is_a_wrong_setting(target: str) ->
         planned(inventories.files([MIB]), properties={"write.target-file-size-bytes": target})
 
 
-def test_an_unsupported_table_is_refused_with_all_reasons_but_has_an_empty_plan() -> None:
+def test_an_unsupported_table_is_refused_with_all_reasons() -> None:
     view = inventories.view(inventories.files([MIB] * 9), unsupported=("format v3", "delete files"))
     with pytest.raises(errors.UnsupportedError, match="format v3; delete files"):
         build.build(view, Policy(), plan_id="p", now_ms=0)
-    plan = build.empty_plan(view, Policy(), plan_id="p", now_ms=0)
-    assert plan.empty
-    assert left(plan) == {"unsupported": 9}
 
 
 def test_a_plan_survives_json() -> None:

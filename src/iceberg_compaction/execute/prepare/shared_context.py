@@ -33,8 +33,6 @@ def build_context(
 ) -> rewrite_task.RewriteContext:
     """The context of a run that performs this plan and applies these delete files, each named once. The schema is the
     one that the plan is pinned to. UnsupportedError: a delete compares a field that no schema of the table knows."""
-    if plan.pin is None:
-        raise errors.StalePlanError(f"The plan for {plan.table} is pinned to no snapshot, so there is nothing to run.")
     schemas, specs = table.schemas(), table.specs()
     if plan.pin.schema_id not in schemas:
         raise errors.StalePlanError(f"Schema {plan.pin.schema_id} of {plan.table} is gone; plan again.")

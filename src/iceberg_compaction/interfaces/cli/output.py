@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.cache_figures import CacheFigures
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
-    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
     from iceberg_compaction.model.run_record import RunRecord
     from iceberg_compaction.model.value import Value
     from iceberg_compaction.workflow.fleet import Diagnosis
@@ -27,7 +27,7 @@ class Output(Protocol):
     """One method for each kind of result. `single`: the user named exactly one table."""
 
     def health(self, found: Sequence[Diagnosis], *, single: bool) -> None: ...
-    def plans(self, found: Sequence[Plan], *, single: bool) -> None: ...
+    def plans(self, found: Sequence[Plan | EmptyPlan], *, single: bool) -> None: ...
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def manifest_plans(self, found: Sequence[ManifestPlan], *, single: bool) -> None: ...
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
@@ -46,7 +46,7 @@ class JsonOutput:
     def health(self, found: Sequence[Diagnosis], *, single: bool) -> None:
         self._write(found, single)
 
-    def plans(self, found: Sequence[Plan], *, single: bool) -> None:
+    def plans(self, found: Sequence[Plan | EmptyPlan], *, single: bool) -> None:
         self._write(found, single)
 
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
@@ -80,7 +80,7 @@ class TableOutput:
         if single and found and isinstance(found[0], TableHealth):
             self._show(*health_story.details(found[0]))
 
-    def plans(self, found: Sequence[Plan], *, single: bool) -> None:
+    def plans(self, found: Sequence[Plan | EmptyPlan], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli import result_tables
 
         for plan in found:

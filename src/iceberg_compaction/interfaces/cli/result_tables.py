@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.cache_figures import CacheFigures
     from iceberg_compaction.model.outcome import Outcome
-    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
     from iceberg_compaction.model.run_record import RunRecord
 
 _MOST_GROUPS = 20
@@ -38,7 +38,7 @@ def grid(*columns: str, title: str | None = None) -> Table:
     return table
 
 
-def plan_story(plan: Plan) -> Iterator[RenderableType]:
+def plan_story(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     """What a plan does to which files, why, and what it leaves alone."""
     at = f" at snapshot {plan.pin.snapshot_id} of {plan.pin.branch}" if plan.pin else ""
     yield f"[bold]{escape(plan.table)}[/]{escape(at)}: {escape(plan.sentence)}"

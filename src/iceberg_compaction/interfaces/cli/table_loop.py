@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.policies import Policy
-    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
     from iceberg_compaction.operations.operation import EngineFactory, Operation
     from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
@@ -71,7 +71,7 @@ class Session:
                     run.emit(events.Finished(table=operation.table, run_id=run.run_id, outcome=outcome))
                 yield outcome
 
-    def apply(self, catalog: Any, plan: Plan) -> Outcome:
+    def apply(self, catalog: Any, plan: Plan | EmptyPlan) -> Outcome:
         """A plan made before."""
         with progress.progress(self._console) as shown:
             house = operate.House(catalog=catalog, engines=self._one_engine)

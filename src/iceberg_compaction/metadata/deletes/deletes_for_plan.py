@@ -66,8 +66,7 @@ def deletes_for_plan(
     are those of the planned snapshot. StalePlanError: the plan names files that its snapshot has not."""
     if not manifests.live(snapshot_manifests.DELETES):
         return None
-    branch = plan.pin.branch if plan.pin else "main"
-    files = live_files.live_files(table, manifests, cache=cache, branch=branch)
+    files = live_files.live_files(table, manifests, cache=cache, branch=plan.pin.branch)
     rows = pc.index_in(plan.files["file_path"], value_set=files["file_path"])
     if rows.null_count:
         missing = plan.files["file_path"].filter(pc.is_null(rows))[0]

@@ -79,7 +79,7 @@ def of_plan(table: Table, plan: Plan, manifests: snapshot_manifests.SnapshotMani
     """Reads the metrics of all files that may be copied; {} for others, and where manifests have none. None: the table
     has no floats and no texts, or nothing is copied. `manifests` are those of the planned snapshot."""
     copied = _copied(plan)
-    if plan.pin is None or not copied.any():
+    if not copied.any():
         return None
     schema = table.schemas()[plan.pin.schema_id]
     fields = _Fields(floats=tuple(_fields(schema, _FLOATS)), bounded=tuple(_fields(schema, _FLOATS + _TEXTS)))

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 def drop_useless_deletes(table: Table, plan: Plan, run: Run, ledger: Ledger) -> None:
     """Commit what the plan says; nothing is entered in the ledger if others have done so meanwhile."""
     perform_files.check_same_table(table, plan)
-    assert plan.pin is not None  # it is the same table's
     run.emit(events.Committing(table=plan.table, run_id=run.run_id))
     request = replace_files.ReplaceRequest(
         pin=plan.pin, groups=(), snapshot_properties=prove_groups.snapshot_properties(plan, run, batch=1), tidies=True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import look, target_partitions
 from iceberg_compaction.model import events
+from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations.operation import PlannedWork
 from iceberg_compaction.operations.rewrite_files import drop_useless, failed_files, perform_files, plan_again, rebase
 from iceberg_compaction.operations.rewrite_files.groups import prove_groups
@@ -39,7 +40,7 @@ class RewriteFiles:
     def command(self) -> str:
         return journal.command_line("run", self.table, self.branch)
 
-    def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan]:
+    def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan | EmptyPlan]:
         """The plan, pinned to the branch's head."""
         head = look.look(table, name=self.table, branch=self.branch, where=self.policy.where, cache=run.cache)
         view = failed_files.mark(claims.leave_to_others(head.view, run), run)
@@ -55,19 +56,21 @@ class RewriteFiles:
         return PlannedWork(plan=plan, manifests=head.manifests)
 
     def perform(
-        self, planned: PlannedWork[Plan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
+        self, planned: PlannedWork[Plan | EmptyPlan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
     ) -> Outcome:
         plan = planned.plan
+        if isinstance(plan, EmptyPlan):
+            return ledger.close()
         if not len(plan.groups):
             drop_useless.drop_useless_deletes(table, plan, run, ledger)
             return ledger.close()
         with engines() as engine:
-            perform_files.apply(table, planned, engine, run, ledger)
+            perform_files.apply(table, PlannedWork(plan=plan, manifests=planned.manifests), engine, run, ledger)
             for current, newer in plan_again.plans(table, plan, run, ledger, branch=self.branch):
                 perform_files.apply(current, newer, engine, run, ledger)
         return ledger.close()
 
-    def idle(self, plan: Plan, run: Run, ledger: Ledger) -> Outcome:
+    def idle(self, plan: Plan | EmptyPlan, run: Run, ledger: Ledger) -> Outcome:
         return ledger.close()
 
 
@@ -76,7 +79,7 @@ class ApplyPlan:
     """By a plan made before, at any time since: groups that no longer hold are dropped. Nothing else than the plan is
     done, so groups in conflict are not planned again."""
 
-    given: Plan
+    given: Plan | EmptyPlan
 
     @property
     def table(self) -> str:
@@ -90,10 +93,10 @@ class ApplyPlan:
     def command(self) -> str:
         return "`iceberg-compact apply`, with the same plan,"
 
-    def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan]:
+    def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan | EmptyPlan]:
         """The groups of the plan that still hold."""
         ledger.open(self.given)
-        if self.given.empty:
+        if isinstance(self.given, EmptyPlan):
             return PlannedWork(plan=self.given)
         perform_files.check_same_table(table, self.given)
         if self.branch not in table.metadata.refs:
@@ -108,20 +111,23 @@ class ApplyPlan:
         return PlannedWork(plan=rebased.plan, manifests=head.manifests)
 
     def perform(
-        self, planned: PlannedWork[Plan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
+        self, planned: PlannedWork[Plan | EmptyPlan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
     ) -> Outcome:
-        if not len(planned.plan.groups):
-            drop_useless.drop_useless_deletes(table, planned.plan, run, ledger)
+        plan = planned.plan
+        if isinstance(plan, EmptyPlan):
+            return ledger.close()
+        if not len(plan.groups):
+            drop_useless.drop_useless_deletes(table, plan, run, ledger)
             return ledger.close()
         with engines() as engine:
-            perform_files.apply(table, planned, engine, run, ledger)
+            perform_files.apply(table, PlannedWork(plan=plan, manifests=planned.manifests), engine, run, ledger)
         return ledger.close()
 
-    def idle(self, plan: Plan, run: Run, ledger: Ledger) -> Outcome:
+    def idle(self, plan: Plan | EmptyPlan, run: Run, ledger: Ledger) -> Outcome:
         return ledger.close()
 
 
-def planned_event(plan: Plan, run: Run) -> events.Planned:
+def planned_event(plan: Plan | EmptyPlan, run: Run) -> events.Planned:
     """The event that shows a plan."""
     return events.Planned(
         table=plan.table,

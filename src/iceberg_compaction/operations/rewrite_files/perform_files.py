@@ -83,7 +83,7 @@ def prepare(table: Table, planned: PlannedWork[Plan], run: Run, *, cores: int) -
 
 def check_same_table(table: Table, plan: Plan) -> None:
     """Raises StalePlanError for a table that only has the name of the planned one."""
-    if plan.pin is None or str(table.metadata.table_uuid) != plan.pin.table_uuid:
+    if str(table.metadata.table_uuid) != plan.pin.table_uuid:
         raise errors.StalePlanError(
             f"The table {plan.table} is not the one that the plan was made on (its uuid differs); make a new plan."
         )

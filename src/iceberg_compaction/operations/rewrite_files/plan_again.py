@@ -5,14 +5,14 @@ performed."""
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.metadata import look, target_partitions
 from iceberg_compaction.model import file_group
-from iceberg_compaction.model.rewrite_plan import LeftOutReason
+from iceberg_compaction.model.rewrite_plan import EmptyPlan, LeftOutReason, Plan
 from iceberg_compaction.operations.operation import PlannedWork
 from iceberg_compaction.operations.rewrite_files import failed_files, rebase
 from iceberg_compaction.plan import build
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
@@ -62,12 +61,12 @@ def plans(
         if newer is None:
             return
         ledger.open(newer)
-        yield table, replace(built, plan=newer)
+        yield table, PlannedWork(plan=newer, manifests=built.manifests)
 
 
-def _judge(newer: Plan, ledger: Ledger, again: _Again) -> Plan | None:
+def _judge(newer: Plan | EmptyPlan, ledger: Ledger, again: _Again) -> Plan | None:
     """The new plan with ids of its own; None: nothing can or need be done."""
-    if len(newer.groups):
+    if isinstance(newer, Plan) and len(newer.groups):
         if again.marred:
             ledger.plan_around()
         if again.conflicting:
@@ -80,7 +79,9 @@ def _judge(newer: Plan, ledger: Ledger, again: _Again) -> Plan | None:
     return None
 
 
-def _build(table: Table, plan: Plan, run: Run, ledger: Ledger, again: _Again, branch: str) -> PlannedWork[Plan]:
+def _build(
+    table: Table, plan: Plan, run: Run, ledger: Ledger, again: _Again, branch: str
+) -> PlannedWork[Plan | EmptyPlan]:
     head = look.look(table, name=plan.table, branch=branch, where=plan.policy.where, cache=run.cache)
     partition_keys = {key for row in [*again.conflicting, *again.marred] for key in file_group.partition_keys(row)}
     # Where many files are damaged, a run need not find each of them again.

@@ -14,7 +14,7 @@ from iceberg_compaction.model.rewrite_plan import PLAN_FILES
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
 
 # A group has no more of these than of those.
 _PARTS = {
@@ -27,7 +27,7 @@ _PARTS = {
 }
 
 
-def check(plan: Plan) -> None:
+def check(plan: Plan | EmptyPlan) -> None:
     """Raises ValueError for a plan that nobody can have made."""
     _check_files(plan.files)
     groups = plan.groups.columns
@@ -39,8 +39,6 @@ def check(plan: Plan) -> None:
         if pc.any(pc.greater(groups[part], groups[whole])).as_py():
             raise ValueError(f"a group has more {part} than {whole}")
     _check_sections(plan)
-    if len(groups) and plan.pin is None:
-        raise ValueError("it has groups, but no snapshot that they are of")
 
 
 def _check_files(files: pa.Table) -> None:
@@ -54,7 +52,7 @@ def _check_files(files: pa.Table) -> None:
         raise ValueError("files: a file is there twice")
 
 
-def _check_sections(plan: Plan) -> None:
+def _check_sections(plan: Plan | EmptyPlan) -> None:
     """Where the files of groups lie: partitions are JSON objects, and sections hold as many files as their group."""
     for row in plan.groups.columns.select(["id", "files", "sections"]).to_pylist():
         if row["sections"] and sum(section["files"] for section in row["sections"]) != row["files"]:

@@ -26,7 +26,7 @@ _SHOWN = 300  # characters of what is wrong
 _PART = 10_000  # list items written at a time, so that a million paths are not held as text once more
 
 
-def save_plan(plan: rewrite_plan.Plan, path: str | Path) -> None:
+def save_plan(plan: rewrite_plan.Plan | rewrite_plan.EmptyPlan, path: str | Path) -> None:
     """Write the plan to a file; a name that ends in `.gz` packs it."""
     target = Path(path)
     try:
@@ -35,7 +35,7 @@ def save_plan(plan: rewrite_plan.Plan, path: str | Path) -> None:
         raise errors.ConfigError(f"The plan cannot be written to {target}: {error.strerror}.") from error
 
 
-def load_plan(path: str | Path) -> rewrite_plan.Plan:
+def load_plan(path: str | Path) -> rewrite_plan.Plan | rewrite_plan.EmptyPlan:
     """The plan that `save_plan` or `iceberg-compact plan --out` wrote, exactly as it was made."""
     try:
         data = Path(path).read_bytes()
@@ -44,7 +44,7 @@ def load_plan(path: str | Path) -> rewrite_plan.Plan:
     return load(data, name=str(path))
 
 
-def dump(plan: rewrite_plan.Plan, *, packed: bool = False) -> bytes:
+def dump(plan: rewrite_plan.Plan | rewrite_plan.EmptyPlan, *, packed: bool = False) -> bytes:
     """The plan as the bytes of a file."""
     content = plan.model_dump(mode="json", by_alias=True)
     content = {"format": content.pop("format"), _CHECKSUM: _checksum(content | {"format": plan.format}), **content}
@@ -55,7 +55,7 @@ def dump(plan: rewrite_plan.Plan, *, packed: bool = False) -> bytes:
     return b"".join([*map(packer.compress, parts), packer.flush()])
 
 
-def load(data: bytes, *, name: str = "the file") -> rewrite_plan.Plan:
+def load(data: bytes, *, name: str = "the file") -> rewrite_plan.Plan | rewrite_plan.EmptyPlan:
     """The plan of a file, packed or not. ConfigError: it is no plan, of another format, damaged or edited."""
     content = _parse(data, name)
     del data
@@ -67,7 +67,7 @@ def load(data: bytes, *, name: str = "the file") -> rewrite_plan.Plan:
     if content.pop(_CHECKSUM) != _checksum(content):
         raise errors.ConfigError(f"The plan in {name} is not as it was written: its checksum differs; make a new plan.")
     try:
-        plan = rewrite_plan.Plan.model_validate(content)
+        plan = rewrite_plan.parse(content)
         plan_check.check(plan)
     except ValidationError as error:
         first = error.errors()[0]

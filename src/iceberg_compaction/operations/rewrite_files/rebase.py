@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iceberg_compaction.model.rewrite_plan import PLAN_FILES, Groups, Plan
+from iceberg_compaction.model.rewrite_plan import PLAN_FILES, Draft, EmptyPlan, Groups, Plan
 from iceberg_compaction.model.table_view import DATA
 from iceberg_compaction.record import claims
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Rebased:
     """What is left of a plan."""
 
-    plan: Plan  # groups keep their ids, sizes and policy stay as planned
+    plan: Plan | EmptyPlan  # groups keep their ids, sizes and policy stay as planned
     dropped: dict[int, str]  # the other groups: the id, and a sentence that says why
 
 
@@ -75,13 +75,12 @@ def _sentence(plan: Plan, wrong: NDArray[np.int64], gone: NDArray[np.bool_]) -> 
     return f"{len(which)} of its files {'is' if one else 'are'} not as planned any more, the first is {path}."
 
 
-def _keep(plan: Plan, view: TableView, kept: NDArray[np.bool_], owner: NDArray[np.int64]) -> Plan:
+def _keep(plan: Plan, view: TableView, kept: NDArray[np.bool_], owner: NDArray[np.int64]) -> Plan | EmptyPlan:
     groups = plan.groups.columns.filter(pa.array(kept))
     counts = groups["files"].to_numpy()
     first = pa.array(np.cumsum(counts) - counts, pa.int64())
     groups = groups.set_column(groups.column_names.index("first"), groups.schema.field("first"), first)
-    copying = plan.copying.of(groups)
-    return Plan(
+    return Draft(
         id=plan.id,
         table=plan.table,
         created_ms=plan.created_ms,
@@ -89,12 +88,12 @@ def _keep(plan: Plan, view: TableView, kept: NDArray[np.bool_], owner: NDArray[n
         policy=plan.policy,
         sizes=plan.sizes,
         layout=plan.layout,
-        copying=copying,
-        groups=Groups(groups, plan.sizes, copying),
+        copying=plan.copying,
+        groups=groups,
         left_out=plan.left_out,
         files=plan.files.filter(pa.array(kept[owner])),
         useless_deletes=view.useless_deletes if plan.useless_deletes else 0,
-    )
+    ).plan()
 
 
 def only(view: TableView, places: set[tuple[int, str]], *, run_id: str, without: Sequence[str] = ()) -> TableView:

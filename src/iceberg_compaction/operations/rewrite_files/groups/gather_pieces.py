@@ -38,7 +38,7 @@ def second_round(
 
 def _moves(plan: Plan, row: Mapping[str, Any]) -> bool:
     """Whether rows of a group leave their partitions."""
-    current = plan.pin.spec_id if plan.pin else None
+    current = plan.pin.spec_id
     return not plan.layout.keep_spec and any(spec_id != current for spec_id, _ in file_group.partition_keys(row))
 
 

@@ -88,7 +88,7 @@ def snapshot_properties(plan: Plan, run: Run, *, batch: int) -> dict[str, str]:
         _PLAN_ID: plan.id,
         "compaction.batch": str(batch),
         "compaction.strategy": plan.policy.strategy.value,
-        "compaction.planned-snapshot-id": str(plan.pin.snapshot_id) if plan.pin else "",
+        "compaction.planned-snapshot-id": str(plan.pin.snapshot_id),
     }
 
 

@@ -176,12 +176,11 @@ def _work(job: Job) -> None:
     settings = CatalogSettings.model_validate_json(job.settings)
     watch = ports.watch
     watch.acts += _acts(job, settings)
-    watch.cache()
     watched_io = {**settings.properties, "py-io-impl": ports.FILE_IO}
     catalog = watch.catalog(connect.connect(settings.model_copy(update={"properties": watched_io})))
     run = wiring.new_run(store=watch.store(wiring.run_store(job.state)), on_event=watch.on_event)
-    clock = run.clock
-    run = replace(run, run_id=job.run_id or run.run_id, clock=lambda: clock() + job.late_ms)
+    clock, run_id = run.clock, job.run_id or run.run_id
+    run = replace(run, run_id=run_id, clock=lambda: clock() + job.late_ms, cache=watch.cache(run.cache))
     if job.host:
         _move(job.host)
     if job.manifests:

@@ -132,16 +132,17 @@ class Watch:
 
         return lambda: watch.call("engine.open", lambda: nullcontext(Watched(rewrite=rewrite)))
 
-    def cache(self) -> None:
-        """All caches of this process: no run is given one, each look at a table finds it in the environment."""
-        from iceberg_compaction.metadata.cache import arrow_cache
+    def cache(self, cache: Any) -> Any:
+        """The cache of parsed manifests itself, watched from now on."""
+        watch = self
 
-        real = arrow_cache.Cache.store
+        class Watched(type(cache)):  # type: ignore[misc]
+            def store(self, *given: Any, **more: Any) -> None:
+                real = super().store
+                watch.call("cache.store", lambda: real(*given, **more))
 
-        def store(cache: Any, *given: Any, **more: Any) -> None:
-            self.call("cache.store", lambda: real(cache, *given, **more))
-
-        arrow_cache.Cache.store = store  # type: ignore[method-assign]
+        cache.__class__ = Watched
+        return cache
 
     def on_event(self, event: Event) -> None:
         self.call(f"event.{event.kind}", lambda: None)

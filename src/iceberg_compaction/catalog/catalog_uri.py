@@ -39,9 +39,9 @@ def properties_of(uri: str, type_: str | None) -> dict[str, str]:
     # A driver may follow the scheme: postgresql+psycopg://
     scheme = uri.partition("://")[0].partition("+")[0].lower() if "://" in uri else ""
     if type_ is None and scheme not in _TYPE_OF_SCHEME:
-        told = f"{scheme}://" if scheme else "A catalog URI without a scheme"
+        subject = f"{scheme}://" if scheme else "A catalog URI without a scheme"
         raise errors.ConfigError(
-            f"{told} is not known as a catalog; known are {KNOWN_SCHEMES}. "
+            f"{subject} is not known as a catalog; known are {KNOWN_SCHEMES}. "
             "For another kind of server give its type too (--catalog-type)."
         )
     name = catalog_type(type_ or _TYPE_OF_SCHEME[scheme])

@@ -66,9 +66,9 @@ def _configured(settings: CatalogSettings, given: dict[str, str]) -> tuple[str, 
 
 
 def _not_configured(name: str, known: list[str]) -> str:
-    told = f"configured are {', '.join(known)}" if known else "none is configured there"
+    hint = f"configured are {', '.join(known)}" if known else "none is configured there"
     return (
-        f'No catalog called "{name}" is in PyIceberg\'s configuration ({told}); '
+        f'No catalog called "{name}" is in PyIceberg\'s configuration ({hint}); '
         "give --catalog-uri, --spark-catalog or CATALOG_URI."
     )
 

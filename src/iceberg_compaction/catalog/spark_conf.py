@@ -108,8 +108,8 @@ def _options(name: str, conf: Mapping[str, str]) -> dict[str, str]:
     own = {key[len(root) + 1 :]: value for key, value in conf.items() if key.startswith(root + ".")}
     if implementation is None and not own:
         known = sorted({key[len(_PREFIX) :].partition(".")[0] for key in conf if key.startswith(_PREFIX)})
-        told = f"configured are {', '.join(known)}" if known else "none is; is SPARK_CONF_DIR or SPARK_HOME set?"
-        raise errors.ConfigError(f'Spark has no catalog called "{name}": {told}.')
+        hint = f"configured are {', '.join(known)}" if known else "none is; is SPARK_CONF_DIR or SPARK_HOME set?"
+        raise errors.ConfigError(f'Spark has no catalog called "{name}": {hint}.')
     if implementation is not None and not implementation.startswith("org.apache.iceberg.spark."):
         raise errors.ConfigError(f'The Spark catalog "{name}" is not an Iceberg catalog but {implementation}.')
     return own

@@ -1,4 +1,4 @@
-"""Bloom filters of column chunks: the bytes of one come in, whether it may hold a value goes out. Parquet knows one
+"""Bloom filters of column chunks. The bytes of a filter come in; whether it may hold a value goes out. Parquet has one
 kind, the split-block filter over xxHash of a value's plain encoding."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WORDS = 8  # of 32 bits in a block
 _SALTS = np.array(
     [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
 )
-_KNOWN = 1  # of each union in the header the only member that there is
+_ONLY_KIND = 1  # of each union in the header the only member that there is
 
 
 class BloomFilter:
@@ -27,7 +27,7 @@ class BloomFilter:
         header, length = thrift.parse(data)
         size = format_fields.integer(header, format_fields.Bloom.BYTES)
         kinds = [format_fields.child(header, number) for number in (2, 3, 4)]
-        if any(kind is None or _KNOWN not in kind for kind in kinds):
+        if any(kind is None or _ONLY_KIND not in kind for kind in kinds):
             raise ValueError("the Bloom filter is of an unknown kind")
         if size <= 0 or size % (4 * _WORDS) or length + size != len(data):
             raise ValueError(f"the Bloom filter has {len(data) - length} bytes where it says {size}")

@@ -1,5 +1,5 @@
-"""Between which bounds the values of a column's pages lie. A column index is the same in any file, so it is only looked
-at, and nothing is taken apart that need not be."""
+"""Checks column indexes, which hold the bounds of a column's pages. A column index is the same in any file, so
+its bytes are checked and kept."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ def fits(data: bytes, pages: int, kind: page_layout.Layout) -> bool:
 
 
 def next_list(data: bytes, at: int, *kinds: int) -> tuple[int, int]:
-    """How many values of such a kind the list has that is the next field, and where the first of them is."""
+    """The number of values in the list that is the next field, and where the first one is."""
     if data[at] != _NEXT_LIST:
-        raise ValueError("that is no page index")
+        raise ValueError("the bytes are no page index")
     return _values(data, at + 1, *kinds)
 
 
 def _values(data: bytes, at: int, *kinds: int) -> tuple[int, int]:
     head = data[at]
     if head & 15 not in kinds:
-        raise ValueError("that is no page index")
+        raise ValueError("the bytes are no page index")
     return thrift.varint(data, at + 1) if head >> 4 == 15 else (head >> 4, at + 1)
 
 
 def _lengths(data: bytes, at: int) -> tuple[list[int], int]:
     """The lengths of the values in the list that is the next field, and where it ends."""
     count, at = next_list(data, at, thrift.BINARY)
-    found = []
+    lengths = []
     for _ in range(count):
         length = data[at]
         if length < 128:
@@ -57,8 +57,8 @@ def _lengths(data: bytes, at: int) -> tuple[list[int], int]:
         else:
             length, at = thrift.varint(data, at)
             at += length
-        found.append(length)
-    return found, at
+        lengths.append(length)
+    return lengths, at
 
 
 def end(data: bytes, at: int, pages: int) -> int:
@@ -68,9 +68,9 @@ def end(data: bytes, at: int, pages: int) -> int:
         if kind == thrift.LIST:
             count, at = _values(data, at, thrift.I32, thrift.I64)
             if count % pages:
-                raise ValueError("that is no page index")
+                raise ValueError("the bytes are no page index")
         if not head >> 4 or kind not in (thrift.I32, thrift.I64, thrift.LIST):
-            raise ValueError("that is no page index")
+            raise ValueError("the bytes are no page index")
         for _ in range(count):
             while data[at] > 127:
                 at += 1

@@ -1,5 +1,5 @@
-"""Where the pages of columns are, moved to another place in another file. A file may have a hundred thousand pages, so
-those of many columns are taken at once: bytes of offset indexes come in as arrays and go out again."""
+"""Moves offset indexes, which say where the pages of columns are, into another file. A file may have a hundred thousand
+pages, so the indexes of many columns are decoded, checked and encoded at once, as arrays."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ class Moved(NamedTuple):
 
 
 def move(indexes: Sequence[OffsetIndex], shifts: Sequence[int]) -> list[Moved | None]:
-    """Every offset index with its pages so many bytes later. None: it is not one of its column."""
-    found: list[Moved | None] = [None] * len(indexes)
+    """Every offset index with its pages shifted by so many bytes. None: it does not fit its column."""
+    results: list[Moved | None] = [None] * len(indexes)
     begins = {number: begin for number, index in enumerate(indexes) if (begin := _begin(index.data)) is not None}
     left = list(begins)
     while left:
         sizes = itertools.accumulate(len(indexes[number].data) for number in left)
-        some = left[: max(1, sum(size <= _AT_ONCE for size in sizes))]
-        pages = _Pages([indexes[number] for number in some], [begins[number] for number in some])
-        for number, moved in zip(some, pages.moved([shifts[number] for number in some]), strict=True):
-            found[number] = moved
-        left = left[len(some) :]
-    return found
+        batch = left[: max(1, sum(size <= _AT_ONCE for size in sizes))]
+        pages = _Pages([indexes[number] for number in batch], [begins[number] for number in batch])
+        for number, moved in zip(batch, pages.moved([shifts[number] for number in batch]), strict=True):
+            results[number] = moved
+        left = left[len(batch) :]
+    return results
 
 
 def _begin(data: bytes) -> tuple[int, int] | None:
-    """How many pages there are, and where the first of them begins. None: that is no offset index."""
+    """The number of pages, and where the first one begins. None: the bytes are no offset index."""
     try:
         count, at = column_index.next_list(data, 0, thrift.STRUCT)
     except (ValueError, IndexError):
@@ -82,7 +82,7 @@ class _Pages:
         stops = np.flatnonzero(self._bytes < 128)  # the last bytes of numbers
         place = np.searchsorted(stops, first_bytes) - _NUMBERS * self._first
         place = np.repeat(place, self._counts) + _NUMBERS * np.arange(self._counts.sum())
-        # Too few numbers are found out below: what is taken from another index instead lies behind the end.
+        # An index with too few numbers is recognised below: the numbers of the next one lie behind its end.
         self._stops = stops.take(place[:, None] + np.arange(_NUMBERS), mode="clip") + 1
         self._starts = np.empty_like(self._stops)
         self._starts[:, 1:] = self._stops[:, :-1]
@@ -94,17 +94,17 @@ class _Pages:
         offsets = (offsets + np.repeat(np.array(shifts), self._counts)) << 1
         lengths = sum((offsets >> 7 * more > 0).astype(np.int64) for more in range(1, _LONGEST + 1)) + 1
         pages, ends = self._composed(offsets, lengths)
-        found: list[Moved | None] = []
+        results: list[Moved | None] = []
         for number, index in enumerate(self._indexes):
             first, last = self._first[number], self._first[number] + self._counts[number] - 1
             rest = int(self._stops[last, -1] - self._ends[number]) + len(index.data)
             if not right[number] or not _ends_at(index.data, rest, int(self._counts[number])):
-                found.append(None)
+                results.append(None)
                 continue
             begin = ends[first - 1] if first else 0
             data = index.data[: self._heads[number]] + pages[begin : ends[last]].tobytes() + index.data[rest:]
-            found.append(Moved(int(self._counts[number]), data))
-        return found
+            results.append(Moved(int(self._counts[number]), data))
+        return results
 
     def _checked(self) -> tuple[Numbers, Flags]:
         """The offsets of all pages, and whether the pages of each index are pages and those of its column."""
@@ -126,11 +126,11 @@ class _Pages:
         return offsets, within & np.logical_and.reduceat(right, self._first)
 
     def _decoded(self, starts: Numbers, lengths: Numbers) -> Numbers:
-        found = np.zeros(starts.shape, np.int64)
+        numbers = np.zeros(starts.shape, np.int64)
         for more in range(int(lengths.max())):
             low = self._bytes.take(starts + more, mode="clip").astype(np.int64) & 127
-            found += np.where(lengths > more, low << 7 * more, 0)
-        return found
+            numbers += np.where(lengths > more, low << 7 * more, 0)
+        return numbers
 
     def _composed(self, offsets: Numbers, lengths: Numbers) -> tuple[npt.NDArray[np.uint8], Numbers]:
         """The bytes of all pages with other offsets, and where each page ends."""

@@ -1,6 +1,6 @@
-"""Page indexes and Bloom filters of columns that came as bytes. They lie behind the row groups of the file that they
-are taken from, and are put behind those of the new file. Whatever is missing, unreadable or contradicts itself is left
-out: files without them are slower to search, files with wrong ones lose rows."""
+"""Carries page indexes and Bloom filters over, for columns that are copied as bytes: from behind the row groups of the
+source to behind those of the new file. An index that is missing, unreadable or does not fit its column is left out:
+files without indexes are slower to search, files with wrong ones lose rows."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ class Carried:
 
 
 def write(output: byte_ranges.Output, carried: Sequence[Carried]) -> None:
-    """Append what can be carried over, and note in each column where it is."""
+    """Append the indexes that fit, and note in each column where they are."""
     by_origin: dict[Origin, list[Carried]] = {}
     for each in carried:
         by_origin.setdefault(each.origin, []).append(each)
     for group in by_origin.values():
         _write_blooms(output, group)
-    all_wanted = [found for group in by_origin.values() if 0 < (found := _wanted(group)).size <= _MOST]
+    all_wanted = [wanted for group in by_origin.values() if 0 < (wanted := _wanted(group)).size <= _MOST]
     for wanted, data in zip(all_wanted, look_ahead.in_order(_fetch, all_wanted, at_once=_FILES_AT_ONCE), strict=True):
         _write_page_indexes(output, _moved(wanted, data))
 
@@ -130,7 +130,7 @@ class _Wanted(NamedTuple):
 
 
 def _wanted(carried: list[Carried]) -> _Wanted:
-    found: list[tuple[Carried, byte_ranges.Span, byte_ranges.Span | None]] = []
+    columns: list[tuple[Carried, byte_ranges.Span, byte_ranges.Span | None]] = []
     for each in carried:
         offsets = _span(
             each, each.chunk.raw, format_fields.Column.OFFSET_INDEX, format_fields.Column.OFFSET_INDEX_LENGTH
@@ -139,8 +139,8 @@ def _wanted(carried: list[Carried]) -> _Wanted:
             each, each.chunk.raw, format_fields.Column.COLUMN_INDEX, format_fields.Column.COLUMN_INDEX_LENGTH
         )
         if offsets is not None:  # without them, bounds are of no use
-            found.append((each, offsets, bounds))
-    return _Wanted(carried[0].origin, found)
+            columns.append((each, offsets, bounds))
+    return _Wanted(carried[0].origin, columns)
 
 
 def _fetch(wanted: _Wanted) -> dict[byte_ranges.Span, bytes]:
@@ -150,7 +150,7 @@ def _fetch(wanted: _Wanted) -> dict[byte_ranges.Span, bytes]:
 
 
 class _PageIndexes(NamedTuple):
-    """What the new file will know of the pages of a column."""
+    """The page indexes of a column in the new file."""
 
     of: Carried
     offsets: bytes
@@ -158,17 +158,17 @@ class _PageIndexes(NamedTuple):
 
 
 def _moved(wanted: _Wanted, data: dict[byte_ranges.Span, bytes]) -> list[_PageIndexes]:
-    """Page indexes as the new file has them, as far as they make sense."""
+    """Page indexes as the new file has them, without those that do not fit."""
     stored = [
         offset_index.OffsetIndex(data[offsets], each.chunk.data_pages, each.rows) for each, offsets, _ in wanted.columns
     ]
-    found = []
+    indexes = []
     shifts = [each.shift for each, _, _ in wanted.columns]
     for (each, _, bounds), moved in zip(wanted.columns, offset_index.move(stored, shifts), strict=True):
         if moved is not None:
             right = bounds is not None and column_index.fits(data[bounds], moved.pages, each.layout)
-            found.append(_PageIndexes(each, moved.data, data[bounds] if bounds is not None and right else None))
-    return found
+            indexes.append(_PageIndexes(each, moved.data, data[bounds] if bounds is not None and right else None))
+    return indexes
 
 
 def _write_page_indexes(output: byte_ranges.Output, moved: list[_PageIndexes]) -> None:

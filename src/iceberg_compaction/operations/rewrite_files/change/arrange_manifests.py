@@ -42,7 +42,7 @@ class ManifestTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrangement:
+class ArrangedManifests:
     """The manifests of one content, in order."""
 
     items: Sequence[_Item]
@@ -114,7 +114,7 @@ class Rewrites:
         """Only these files leave from now on."""
         self._outputs = [output for output in self._outputs if all(path in leaving for path in output.removed)]
 
-    def arrange(self, task: ManifestTask) -> Arrangement:
+    def arrange(self, task: ManifestTask) -> ArrangedManifests:
         """Merges and rewrites where no earlier attempt has done so."""
         removed = rewrite_entries.Removed(task.removed)
         items = list(self._items(task))
@@ -129,7 +129,7 @@ class Rewrites:
             merged[number] if number in merged else [next(rewritten) for _ in members]
             for number, members in enumerate(bins)
         ]
-        return Arrangement(items=[item for members in arranged for item in members])
+        return ArrangedManifests(items=[item for members in arranged for item in members])
 
     def _items(self, task: ManifestTask) -> Iterator[_Item]:
         """The manifests, with those rewritten before in the position of their sources."""

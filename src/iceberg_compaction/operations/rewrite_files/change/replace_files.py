@@ -92,7 +92,7 @@ class Replacement:
             raise errors.NothingLeftError("No delete file is left in the table that applies to nothing.")
         return staging.stage(parent, data, useless, now_ms)
 
-    def _arrange_data(self, parent: stage_snapshot.Parent) -> arrange_manifests.Arrangement:
+    def _arrange_data(self, parent: stage_snapshot.Parent) -> arrange_manifests.ArrangedManifests:
         """Arranges the manifests of data files, which shows whether all files to replace are still there. Rarely one is
         not; then its group is dropped, and only the manifests of that group are written again."""
         while True:

@@ -89,7 +89,7 @@ class Staging:
         self._data.forget(frozenset(self.request.removed["file_path"].to_pylist()))
         self._added.clear()
 
-    def arrange_data(self, parent: Parent) -> arrange_manifests.Arrangement:
+    def arrange_data(self, parent: Parent) -> arrange_manifests.ArrangedManifests:
         """Arranges the manifests of data files. Those of an earlier attempt are used again where the same files
         leave."""
         if not self._added:
@@ -101,7 +101,7 @@ class Staging:
         )
 
     def stage(
-        self, parent: Parent, data: arrange_manifests.Arrangement, dangling: pa.Table, timestamp_ms: int
+        self, parent: Parent, data: arrange_manifests.ArrangedManifests, dangling: pa.Table, timestamp_ms: int
     ) -> StagedSnapshot:
         """Writes the snapshot on top of the parent. `data` are its manifests of data files, `dangling` the delete files
         that leave."""
@@ -130,7 +130,7 @@ class Staging:
             groups=self.request.ids,
         )
 
-    def _arrange_deletes(self, parent: Parent, useless: frozenset[str]) -> arrange_manifests.Arrangement:
+    def _arrange_deletes(self, parent: Parent, useless: frozenset[str]) -> arrange_manifests.ArrangedManifests:
         scope = prune_manifests.PartitionScope(parent.metadata, self.request.partitions)
         global_specs = delete_scopes.unpartitioned(parent.metadata.specs())
         task = self._task(
@@ -163,8 +163,8 @@ class Staging:
     def _figures(
         self,
         metadata: TableMetadata,
-        data: arrange_manifests.Arrangement,
-        deletes: arrange_manifests.Arrangement,
+        data: arrange_manifests.ArrangedManifests,
+        deletes: arrange_manifests.ArrangedManifests,
         dangling: pa.Table,
     ) -> snapshot_summary.Figures:
         removed: dict[int, written_manifests.Counts] = defaultdict(written_manifests.Counts)

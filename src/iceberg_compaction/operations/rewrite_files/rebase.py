@@ -10,15 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iceberg_compaction.model import partition_key
 from iceberg_compaction.model.rewrite_plan import PLAN_FILES, Draft, EmptyPlan, Groups, Plan
 from iceberg_compaction.model.table_view import DATA
-from iceberg_compaction.record import claims
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from iceberg_compaction.model.partition_key import PartitionKey
     from iceberg_compaction.model.table_view import TableView
 
 
@@ -96,10 +97,10 @@ def _keep(plan: Plan, view: TableView, kept: NDArray[np.bool_], owner: NDArray[n
     ).plan()
 
 
-def only(view: TableView, places: set[tuple[int, str]], *, run_id: str, without: Sequence[str] = ()) -> TableView:
-    """The same table, of which only files of these partitions may be chosen (spec id and canonical JSON of each), and
-    none that this run has written itself, or that are named in `without`."""
-    chosen = claims.in_places(view.files, places)
+def only(view: TableView, partition_keys: set[PartitionKey], *, run_id: str, without: Sequence[str] = ()) -> TableView:
+    """The same table, of which only files of these partitions may be chosen, and none that this run has written itself,
+    or that are named in `without`."""
+    chosen = partition_key.lie_in(view.files, partition_keys)
     ours = pc.match_substring(view.files["file_path"], run_id).to_numpy(zero_copy_only=False)
     if view.selected is not None:
         chosen &= view.selected.to_numpy(zero_copy_only=False)

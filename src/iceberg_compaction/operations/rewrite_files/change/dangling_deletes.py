@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from iceberg_compaction import errors
 from iceberg_compaction.metadata.deletes import delete_index, delete_paths, delete_scopes, useless_deletes
 from iceberg_compaction.metadata.manifest import live_files, prune_manifests, snapshot_manifests
-from iceberg_compaction.model import table_view
+from iceberg_compaction.model import partition_key, table_view
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from iceberg_compaction.metadata.cache.arrow_cache import ArrowCache
-    from iceberg_compaction.model.partition_key import PartitionKey
     from iceberg_compaction.operations.rewrite_files.change.replace_request import ReplaceRequest
 
     Mask = NDArray[np.bool_]
@@ -80,7 +79,7 @@ def find(
     paths: delete_paths.NamedPaths,
 ) -> pa.Table:
     """As `dangling`, given the live files. Equality deletes of `global_specs` are global."""
-    content, rewritten = live["content"].to_numpy(), _lies_in(live, request.partitions)
+    content, rewritten = live["content"].to_numpy(), partition_key.lie_in(live, request.partitions)
     searched = np.ones(live.num_rows, np.bool_) if request.tidies else rewritten
     is_global = (content == table_view.EQUALITY_DELETES) & np.isin(live["spec_id"].to_numpy(), list(global_specs))
     candidates = (content != table_view.DATA) & (searched | is_global)
@@ -139,19 +138,6 @@ def _added(request: ReplaceRequest, schema: pa.Schema) -> pa.Table:
     ]
     plain = [field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in schema]
     return pa.Table.from_pylist(rows, pa.schema(plain)).cast(schema)
-
-
-def _lies_in(files: pa.Table, partition_keys: Collection[PartitionKey]) -> Mask:
-    """Which files lie in one of these partitions."""
-    column, specs = files["partition"].unify_dictionaries().combine_chunks(), files["spec_id"].to_numpy()
-    mask = np.zeros(files.num_rows, np.bool_)
-    if not files.num_rows:
-        return mask
-    codes, texts = column.indices.to_numpy(), column.dictionary.to_pylist()
-    for spec_id in {spec_id for spec_id, _ in partition_keys}:
-        of_spec = {text for other, text in partition_keys if other == spec_id}
-        mask |= (specs == spec_id) & np.fromiter((text in of_spec for text in texts), np.bool_, len(texts))[codes]
-    return mask
 
 
 def _meets_nothing(data: pa.Table, deletes: pa.Table) -> Mask:

@@ -23,11 +23,11 @@ _log = logging.getLogger(__name__)
 
 def identity(table: Table) -> str:
     """The catalog that the table was loaded from. Empty: it cannot be told from others."""
-    known = {"SqlCatalog": _sql, "RestCatalog": _rest, "HiveCatalog": _hive, "GlueCatalog": _glue}
+    identities = {"SqlCatalog": _sql, "RestCatalog": _rest, "HiveCatalog": _hive, "GlueCatalog": _glue}
     for kind in type(table.catalog).__mro__:
-        if kind.__module__.startswith("pyiceberg.catalog.") and kind.__name__ in known:
+        if kind.__module__.startswith("pyiceberg.catalog.") and kind.__name__ in identities:
             try:
-                return known[kind.__name__](table.catalog, table)
+                return identities[kind.__name__](table.catalog, table)
             except Exception as error:  # noqa: BLE001 - nothing depends on it but whether files can be removed
                 _log.warning("The catalog of this table has no identity: %s", type(error).__name__)
                 return ""
@@ -53,11 +53,11 @@ def _sql(catalog: Catalog, table: Table) -> str:
 
 def _rest(catalog: Catalog, table: Table) -> str:
     properties = catalog.properties
-    asked = {key: str(properties[key]) for key in _REST_KEYS if properties.get(key)}
+    scope = {key: str(properties[key]) for key in _REST_KEYS if properties.get(key)}
     # Servers that are several catalogs may tell them apart by a header.
     headers = {key: str(value) for key, value in sorted(properties.items()) if key.startswith("header.")}
     public = {key: value for key, value in headers.items() if not redact.is_secret(key)}
-    return _joined("rest", _place(str(properties["uri"])), **asked, **public)
+    return _joined("rest", _place(str(properties["uri"])), **scope, **public)
 
 
 def _hive(catalog: Catalog, table: Table) -> str:

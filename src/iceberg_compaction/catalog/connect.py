@@ -51,11 +51,11 @@ def _configured(settings: CatalogSettings, given: dict[str, str]) -> tuple[str, 
         name = settings.name
         if name == DEFAULT_NAME and config.get_catalog_config(name) is None:
             name = config.get_default_catalog_name()
-        found = config.get_catalog_config(name)
-        known = sorted(config.get_known_catalogs())
-    if found is None and settings.type is None:
-        raise errors.ConfigError(_not_configured(name, known))
-    properties: dict[str, Any] = dict(merge_config(found or {}, dict(given)))
+        entry = config.get_catalog_config(name)
+        names = sorted(config.get_known_catalogs())
+    if entry is None and settings.type is None:
+        raise errors.ConfigError(_not_configured(name, names))
+    properties: dict[str, Any] = dict(merge_config(entry or {}, dict(given)))
     if settings.type:
         properties["type"] = settings.type
     if "py-catalog-impl" in properties:
@@ -65,8 +65,8 @@ def _configured(settings: CatalogSettings, given: dict[str, str]) -> tuple[str, 
     return name, catalog_uri.properties_of(str(properties.get("uri", "")), None) | properties
 
 
-def _not_configured(name: str, known: list[str]) -> str:
-    hint = f"configured are {', '.join(known)}" if known else "none is configured there"
+def _not_configured(name: str, names: list[str]) -> str:
+    hint = f"configured are {', '.join(names)}" if names else "none is configured there"
     return (
         f'No catalog called "{name}" is in PyIceberg\'s configuration ({hint}); '
         "give --catalog-uri, --spark-catalog or CATALOG_URI."

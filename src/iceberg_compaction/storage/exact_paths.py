@@ -23,8 +23,8 @@ _OBJECT_STORES = ("s3", "s3a", "s3n", "oss", "gs", "gcs", "abfs", "abfss", "wasb
 
 def split(location: str) -> tuple[str, str, str]:
     """Scheme, authority and path, nothing left out; scheme and authority may be empty."""
-    if found := _URI.fullmatch(location):
-        return found[1].lower(), found[2] or "", found[3]
+    if match := _URI.fullmatch(location):
+        return match[1].lower(), match[2] or "", match[3]
     return "", "", location
 
 
@@ -54,8 +54,8 @@ def _guarded(opens: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
     def guarded(location: Any) -> Any:
         text = location if isinstance(location, str) else location.location
         reason = _changed(text)
-        if reason is None and (found := _CUT.search(text)):
-            reason = f"has {found[0]!r} in it, where {name} may cut it"
+        if reason is None and (match := _CUT.search(text)):
+            reason = f"has {match[0]!r} in it, where {name} may cut it"
         if reason:
             raise errors.UnsupportedError(f"The path {text!r} {reason}.")
         return opens(location)
@@ -91,8 +91,8 @@ def unfit(location: str, table_location: str) -> str | None:
     would look elsewhere. None: they may."""
     if reason := _changed(location):
         return reason
-    if found := _CUT.search(location):
-        return f"has {found[0]!r} in it, where readers that take paths for URIs cut it"
+    if match := _CUT.search(location):
+        return f"has {match[0]!r} in it, where readers that take paths for URIs cut it"
     if split(table_location)[0] and not split(location)[0]:
         return "has no scheme, so that it depends on who reads it"
     return None

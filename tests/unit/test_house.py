@@ -103,14 +103,10 @@ STILL_TWICE = {
     "Committed",
     "Figures",
     "Layout",
-    "Leaf",
-    "Moved",
     "Origin",
     "Output",
     "Patience",
     "Proof",
-    "Source",
-    "_Column",
     "_Publication",
 }  # names that two classes have
 STILL_SILENT = 34  # packages without a docstring

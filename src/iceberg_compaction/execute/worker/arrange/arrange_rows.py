@@ -36,7 +36,7 @@ class ArrangedRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arrangement:
+class RowArrangement:
     """The wanted arrangement. `spec` is None where rows stay in the partition of the inputs."""
 
     schema: Schema
@@ -46,7 +46,7 @@ class Arrangement:
     budgets: budgets.Budgets
 
 
-def arrange(batches: Iterable[pa.RecordBatch], wanted: Arrangement) -> Generator[ArrangedRows]:
+def arrange(batches: Iterable[pa.RecordBatch], wanted: RowArrangement) -> Generator[ArrangedRows]:
     """All rows of the batches as the arrangement wants them, in the simplest way."""
     tuples = None
     if wanted.spec is not None:
@@ -64,7 +64,7 @@ def _as_they_come(batches: Iterable[pa.RecordBatch]) -> Generator[ArrangedRows]:
 
 
 def _sorted(
-    batches: Iterable[pa.RecordBatch], wanted: Arrangement, tuples: partition_rows.PartitionTuples | None
+    batches: Iterable[pa.RecordBatch], wanted: RowArrangement, tuples: partition_rows.PartitionTuples | None
 ) -> Generator[ArrangedRows]:
     """By partition first, then in order. Nothing goes out before all rows are here."""
     sorter = sort_rows.Sorter(wanted.order, wanted.columns, wanted.budgets)
@@ -75,7 +75,7 @@ def _sorted(
 
 
 def _parted(
-    batches: Iterable[pa.RecordBatch], wanted: Arrangement, tuples: partition_rows.PartitionTuples
+    batches: Iterable[pa.RecordBatch], wanted: RowArrangement, tuples: partition_rows.PartitionTuples
 ) -> Generator[ArrangedRows]:
     """In the order of arrival. The first few partitions go out at once, further ones wait until all rows are here."""
     half = replace(wanted.budgets, run_bytes=wanted.budgets.run_bytes // 2)  # because open partitions hold rows too

@@ -52,9 +52,9 @@ class OutputPlan:
         """Whether all rows keep their order and their partition."""
         return self.same_partition and not self.order
 
-    def arrangement(self, limits: budgets.Budgets) -> arrange_rows.Arrangement:
+    def arrangement(self, limits: budgets.Budgets) -> arrange_rows.RowArrangement:
         """The arrangement that rows need before they come to the sink."""
-        return arrange_rows.Arrangement(
+        return arrange_rows.RowArrangement(
             schema=self.schema,
             columns=self.columns,
             spec=None if self.same_partition else self.spec,

@@ -128,4 +128,4 @@ def test_a_run_on_another_branch_keeps_nobody_away(scene: Scene) -> None:
 def test_a_store_that_cannot_be_read_keeps_nobody_away(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     scene.state.write_text("no database")
     assert len(scene.plan().groups) == 2
-    assert "Nothing is known of other runs" in caplog.text
+    assert "The claims of other runs are not used" in caplog.text

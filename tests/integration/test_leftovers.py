@@ -374,7 +374,7 @@ def test_a_store_that_cannot_be_written_is_a_warning(scene: Scene, caplog: pytes
     scene.store = wiring.run_store(Path(in_the_way) / "runs.db")
     scene.foreign.add(in_the_way)
     assert scene.run().kind is Kind.COMPACTED
-    assert "no other will remove what it leaves behind" in caplog.text
+    assert "no other run will remove its files" in caplog.text
 
 
 def test_another_table_of_the_same_name_is_not_looked_at(scene: Scene) -> None:

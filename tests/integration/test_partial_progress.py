@@ -175,7 +175,7 @@ def test_what_conflicted_is_planned_anew(table: Table) -> None:
     outcome = compact(table, Others(before_2=lambda: lose_oslo(table)))
     assert ends(outcome) == [("Bern", "landed"), ("Oslo", "conflict"), ("Rome", "landed"), ("Oslo", "landed")]
     assert [one.id for one in outcome.group_outcomes] == [0, 1, 2, 3]
-    assert "What conflicted was planned anew: 3 files in 1 group become about 1." in outcome.sentence
+    assert "Groups in conflict were planned again: 3 files in 1 group become about 1." in outcome.sentence
     assert (outcome.groups, outcome.groups_landed, outcome.groups_conflicted) == (4, 3, 1)
     assert ours(table)[-1]["compaction.plan-id"] == f"{outcome.plan_id}-again-1"
     assert before - rows(table) == Counter(["{'id': 1, 'city': 'Oslo'}"])
@@ -194,13 +194,13 @@ def test_what_conflicts_again_is_planned_anew_again_but_not_forever(table: Table
     assert [end for city, end in ends(outcome) if city == "Oslo"] == ["conflict"] * 3 + [last]
     assert [end for city, end in ends(outcome) if city != "Oslo"] == ["landed"] * 2
     assert [one.id for one in outcome.group_outcomes] == list(range(6))
-    assert outcome.sentence.count("What conflicted was planned anew") == 3
+    assert outcome.sentence.count("Groups in conflict were planned again") == 3
     plans = [summary["compaction.plan-id"].removeprefix(outcome.plan_id or "") for summary in ours(table)]
     assert plans == (["", "", "-again-3"] if last == "landed" else ["", ""])
     assert sum(rows(table).values()) == 36 - min(times, 4)
 
 
-def test_what_landed_is_not_rewritten_again_with_what_conflicted(table: Table) -> None:
+def test_committed_groups_are_not_rewritten_again_with_groups_in_conflict(table: Table) -> None:
     """`rewrite-all` has no fixed point, so a plan of the whole partition would take the new files, too."""
     outcome = compact(table, Others(before_2=lambda: lose_oslo(table)), rewrite_all=True)
     assert outcome.files_removed == 6 + 3
@@ -294,7 +294,7 @@ def test_a_table_that_must_not_be_planned_anew_is_told(table: Table) -> None:
 
     outcome = compact(table, Others(before_2=encrypt))
     assert ends(outcome) == [("Bern", "landed"), ("Oslo", "conflict"), ("Rome", "landed")]
-    assert "What conflicted could not be planned anew: Table db.t is not rewritten" in outcome.sentence
+    assert "Groups in conflict could not be planned again: Table db.t is not rewritten" in outcome.sentence
 
 
 def test_events_follow_a_run_from_the_plan_to_the_outcome(table: Table) -> None:

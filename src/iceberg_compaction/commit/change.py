@@ -27,7 +27,7 @@ class StagedChange(Protocol):
     def updates(self) -> tuple[TableUpdate, ...]: ...
     @property
     def files(self) -> frozenset[str]:
-        """The files, of all that the change wrote, that the table needs once this attempt is published."""
+        """The written files that the table needs once this attempt is published."""
         ...
 
     @property
@@ -44,8 +44,8 @@ class StagedChange(Protocol):
         ...
 
     def beaten(self, metadata: TableMetadata) -> bool:
-        """Whether this attempt can never land any more. Asked of a table that does not have it. Absence alone proves
-        nothing: a slow server may add it later (R14)."""
+        """Whether this attempt, which is not in the table, can never land any more. Absence alone proves nothing: a slow
+        server may add it later (R14)."""
         ...
 
 
@@ -67,7 +67,7 @@ class Change(Protocol[S_co]):
         ...
 
     def stage(self, table: Table, now_ms: int) -> S_co:
-        """Validate against the table as it is now, and write what the attempt needs. Raises ConflictError where no
+        """Validate against the table as it is now, and write the files of the attempt. Raises ConflictError where no
         further attempt could succeed."""
         ...
 
@@ -102,5 +102,5 @@ class Committer(Protocol):
         ...
 
     def left_behind(self, paths: Sequence[str]) -> None:
-        """Write down that files of the run were not removed, though they should be or may have to be."""
+        """Write down files of the run that were not removed, though they should be or may have to be."""
         ...

@@ -1,4 +1,4 @@
-"""When to try again: the table's `commit.retry.*` and `commit.status-check.*` properties as a series of waits."""
+"""Waits between attempts, from the table's properties `commit.retry.*` and `commit.status-check.*`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _DIGITS = 19  # of the largest long
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """Waits that double from `min_ms` to `max_ms`: `retries` of them, as long as no more than `total_ms` go by, what is
-    done between them included."""
+    """Waits that double from `min_ms` to `max_ms`: at most `retries` of them, and at most `total_ms` with the work
+    between them."""
 
     retries: int
     min_ms: int
@@ -24,8 +24,8 @@ class Backoff:
     total_ms: int
 
     def waits(self, random: Callable[[], float], clock: Callable[[], int]) -> Iterator[float]:
-        """Seconds to wait before each retry, with up to a tenth added so that losers do not meet again. Time, which the
-        clock tells in milliseconds, counts from now on."""
+        """Yield the seconds to wait before each retry, with up to a tenth added so that losers do not meet again. Time
+        counts from this call on; the clock gives milliseconds."""
         return self._waits(random, clock, clock())
 
     def _waits(self, random: Callable[[], float], clock: Callable[[], int], started_ms: int) -> Iterator[float]:
@@ -39,14 +39,14 @@ class Backoff:
 
 
 def commit_retry(properties: Mapping[str, str]) -> Backoff:
-    """After a lost race for the table."""
+    """Waits after a lost race for the table."""
     return _from_properties(
         properties, "commit.retry", Backoff(retries=4, min_ms=100, max_ms=60_000, total_ms=1_800_000)
     )
 
 
 def status_check(properties: Mapping[str, str]) -> Backoff:
-    """After a commit whose fate the catalog did not tell."""
+    """Waits after a commit whose state the catalog did not report."""
     default = Backoff(retries=3, min_ms=1_000, max_ms=60_000, total_ms=1_800_000)
     return _from_properties(properties, "commit.status-check", default)
 
@@ -61,9 +61,9 @@ def _from_properties(properties: Mapping[str, str], prefix: str, default: Backof
 
 
 def number(properties: Mapping[str, str], name: str, default: int) -> int:
-    """A wrong property must not cost a finished rewrite: the default is taken and said."""
+    """Read a number. A wrong property must not fail a finished rewrite: a warning names the default that is used."""
     text = properties.get(name, str(default))
     if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
         return int(text)
-    _log.warning("The table property %s is %r, not a number; %d is used.", name, text, default)
+    _log.warning("The table property %s is %r, which is not a number; %d is used.", name, text, default)
     return default

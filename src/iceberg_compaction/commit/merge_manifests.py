@@ -1,6 +1,6 @@
-"""Which manifests a commit writes as one (R12), so that a table does not end up with a thousand small ones. Those of
-the next snapshot come in, in order; bins of neighbours go out. As Iceberg Java does it: per partition spec, from the
-end, so that what is not full is at the front, where the next commit adds."""
+"""Chooses the manifests that a commit merges (R12), so that a table does not end up with a thousand small ones. The
+manifests of the next snapshot come in, in order; bins of neighbours go out. Iceberg Java does the same: per partition
+spec, from the end, so that a bin with room is at the front, where the next commit adds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TARGET = "commit.manifest.target-size-bytes"
 MIN_COUNT = "commit.manifest.min-count-to-merge"
 
 
-class Item(Protocol):
+class MergeCandidate(Protocol):
     """A manifest of the next snapshot."""
 
     @property
@@ -27,42 +27,42 @@ class Item(Protocol):
     def length(self) -> int: ...
     @property
     def is_new(self) -> bool:
-        """It holds files that the commit adds."""
+        """Whether it holds files that the commit adds."""
         ...
 
 
-I = TypeVar("I", bound=Item)  # noqa: E741
+I = TypeVar("I", bound=MergeCandidate)  # noqa: E741
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merging:
-    """The table's wishes."""
+    """The table's settings for merges of manifests."""
 
     enabled: bool = True
     target: int = 8 << 20
     min_count: int = 100
 
     def bins(self, items: Sequence[I]) -> list[list[I]]:
-        """Neighbours of one spec that fit into the target together; the manifests of a bin keep their order."""
+        """Pack neighbours of one spec that fit into the target size together; a bin keeps the order of its manifests."""
         by_spec: dict[int, list[I]] = defaultdict(list)
         for item in items:
             by_spec[item.spec_id].append(item)
-        return [found for members in by_spec.values() for found in self._pack(members)]
+        return [packed for members in by_spec.values() for packed in self._pack(members)]
 
     def _pack(self, items: Sequence[I]) -> list[list[I]]:
-        found: list[list[I]] = []
+        bins: list[list[I]] = []
         room = -1
         for item in reversed(items):
             room -= item.length
             if room < 0:
-                found.append([])
+                bins.append([])
                 room = self.target - item.length
-            found[-1].append(item)
-        return [members[::-1] for members in reversed(found)]
+            bins[-1].append(item)
+        return [members[::-1] for members in reversed(bins)]
 
     def joins(self, members: Sequence[I], first: I) -> bool:
-        """Whether a bin becomes one manifest. The one that holds what the commit adds (or `first`, if it adds nothing)
-        does so only once it has many: it would be written again by each commit."""
+        """Whether a bin becomes one manifest. The bin with the files that the commit adds (or with `first`, if it adds
+        none) is merged only once it has many manifests: each commit would write it again."""
         if not self.enabled or len(members) < 2:
             return False
         grows = any(item.is_new for item in members) or any(item is first for item in members)
@@ -70,7 +70,7 @@ class Merging:
 
 
 def merging(properties: Mapping[str, str]) -> Merging:
-    """From the table's properties; a wrong one must not cost a finished rewrite."""
+    """Read the settings from the table's properties. A wrong property must not fail a finished rewrite."""
     default = Merging()
     return Merging(
         enabled=properties.get(ENABLED, "true").lower() == "true",

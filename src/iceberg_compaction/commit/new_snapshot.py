@@ -1,4 +1,4 @@
-"""A change that adds a snapshot to a branch: its requirements and updates, and how it is found in a table after an
+"""A change that adds a snapshot to a branch: its requirements and updates, and the test whether it landed after an
 unknown commit."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class NewSnapshot:
     parent: TableMetadata  # the table that it is built on
     branch: str
     snapshot: Snapshot
-    files: frozenset[str]  # of the files that the change wrote, those that the snapshot needs
+    files: frozenset[str]  # those that the change wrote and the snapshot needs
 
     @property
     def requirements(self) -> tuple[TableRequirement, ...]:
@@ -65,8 +65,7 @@ class NewSnapshot:
         return current is not None and current.manifest_list == self.snapshot.manifest_list
 
     def beaten(self, metadata: TableMetadata) -> bool:
-        """Whether others committed in its place: the branch has gone on from its parent, or its sequence number is
-        taken. A head that does not descend from the parent proves nothing: the answer may be out of date, or the
+        """Whether others committed instead: the branch has gone on from its parent, or its sequence number is taken. A head that does not descend from the parent proves nothing: the answer may be out of date, or the
         snapshot may be in the history that has expired."""
         head, parent = metadata.snapshot_by_name(self.branch), self.snapshot.parent_snapshot_id
         if head is None or parent is None or not descends(metadata, head, parent):

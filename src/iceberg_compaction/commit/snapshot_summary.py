@@ -1,4 +1,4 @@
-"""The summary of a replace snapshot (R13): what it added and removed, and the table's totals after it."""
+"""The summary of a replace snapshot (R13): counts of added and removed files, and the table's totals after it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ PARTITION_LIMIT = "write.summary.partition-limit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """Files that came and went."""
+class FileChanges:
+    """Counts of files that a snapshot adds and removes."""
 
     added: Counts = NONE  # data files
     removed: Counts = NONE
     position_deletes: Counts = NONE  # removed
     equality_deletes: Counts = NONE
 
-    def __add__(self, other: Change) -> Change:
-        return Change(
+    def __add__(self, other: FileChanges) -> FileChanges:
+        return FileChanges(
             added=self.added + other.added,
             removed=self.removed + other.removed,
             position_deletes=self.position_deletes + other.position_deletes,
@@ -40,8 +40,8 @@ class Change:
     def deletes(self) -> Counts:
         return self.position_deletes + self.equality_deletes
 
-    def counted(self) -> dict[str, int]:
-        """By Iceberg's names, without zeros."""
+    def counts(self) -> dict[str, int]:
+        """The counts by Iceberg's names, without zeros."""
         figures = {
             "added-data-files": self.added.files,
             "deleted-data-files": self.removed.files,
@@ -59,20 +59,22 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures(Change):
-    """Everything that the summary counts."""
+class SummaryFigures(FileChanges):
+    """All figures of a summary."""
 
     changed_partitions: int
     manifests_created: int
     manifests_kept: int
     manifests_replaced: int
-    partitions: Mapping[str, Change] = field(default_factory=dict)  # by path; only if the table asks for it
+    partitions: Mapping[str, FileChanges] = field(
+        default_factory=dict
+    )  # by path; only if the table's properties ask for it
 
 
-def summarize(figures: Figures, previous: Mapping[str, str] | None, properties: Mapping[str, str]) -> Summary:
-    """The new snapshot's summary, given that of the branch head."""
+def summarize(figures: SummaryFigures, previous: Mapping[str, str] | None, properties: Mapping[str, str]) -> Summary:
+    """Make the new snapshot's summary from its figures and the summary of the branch's head."""
     added, removed, deletes = figures.added, figures.removed, figures.deletes
-    counted = figures.counted() | {
+    counts = figures.counts() | {
         "changed-partition-count": figures.changed_partitions,
         "manifests-created": figures.manifests_created,
         "manifests-kept": figures.manifests_kept,
@@ -86,19 +88,19 @@ def summarize(figures: Figures, previous: Mapping[str, str] | None, properties: 
         "total-position-deletes": -figures.position_deletes.records,
         "total-equality-deletes": -figures.equality_deletes.records,
     }
-    # A total that the head does not state, or that makes no sense, cannot be carried on: it is left out.
-    known = {key: _count(previous, key) for key in totals}
-    after = {key: total + totals[key] for key, total in known.items() if total is not None}
-    texts = {key: str(value) for key, value in (counted | {k: v for k, v in after.items() if v >= 0}).items()}
+    # A total that the head's summary lacks, or has as nonsense, cannot be continued: it is left out.
+    before = {key: _count(previous, key) for key in totals}
+    after = {key: total + totals[key] for key, total in before.items() if total is not None}
+    texts = {key: str(value) for key, value in (counts | {k: v for k, v in after.items() if v >= 0}).items()}
     return Summary(operation=Operation.REPLACE, **(dict(properties) | texts | _partitions(figures.partitions)))
 
 
-def _partitions(changes: Mapping[str, Change]) -> dict[str, str]:
-    told = {
-        f"partitions.{path}": ",".join(f"{name}={value}" for name, value in change.counted().items())
+def _partitions(changes: Mapping[str, FileChanges]) -> dict[str, str]:
+    summaries = {
+        f"partitions.{path}": ",".join(f"{name}={value}" for name, value in change.counts().items())
         for path, change in changes.items()
     }
-    return {"partition-summaries-included": "true", **told} if told else {}
+    return {"partition-summaries-included": "true", **summaries} if summaries else {}
 
 
 def _count(previous: Mapping[str, str] | None, key: str) -> int | None:

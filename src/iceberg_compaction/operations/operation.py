@@ -1,5 +1,5 @@
-"""The seam between the main line and the operations: each operation is one value that says which table it is for, makes
-a plan, and performs it. Everything else, from recovery to memory, is the same for all and is in `workflow.operate`."""
+"""The seam between the main line and the operations. An operation is one value: it names its table, makes a plan and
+performs it. All other steps, from recovery to the record of the run, are the same for all: see `workflow.operate`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
-# Called only when there is something to rewrite, so that a healthy table never starts an engine.
+# Called only if there are groups to rewrite, so that a healthy table never starts an engine.
 EngineFactory: TypeAlias = "Callable[[], AbstractContextManager[Engine]]"
 
 
@@ -57,13 +57,13 @@ class Operation(Protocol[P]):
         ...
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[P]:
-        """Decide what to do, from metadata alone. Writes nothing."""
+        """Make the plan, from metadata alone. Writes nothing."""
         ...
 
     def perform(
         self, planned: PlannedWork[P], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
     ) -> Outcome:
-        """Do it. Raises what ends the work; by then the ledger has everything that was committed."""
+        """Perform the plan. The ledger has every commit by the time that an error is raised."""
         ...
 
     def idle(self, plan: P, run: Run, ledger: Ledger) -> Outcome:

@@ -1,5 +1,5 @@
-"""Table properties as a change without a snapshot: wanted values come in; the table has them, or a ConflictError says
-who was faster. Values that others have set meanwhile are not overwritten."""
+"""Table properties as a change without a snapshot. New values come in; the table has them, or a ConflictError names the
+properties that others changed first. Values of others are not overwritten."""
 
 from __future__ import annotations
 
@@ -22,41 +22,47 @@ if TYPE_CHECKING:
     from iceberg_compaction.commit.change import Committer
 
 
-def set_properties(table: Table, wanted: Mapping[str, str], seen: Mapping[str, str | None], run: Committer) -> None:
-    """Set `wanted` on the table, if these properties still are as they were `seen` (None: not set). ConflictError: they
-    are not, and nothing was set; or others commit so often that no attempt came through."""
-    spine.commit(table, PropertiesChange(wanted=dict(wanted), seen={name: seen[name] for name in wanted}), run)
+def set_properties(
+    table: Table, new_values: Mapping[str, str], old_values: Mapping[str, str | None], run: Committer
+) -> None:
+    """Set `new_values` on the table if it still has `old_values` (None: not set). ConflictError: it has others, and nothing
+    was set; or others commit so often that every attempt lost."""
+    spine.commit(
+        table,
+        PropertiesChange(new_values=dict(new_values), old_values={name: old_values[name] for name in new_values}),
+        run,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertiesChange:
-    """The wanted values, and those that they replace."""
+    """The new values, and those that they replace."""
 
-    wanted: dict[str, str]
-    seen: dict[str, str | None]
+    new_values: dict[str, str]
+    old_values: dict[str, str | None]
 
     @property
     def label(self) -> str:
-        return f"properties {', '.join(sorted(self.wanted))}"
+        return f"properties {', '.join(sorted(self.new_values))}"
 
     @property
     def written(self) -> tuple[str, ...]:
         return ()
 
     def stage(self, table: Table, now_ms: int) -> StagedProperties:
-        """The update, as long as nobody else has changed the properties."""
-        changed = sorted(name for name, value in self.seen.items() if table.properties.get(name) != value)
+        """Make the update. Raises ConflictError if somebody else has changed the properties."""
+        changed = sorted(name for name, value in self.old_values.items() if table.properties.get(name) != value)
         if changed:
             raise errors.ConflictError(
-                f"Somebody else has changed {', '.join(changed)} of {table_names.text(table.name())} meanwhile; "
-                "nothing was set."
+                f"Somebody else changed {', '.join(changed)} of {table_names.text(table.name())} meanwhile; nothing was "
+                "set."
             )
         return StagedProperties(change=self, parent=table.metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedProperties:
-    """One attempt."""
+    """One attempt to set the properties."""
 
     change: PropertiesChange
     parent: TableMetadata
@@ -67,7 +73,7 @@ class StagedProperties:
 
     @property
     def updates(self) -> tuple[TableUpdate, ...]:
-        return (SetPropertiesUpdate(updates=self.change.wanted),)
+        return (SetPropertiesUpdate(updates=self.change.new_values),)
 
     @property
     def files(self) -> frozenset[str]:
@@ -78,16 +84,16 @@ class StagedProperties:
         return None
 
     def landed(self, metadata: TableMetadata) -> bool:
-        """Whether the table has the wanted values, whoever has set them."""
-        return all(metadata.properties.get(name) == value for name, value in self.change.wanted.items())
+        """Whether the table has the new values, whoever set them."""
+        return all(metadata.properties.get(name) == value for name, value in self.change.new_values.items())
 
     def is_exactly(self, metadata: TableMetadata) -> bool:
-        """Attempts do not differ."""
+        """The same as `landed`: attempts do not differ."""
         return self.landed(metadata)
 
     def beaten(self, metadata: TableMetadata) -> bool:
-        """Whether somebody else has set another value than the wanted one."""
+        """Whether somebody else has set another value than the new one."""
         return any(
-            metadata.properties.get(name) not in (value, self.change.seen[name])
-            for name, value in self.change.wanted.items()
+            metadata.properties.get(name) not in (value, self.change.old_values[name])
+            for name, value in self.change.new_values.items()
         )

@@ -1,3 +1,3 @@
-"""The memory of runs. Records and entries of the journal come in, from `operations` and `workflow`; lists of them go
-out. `store` is the contract, `sql_store` its implementation; `processes` tells whether the process of an entry lives.
-Knows the vocabulary, SQLAlchemy and the operating system, and nothing of tables."""
+"""The memory of runs. In: records and entries of the journal, from `operations` and `workflow`. Out: the history, and
+the runs that did not finish. `store` is the contract, `sql_store` its implementation. It may know the vocabulary,
+SQLAlchemy and the operating system, and nothing of tables."""

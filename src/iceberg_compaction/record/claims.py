@@ -1,6 +1,6 @@
-"""Runs keep out of each other's way: a run writes into the journal which partitions it is at work on, and another one
-that plans meanwhile leaves them to it. Nothing depends on this but time: what two runs do at once anyway is a conflict,
-and the commit finds it."""
+"""Claims of partitions. A run enters its partitions in the journal, and another run that plans meanwhile leaves them to
+it. Claims save work and decide nothing: if two runs rewrite the same partition anyway, one of the commits is a
+conflict."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.table_view import TableView
     from iceberg_compaction.record.runs import Run
 
-# A run on another machine writes a heartbeat twice a minute. To take a living one for dead costs a conflict at most.
+# A run on another machine writes a heartbeat twice a minute. Taking a living run for dead costs a conflict at most.
 SILENT_MS = 3 * 60_000
 _log = logging.getLogger(__name__)
 
 
 def leave_to_others(view: TableView, run: Run) -> TableView:
-    """The same table, with the files marked that other runs on the branch are at work on."""
+    """The same view, with the files of partitions marked that other runs on the branch claim."""
     if run.store is None or view.pin is None:
         return view
     try:
         unfinished = run.store.unfinished(view.pin.table_uuid)
     except errors.StoreError as error:
-        _log.warning("Nothing is known of other runs: %s", error)
+        _log.warning("The claims of other runs are not used: %s", error)
         return view
     at_work = [other for other in unfinished if _is_at_work(other, run, view.pin.branch)]
     partition_keys = {claim for other in at_work for claim in other.start.claims}

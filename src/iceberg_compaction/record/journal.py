@@ -1,7 +1,7 @@
-"""A run in the journal: noted before it writes its first file, struck out once it has ended and left nothing behind. In
-between the journal hears of every snapshot before it is published, so that after a crash anybody can tell what may
-still land. A journal that cannot be begun is a warning: nobody knows the run, so that nobody takes it for dead. Once it
-is begun, nothing is published that could not be written down (R49)."""
+"""The entry of a run in the journal. It is made before the run writes its first file, and removed once the run has ended
+and left no files. It names every snapshot before that is published, so that after a crash another run knows which
+commit may still land. A run that cannot be entered goes on with a warning: nobody can take it for dead. Once a run is
+entered, it publishes nothing that could not be written down (R49)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from iceberg_compaction.record import processes
 from iceberg_compaction.storage import file_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from iceberg_compaction.model.run_record import TableHome
     from iceberg_compaction.record.runs import Run
@@ -31,23 +31,23 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Entry:
-    """A run's own line in the journal."""
+    """A run's own entry in the journal."""
 
     run: Run
     store: RunStore
-    clean: bool = True  # as far as is known, nothing will be left behind
+    clean: bool = True  # no files are left behind so far
     _over: threading.Event = field(default_factory=threading.Event)
     _attempt: run_record.Attempt | None = None  # the last one
     _landed: tuple[int, ...] = ()
 
     def publishing(self, announcement: run_record.Announcement) -> None:
-        """Note a change before it is published. CommitError: it must not be, because others took this run for dead and
-        may have removed its files, or because nobody can tell whether they did."""
+        """Write down a change before it is published. CommitError: it must not be published, because another run took this
+        one for dead and may have removed its files, or because that cannot be excluded."""
         self._attempt = run_record.Attempt(**announcement.model_dump(), at_ms=self.run.clock(), landed=self._landed)
         if not self._confirm(self._attempt):
             raise errors.CommitError(
-                f"Run {self.run.run_id} had no heartbeat for so long that another run removed its files, or the "
-                "run store was lost; nothing was committed, start again."
+                f"Run {self.run.run_id} had no heartbeat for so long that another run took it for dead, or the run store "
+                "was lost; nothing was committed, start again."
             )
 
     def _confirm(self, attempt: run_record.Attempt) -> bool:
@@ -57,47 +57,52 @@ class Entry:
             except errors.StoreError as error:
                 if wait is None:
                     raise errors.CommitError(
-                        f"Run {self.run.run_id} cannot make sure that no other run took it for dead and removed its "
-                        f"files; nothing was committed, start again. {error}"
+                        f"Run {self.run.run_id} cannot check that no other run took it for dead; nothing was committed, "
+                        f"start again. {error}"
                     ) from error
                 self._over.wait(wait)
         raise AssertionError("unreachable")
 
     def committed(self, snapshot_id: int | None) -> None:
-        """Remember that a snapshot is part of the table: should it leave the table, others may have it still."""
+        """Write down that a snapshot is part of the table: if it expires there, another catalog entry may still have it."""
         if snapshot_id is None or self._attempt is None:
             return
         self._landed = tuple(dict.fromkeys((*self._landed, snapshot_id)))
         attempt = self._attempt.model_copy(update={"landed": self._landed})
-        self._try(lambda: self.store.committed(self.run.run_id, attempt))
+        with _warning():
+            self.store.committed(self.run.run_id, attempt)
 
     def close(self) -> None:
-        """The run has ended."""
+        """Write down that the run has ended."""
         self._over.set()
-        run_id = self.run.run_id
-        if self.clean:
-            self._try(lambda: self.store.finish(run_id))
-        else:
-            self._try(lambda: self.store.end(run_id, self.run.clock()))
+        with _warning():
+            if self.clean:
+                self.store.finish(self.run.run_id)
+            else:
+                self.store.end(self.run.run_id, self.run.clock())
 
     def beat(self) -> None:
         """Write heartbeats until the run ends."""
         while not self._over.wait(HEARTBEAT_S):
-            self._try(lambda: self.store.heartbeat(self.run.run_id, self.run.clock()))
-
-    def _try(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except errors.StoreError as error:
-            _log.warning("The journal of this run is not complete: %s", error)
+            with _warning():
+                self.store.heartbeat(self.run.run_id, self.run.clock())
 
 
 @contextmanager
-def kept(
+def _warning() -> Iterator[None]:
+    """Turn an error of the store into a warning: the run goes on without this line of its journal."""
+    try:
+        yield
+    except errors.StoreError as error:
+        _log.warning("The journal of this run is not complete: %s", error)
+
+
+@contextmanager
+def keep(
     home: TableHome, run: Run, *, branch: str, command: str, claims: tuple[tuple[int, str], ...] = ()
 ) -> Iterator[None]:
-    """Keep the journal of a run on the table while it works; `command` is the command line that does such work,
-    `claims` are the partitions that it works on. Without a store there is no journal."""
+    """Keep the entry of a run on the table while it works. `command`: the command line that does such work; `claims`: the
+    partitions that it works on. Without a store there is no journal."""
     entry = _begin(home, run, branch, claims)
     if entry is None:
         yield
@@ -109,11 +114,11 @@ def kept(
     except errors.StateUnknownError as error:
         entry.clean = False
         raise errors.StateUnknownError(
-            f"{error} Run {command} later: it finds out what became of the snapshot, removes its files if it cannot "
-            "land any more, and does what is left to do."
+            f"{error} Run {command} later: it checks whether the snapshot landed, removes its files if it cannot land "
+            "any more, and does the remaining work."
         ) from error
     except errors.CompactionError:
-        raise  # whoever raises one has removed its files, or has said which are left
+        raise  # its files are removed, or those that are left were reported to `left_behind`
     except BaseException:
         entry.clean = False
         raise
@@ -141,14 +146,14 @@ def _begin(home: TableHome, run: Run, branch: str, claims: tuple[tuple[int, str]
     try:
         clean = run.store.begin(start)
     except errors.StoreError as error:
-        _log.warning("If this run is killed, no other will remove what it leaves behind: %s", error)
+        _log.warning("If this run is killed, no other run will remove its files: %s", error)
         return None
-    before = None if clean else run.store.attempt(run.run_id)
-    landed = () if before is None else before.may_have_landed  # or it will be missed, which is safe
+    last = None if clean else run.store.attempt(run.run_id)
+    landed = () if last is None else last.may_have_landed  # too many of them is safe
     return Entry(run=run, store=run.store, clean=clean, _landed=landed)
 
 
 def command_line(verb: str, table: str, branch: str) -> str:
-    """The command line that does the work of a verb on a table's branch."""
-    which = "" if branch == "main" else f" --branch {shlex.quote(branch)}"
-    return f"`iceberg-compact {verb} --table {shlex.quote(table)}{which}`"
+    """The command line of a verb for a table's branch."""
+    flag = "" if branch == "main" else f" --branch {shlex.quote(branch)}"
+    return f"`iceberg-compact {verb} --table {shlex.quote(table)}{flag}`"

@@ -1,5 +1,5 @@
-"""The process of a run, and whether it still lives. The system answers that for its own machine. For other machines
-there are only the heartbeats in the run store."""
+"""The process of a run, and whether it still runs. The operating system answers that for its own machine; for other
+machines there are only the heartbeats in the run store."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One run's identity and surroundings: who it is, what time it is, who listens, who remembers. All of it is given from
-outside, so that the work itself is reproducible."""
+"""One run: its id, clock, chance, cancel token, listener and store. All of them are given from outside, so that the work
+itself is reproducible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_task import Effort
     from iceberg_compaction.record.store import RunStore
 
-_RUNS = 20  # of the history that a run looks back at
+_RUNS = 20  # of the history that a run reads
 _log = logging.getLogger(__name__)
 
 
@@ -33,7 +33,7 @@ def _ignore(event: Event) -> None:
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """What every step of a run may need to know besides its work."""
+    """The surroundings of every step of a run."""
 
     run_id: str
     clock: Callable[[], int]  # milliseconds since the epoch
@@ -43,7 +43,7 @@ class Run:
     cancel: cancel.CancelToken = field(default_factory=cancel.CancelToken)
     pause: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
-    entry: journal.Entry | None = None  # its line in the journal, while it is at work
+    entry: journal.Entry | None = None  # in the journal, while it is at work
     started_ms: int = field(init=False)
     _history: list[run_record.RunRecord] | None = field(default=None, init=False)
 
@@ -51,15 +51,15 @@ class Run:
         self.started_ms = self.clock()
 
     def emit(self, event: Event) -> None:
-        """Inform those who watch. None of them steers."""
+        """Inform the listener. It does not steer the run."""
         self.on_event(event)
 
     @contextmanager
     def at_work(
         self, home: run_record.TableHome, *, branch: str, command: str, claims: tuple[tuple[int, str], ...] = ()
     ) -> Iterator[None]:
-        """Keep the run's line in the journal while it changes the table. `claims`: the partitions that it works on."""
-        with journal.kept(home, self, branch=branch, command=command, claims=claims):
+        """Keep the run's entry in the journal while it changes the table. `claims`: the partitions that it works on."""
+        with journal.keep(home, self, branch=branch, command=command, claims=claims):
             yield
 
     def publishing(self, announcement: run_record.Announcement) -> None:
@@ -73,12 +73,12 @@ class Run:
             self.entry.committed(snapshot_id)
 
     def left_behind(self, paths: Sequence[str]) -> None:
-        """Remember that there are files for the next run to remove."""
+        """Write down that there are files for the next run to remove."""
         if paths:
             self.may_leave_files()
 
     def may_leave_files(self) -> None:
-        """Remember that there may be files for the next run to remove."""
+        """Write down that there may be files for the next run to remove."""
         if self.entry is not None:
             self.entry.clean = False
 

@@ -1,5 +1,5 @@
-"""A run store in a SQL database, by SQLAlchemy Core. The statements are those that SQLite and PostgreSQL share; what
-differs is in the database object that the store is made with."""
+"""A run store in a SQL database, by SQLAlchemy Core. The statements are those that SQLite and PostgreSQL share; the
+differences are in the database object that the store is made with."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class SqlStore:
                 if row.run_id not in self._reported:
                     self._reported.add(row.run_id)
                     _log.warning(
-                        "Run %s in the run store %s is passed over: a newer version may have written it.",
+                        "Run %s in the run store %s is ignored, because it cannot be read; a newer version may have written it.",
                         row.run_id,
                         self._database,
                     )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class RunStore(Protocol):
-    """What the rest of the product may expect of a store.
+    """The promises of a store to the rest of the product.
 
     - Concurrency: threads, and processes where the store outlives one, call any method at any time. Every method that
       changes something is atomic: of two callers, one comes first, and the other sees its change.

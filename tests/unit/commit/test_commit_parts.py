@@ -25,7 +25,7 @@ from iceberg_compaction.metadata import partition_tuples
 from iceberg_compaction.metadata.manifest import prune_manifests
 from iceberg_compaction.metadata.manifest.written_manifests import Counts
 
-FIGURES = snapshot_summary.Figures(
+FIGURES = snapshot_summary.SummaryFigures(
     added=Counts(files=1, records=5, bytes=9),
     removed=Counts(files=3, records=5, bytes=30),
     changed_partitions=1,

@@ -107,18 +107,18 @@ def signed(**change: Any) -> bytes:
         (b"[]", "is not a plan: `iceberg-compact plan --out FILE` writes one"),
         (b'{"format": 5}', "is not a plan: "),
         (planned().model_dump_json().encode(), "is not a plan: "),
-        (edited(lambda stored: stored.update(format=4)), "has format 4, and this version reads 5; make a new plan"),
+        (edited(lambda stored: stored.update(format=4)), "has format 4, but this version reads 5; make a new plan"),
         (edited(lambda stored: stored.update(table="shop.other")), "checksum differs"),
         (edited(lambda stored: stored["policy"].update({"where": "id > 3"})), "checksum differs"),
         (edited(lambda stored: stored["files"]["file_path"].reverse()), "checksum differs"),
         (edited(lambda stored: stored["groups"].pop()), "checksum differs"),
         (edited(lambda stored: stored.update(surprise=1)), "checksum differs"),
         (edited(lambda stored: stored.update(checksum=None)), "checksum differs"),
-        (signed(surprise=1), "makes no sense: surprise: Extra inputs are not permitted; make a new plan"),
-        (signed(groups=[]), "makes no sense: the groups hold"),
+        (signed(surprise=1), "is not valid: surprise: Extra inputs are not permitted; make a new plan"),
+        (signed(groups=[]), "is not valid: the groups hold"),
         (signed(files={"file_path": ["a"], "file_size_in_bytes": [1, 2], "record_count": [1]}), "and of one length"),
-        (signed(pin=None), "makes no sense: it has groups, but no snapshot that they are of"),
-        (signed(table="\ud800"), "there is half a character in it"),
+        (signed(pin=None), "is not valid: it has groups, but no snapshot"),
+        (signed(table="\ud800"), "it has half of a character"),
     ],
 )
 def test_a_file_that_is_no_plan_is_refused_in_one_sentence(data: bytes, words: str) -> None:
@@ -182,7 +182,7 @@ def is_sentence(text: str) -> bool:
 @pytest.mark.parametrize(
     ("path", "wrong", "why"),
     [
-        (("files", "file_path", 1), "f-00000", "files: a file is there twice"),
+        (("files", "file_path", 1), "f-00000", "files: a file is listed twice"),
         (("files", "file_path", 0), None, "files: file_path of a file is null"),
         (("groups", 1, "id"), 0, "two groups have the same id"),
         (("groups", 0, "partition"), "[1]", r"'\[1\]' is not a partition"),
@@ -190,7 +190,7 @@ def is_sentence(text: str) -> bool:
         (("groups", 0, "files"), -2, "groups.0.files: Input should be greater than or equal to 0"),
         (("groups", 0, "small_files"), 3, "a group has more small_files than files"),
         (("groups", 0, "sections"), [{"spec_id": 0, "partition": "{}", "files": 9}], "the sections of group 0 do not"),
-        (("groups", 0, "spec_id"), 2**31, "a partition spec has a number that none can have"),
+        (("groups", 0, "spec_id"), 2**31, "the id of a partition spec is too large"),
         (("groups", 0, "reason"), "boredom", "groups.0.reason: Input should be 'small-files'"),
         (("sizes", "target"), 0, "sizes: the target 0 must be above the minimum"),
         (("copying", "rates", "copying", "bytes_per_second"), float("inf"), "should be a finite number"),
@@ -200,7 +200,7 @@ def test_a_wrong_value_is_named_by_its_path(path: tuple[Any, ...], wrong: Any, w
     stored = json.loads(plan_file.dump(planned(4, min_input_files=2)))
     if isinstance(wrong, str) and wrong.startswith("f-"):
         wrong = stored["files"]["file_path"][0]
-    with pytest.raises(errors.ConfigError, match=f"makes no sense: .*{why}.*; make a new plan"):
+    with pytest.raises(errors.ConfigError, match=f"is not valid: .*{why}.*; make a new plan"):
         plan_file.load(signed(**changed(stored, path, wrong)))
 
 

@@ -100,11 +100,11 @@ def test_exactly_the_groups_that_lost_files_are_dropped(lost: set[int]) -> None:
 def test_only_the_partitions_concerned_are_planned_anew() -> None:
     files = stock().files
     ours = with_column(files, "file_path", 1, "00-run-7f-1.parquet")
-    chosen = rebase.only(replace(stock(), files=ours), {(0, DAYS[1]), (1, DAYS[0])}, run_id="run-7f").selected
+    chosen = rebase.restrict(replace(stock(), files=ours), {(0, DAYS[1]), (1, DAYS[0])}, run_id="run-7f").selected
     assert chosen is not None
     assert [row for row, one in enumerate(chosen.to_pylist()) if one] == [4, 7, 10, 13, 16]
     asked = pa.array([number < 9 for number in range(18)])
-    chosen = rebase.only(replace(stock(), selected=asked), {(0, DAYS[1])}, run_id="run-7f").selected
+    chosen = rebase.restrict(replace(stock(), selected=asked), {(0, DAYS[1])}, run_id="run-7f").selected
     assert chosen is not None
     assert [row for row, one in enumerate(chosen.to_pylist()) if one] == [1, 4, 7]
 

@@ -1,5 +1,5 @@
-"""A plan without groups: delete files that apply to nothing leave the table, and no data file is touched. So no engine
-is needed, and the commit decides anew which they are."""
+"""Performs a plan without groups: it removes delete files that apply to no data file, and rewrites nothing. No engine
+is needed, and the commit decides again which delete files these are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def drop_useless_deletes(table: Table, plan: Plan, run: Run, ledger: Ledger) -> None:
-    """Commit what the plan says; nothing is entered in the ledger if others have done so meanwhile."""
+    """Commit the removal. Nothing is entered in the ledger if others have done the same meanwhile."""
     perform_files.check_same_table(table, plan)
     run.emit(events.Committing(table=plan.table, run_id=run.run_id))
     request = replace_files.ReplaceRequest(

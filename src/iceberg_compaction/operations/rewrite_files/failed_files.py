@@ -1,5 +1,5 @@
-"""What earlier runs failed at comes last, so that a group which fails again, or takes the whole run with it, does not
-keep others from landing. The run store's outcomes name files; without a store nothing changes."""
+"""Puts files that earlier runs failed on last, so that a group which fails again, or ends the whole run, does not keep
+other groups from being committed. The outcomes in the run store name the files; without a store nothing changes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 def mark(view: TableView, run: Run) -> TableView:
-    """The same table, with the files marked that runs failed at, the more so the later."""
+    """The same view, with a rank for each file that runs failed on; the later the run, the higher the rank."""
     ranks = _ranks(view.table, run)
     if not ranks:
         return view
-    found = pc.index_in(view.files["file_path"], value_set=pa.array(ranks.keys(), pa.string()))
-    values = pa.array(ranks.values(), pa.int64()).take(found.combine_chunks())
+    positions = pc.index_in(view.files["file_path"], value_set=pa.array(ranks.keys(), pa.string()))
+    values = pa.array(ranks.values(), pa.int64()).take(positions.combine_chunks())
     return replace(view, failed=pc.fill_null(values, 0))
 
 
 def put_last(tasks: Sequence[RewriteTask], table: str, run: Run) -> list[RewriteTask]:
-    """The same tasks, those of groups last that runs failed at, and of them the latest at the very end."""
+    """The same tasks; groups that runs failed on come last, and of these the latest failures at the very end."""
     ranks = _ranks(table, run)
     of_group: dict[int, int] = {}
     if ranks:
@@ -39,13 +39,13 @@ def put_last(tasks: Sequence[RewriteTask], table: str, run: Run) -> list[Rewrite
 
 
 def blamed(table: str, run: Run) -> set[str]:
-    """Paths of files that groups of the last runs on the table failed for."""
+    """Paths of files that made groups of the last runs on the table fail."""
     ends = (end for record in run.history(table) for end in record.outcome.group_outcomes)
     return {end.file_path for end in ends if end.file_path is not None}
 
 
 def _ranks(table: str, run: Run) -> dict[str, int]:
-    """Paths of files that the last runs on the table failed at; the later the run, the higher the number."""
+    """Paths of files that the last runs on the table failed on; the later the run, the higher the rank."""
     ranks: dict[str, int] = {}
     records = run.history(table)
     for age, record in enumerate(records):

@@ -1,6 +1,5 @@
-"""New plans within a run: for groups that other commits made impossible, and for groups that failed for one of their
-files, without that file. The ledger says which they are; each plan goes out, and the next is made once it was
-performed."""
+"""Plans groups again within a run: groups in conflict with other commits, and groups that failed because of one damaged
+file, without that file. The ledger lists them. Each plan goes out, and the next is made once it was performed."""
 
 from __future__ import annotations
 
@@ -26,13 +25,13 @@ if TYPE_CHECKING:
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
-_CONFLICTS = 3  # plans for groups in conflict, at most: a table that never rests must not keep a run forever
-_FAILURES = 20  # plans without damaged files, at most; each time it is another file
+_MAX_CONFLICT_PLANS = 3  # plans for groups in conflict, at most: a table that never rests must not keep a run forever
+_MAX_FAILURE_PLANS = 20  # plans without damaged files, at most; each time it is another file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Again:
-    """Groups to plan again, as rows of PLAN_GROUPS, and for which time."""
+class _Unfinished:
+    """Groups to plan again, as rows of PLAN_GROUPS, and the number of this plan."""
 
     number: int
     conflicting: list[dict[str, Any]]
@@ -42,52 +41,53 @@ class _Again:
 def plans(
     table: Table, plan: Plan, run: Run, ledger: Ledger, *, branch: str
 ) -> Iterator[tuple[Table, PlannedWork[Plan]]]:
-    """Further plans by the same policy, each with the table that it was made on, as long as the last one left groups
-    that another may bring home."""
+    """Yield further plans by the same policy, each with the table that it was made on, until the last one left no
+    groups that another plan could commit."""
     for number in itertools.count(1):
-        replans = plan.policy.replan_conflicts and number <= _CONFLICTS
+        replans = plan.policy.replan_conflicts and number <= _MAX_CONFLICT_PLANS
         conflicting = ledger.conflicting() if replans else []
-        marred = ledger.marred() if number <= _FAILURES else []
+        marred = ledger.marred() if number <= _MAX_FAILURE_PLANS else []
         if not conflicting and not marred:
             return
-        again = _Again(number=number, conflicting=conflicting, marred=marred)
+        unfinished = _Unfinished(number=number, conflicting=conflicting, marred=marred)
         try:
             table = publish.reload(table)
-            built = _build(table, plan, run, ledger, again, branch)
+            built = _build(table, plan, run, ledger, unfinished, branch)
         except errors.CompactionError as error:
-            ledger.remark(f"What {'conflicted' if conflicting else 'failed'} could not be planned anew: {error}")
+            ledger.remark(f"Groups {'in conflict' if conflicting else 'that failed'} could not be planned again: {error}")
             return
-        newer = _judge(built.plan, ledger, again)
+        newer = _accept(built.plan, ledger, unfinished)
         if newer is None:
             return
         ledger.open(newer)
         yield table, PlannedWork(plan=newer, manifests=built.manifests)
 
 
-def _judge(newer: Plan | EmptyPlan, ledger: Ledger, again: _Again) -> Plan | None:
-    """The new plan with ids of its own; None: nothing can or need be done."""
+def _accept(newer: Plan | EmptyPlan, ledger: Ledger, unfinished: _Unfinished) -> Plan | None:
+    """Give the new plan group ids of its own. None: there is nothing left to do, or nothing that this run can do."""
     if isinstance(newer, Plan) and len(newer.groups):
-        if again.marred:
+        if unfinished.marred:
             ledger.plan_around()
-        if again.conflicting:
-            ledger.remark(f"What conflicted was planned anew: {newer.sentence[0].lower()}{newer.sentence[1:]}")
+        if unfinished.conflicting:
+            ledger.remark(f"Groups in conflict were planned again: {newer.sentence[0].lower()}{newer.sentence[1:]}")
         return rebase.renumber(newer, ledger.next_id)
-    if again.conflicting and any(left.reason is LeftOutReason.CLAIMED for left in newer.left_out):
-        ledger.remark("Another run is at work on what conflicted.")
-    elif again.conflicting:
+    if unfinished.conflicting and any(left.reason is LeftOutReason.CLAIMED for left in newer.left_out):
+        ledger.remark("Another run is at work on the partitions of groups in conflict.")
+    elif unfinished.conflicting:
         ledger.spare()
     return None
 
 
 def _build(
-    table: Table, plan: Plan, run: Run, ledger: Ledger, again: _Again, branch: str
+    table: Table, plan: Plan, run: Run, ledger: Ledger, unfinished: _Unfinished, branch: str
 ) -> PlannedWork[Plan | EmptyPlan]:
     head = look.look(table, name=plan.table, branch=branch, where=plan.policy.where, cache=run.cache)
-    partition_keys = {key for row in [*again.conflicting, *again.marred] for key in file_group.partition_keys(row)}
-    # Where many files are damaged, a run need not find each of them again.
-    damaged = {*ledger.failed_files(), *(failed_files.blamed(plan.table, run) if again.marred else ())}
-    concerned = rebase.only(head.view, partition_keys, run_id=run.run_id, without=sorted(damaged))
+    groups = [*unfinished.conflicting, *unfinished.marred]
+    partition_keys = {key for row in groups for key in file_group.partition_keys(row)}
+    # Where many files are damaged, a run need not fail on each of them again.
+    damaged = {*ledger.failed_files(), *(failed_files.blamed(plan.table, run) if unfinished.marred else ())}
+    concerned = rebase.restrict(head.view, partition_keys, run_id=run.run_id, without=sorted(damaged))
     concerned = target_partitions.add(table, claims.leave_to_others(concerned, run), head.manifests, run.cache)
-    plan_id = f"{plan.id}-again-{again.number}"
+    plan_id = f"{plan.id}-again-{unfinished.number}"
     newer = build.build(concerned, plan.policy, plan_id=plan_id, now_ms=run.clock(), rates=plan.copying.rates)
     return PlannedWork(plan=newer, manifests=head.manifests)

@@ -1,5 +1,5 @@
-"""What a plan of a file must say beyond the types of its fields, so that whatever was written into it is told before
-anything is done. A plan comes in; ValueError says what contradicts what."""
+"""Checks a plan from a file beyond the types of its fields, so that nonsense in it stops a run before any work. A plan
+comes in; ValueError names the contradiction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
 
-# A group has no more of these than of those.
+# Columns of a group that are at most as large as another one.
 _PARTS = {
     "small_files": "files",
     "large_files": "files",
@@ -28,7 +28,7 @@ _PARTS = {
 
 
 def check(plan: Plan | EmptyPlan) -> None:
-    """Raises ValueError for a plan that nobody can have made."""
+    """Raises ValueError if the plan contradicts itself."""
     _check_files(plan.files)
     groups = plan.groups.columns
     if pc.count_distinct(groups["id"]).as_py() != len(groups):
@@ -49,18 +49,18 @@ def _check_files(files: pa.Table) -> None:
         if files.num_rows and pc.min(files[name]).as_py() < 0:
             raise ValueError(f"files: {name} of a file is negative")
     if pc.count_distinct(files["file_path"]).as_py() != files.num_rows:
-        raise ValueError("files: a file is there twice")
+        raise ValueError("files: a file is listed twice")
 
 
 def _check_sections(plan: Plan | EmptyPlan) -> None:
-    """Where the files of groups lie: partitions are JSON objects, and sections hold as many files as their group."""
+    """Partitions are JSON objects, and the sections of a group have as many files as the group."""
     for row in plan.groups.columns.select(["id", "files", "sections"]).to_pylist():
         if row["sections"] and sum(section["files"] for section in row["sections"]) != row["files"]:
-            raise ValueError(f"the sections of group {row['id']} do not hold its {row['files']} files")
-    lies = plan.groups.sections()
-    if lies.num_rows and np.max(lies["spec_id"].to_numpy()) >= 2**31:
-        raise ValueError("a partition spec has a number that none can have")
-    for text in pc.unique(lies["partition"]).to_pylist():
+            raise ValueError(f"the sections of group {row['id']} do not have its {row['files']} files")
+    sections = plan.groups.sections()
+    if sections.num_rows and np.max(sections["spec_id"].to_numpy()) >= 2**31:
+        raise ValueError("the id of a partition spec is too large")
+    for text in pc.unique(sections["partition"]).to_pylist():
         try:
             value = json.loads(text)
         except (ValueError, RecursionError):

@@ -1,5 +1,5 @@
-"""A plan as a file that travels: JSON for people and programs, packed when its name ends in `.gz`. A checksum tells
-damage and edits from the plan that was made; a plan holds no secret, so neither does its file."""
+"""Plans as files: JSON for people and programs, compressed if the name ends in `.gz`. A checksum reveals damage and
+edits. A plan holds no secret, so neither does its file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _CHECKSUM, _HASH = "checksum", "sha256:"
 _PACKED = b"\x1f\x8b"
 _LEVEL = 6  # of gzip; 9 takes three times as long and saves a fiftieth
-_SHOWN = 300  # characters of what is wrong
+_SHOWN = 300  # characters of a reason
 _PART = 10_000  # list items written at a time, so that a million paths are not held as text once more
 
 
 def save_plan(plan: rewrite_plan.Plan | rewrite_plan.EmptyPlan, path: str | Path) -> None:
-    """Write the plan to a file; a name that ends in `.gz` packs it."""
+    """Write the plan to a file; it is compressed if the name ends in `.gz`."""
     target = Path(path)
     try:
         target.write_bytes(dump(plan, packed=target.suffix == ".gz"))
@@ -36,7 +36,7 @@ def save_plan(plan: rewrite_plan.Plan | rewrite_plan.EmptyPlan, path: str | Path
 
 
 def load_plan(path: str | Path) -> rewrite_plan.Plan | rewrite_plan.EmptyPlan:
-    """The plan that `save_plan` or `iceberg-compact plan --out` wrote, exactly as it was made."""
+    """Read a plan that `save_plan` or `iceberg-compact plan --out` wrote, exactly as it was made."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -56,31 +56,32 @@ def dump(plan: rewrite_plan.Plan | rewrite_plan.EmptyPlan, *, packed: bool = Fal
 
 
 def load(data: bytes, *, name: str = "the file") -> rewrite_plan.Plan | rewrite_plan.EmptyPlan:
-    """The plan of a file, packed or not. ConfigError: it is no plan, of another format, damaged or edited."""
+    """Read a plan from the bytes of a file, compressed or not. ConfigError: they are no plan, of another format, damaged
+    or edited."""
     content = _parse(data, name)
     del data
     if content.get("format") != rewrite_plan.FORMAT:
         raise errors.ConfigError(
-            f"The plan in {name} has format {content.get('format')}, and this version reads {rewrite_plan.FORMAT}; "
+            f"The plan in {name} has format {content.get('format')}, but this version reads {rewrite_plan.FORMAT}; "
             "make a new plan."
         )
     if content.pop(_CHECKSUM) != _checksum(content):
-        raise errors.ConfigError(f"The plan in {name} is not as it was written: its checksum differs; make a new plan.")
+        raise errors.ConfigError(f"The plan in {name} was changed or damaged after it was written: its checksum differs; make a new plan.")
     try:
         plan = rewrite_plan.parse(content)
         plan_check.check(plan)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise _senseless(name, f"{place}: {first['msg']}" if place else first["msg"]) from error
+        field = ".".join(map(str, first["loc"]))
+        raise _invalid(name, f"{field}: {first['msg']}" if field else first["msg"]) from error
     except ValueError as error:
-        raise _senseless(name, str(error)) from error
+        raise _invalid(name, str(error)) from error
     return plan
 
 
-def _senseless(name: str, why: str) -> errors.ConfigError:
-    told = " ".join(why.replace("Value error, ", "").split())
-    return errors.ConfigError(f"The plan in {name} makes no sense: {told[:_SHOWN].rstrip('.')}; make a new plan.")
+def _invalid(name: str, reason: str) -> errors.ConfigError:
+    text = " ".join(reason.replace("Value error, ", "").split())
+    return errors.ConfigError(f"The plan in {name} is not valid: {text[:_SHOWN].rstrip('.')}; make a new plan.")
 
 
 def _parse(data: bytes, name: str) -> dict[str, Any]:
@@ -88,16 +89,16 @@ def _parse(data: bytes, name: str) -> dict[str, Any]:
         data = gzip.decompress(data) if data.startswith(_PACKED) else data
         content = json.loads(data)
     except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:
-        raise errors.ConfigError(f"{name} is not a plan, or only a part of one: it cannot be read as JSON.") from error
+        raise errors.ConfigError(f"{name} is not a plan, or only a part of one: it is not JSON.") from error
     if b"\\ud" in data and not _is_text(content):
-        raise errors.ConfigError(f"{name} is not a plan, or a damaged one: there is half a character in it.")
+        raise errors.ConfigError(f"{name} is not a plan, or a damaged one: it has half of a character.")
     if not isinstance(content, dict) or not {"format", _CHECKSUM} <= content.keys():
         raise errors.ConfigError(f"{name} is not a plan: `iceberg-compact plan --out FILE` writes one.")
     return content
 
 
 def _is_text(content: Any) -> bool:
-    """Whether all characters are whole: JSON can name half of one, which no other text can hold."""
+    """Whether all characters are whole: an escape of JSON can be half of a character, which UTF-8 cannot hold."""
     try:
         json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -106,7 +107,7 @@ def _is_text(content: Any) -> bool:
 
 
 def _checksum(content: dict[str, Any]) -> str:
-    """Of the plan as JSON with sorted names and no white space, so that it outlives a formatter."""
+    """Hash the plan as JSON with sorted names and no white space, so that a formatter does not change the checksum."""
     digest = hashlib.sha256()
     for part in _canonical(content):
         digest.update(part.encode())
@@ -130,7 +131,7 @@ def _canonical(value: Any) -> Iterator[str]:
 
 
 def _readable(content: dict[str, Any]) -> Iterator[str]:
-    """One line for each figure, group and file."""
+    """JSON with one line for each figure, group and file."""
     for number, (key, value) in enumerate(content.items()):
         yield f"{',' if number else '{'}\n  {json.dumps(key)}: "
         if key == "files":

@@ -1,5 +1,5 @@
-"""A plan made earlier, carried over to the table as it is now. A plan and the inventory of its branch's head come in;
-out go the groups that still hold, pinned to that head, and for the others why they do not."""
+"""Rebases an earlier plan on the table as it is now. A plan and a view of its branch's head come in. The groups that
+still hold go out, pinned to that head, and for each other group the reason why it does not."""
 
 from __future__ import annotations
 
@@ -25,55 +25,55 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebased:
-    """What is left of a plan."""
+    """The groups of a plan that still hold, and those that do not."""
 
     plan: Plan | EmptyPlan  # groups keep their ids, sizes and policy stay as planned
-    dropped: dict[int, str]  # the other groups: the id, and a sentence that says why
+    dropped: dict[int, str]  # the other groups by id, each with a sentence that gives the reason
 
 
 def rebase(plan: Plan, view: TableView) -> Rebased:
     """A group holds as long as all its files are live, in the partition and spec and of the size that were planned."""
     groups = plan.groups.columns
     counts = groups["files"].to_numpy()
-    wrong, gone = _wrong(plan, view)
+    changed, gone = _changed_files(plan, view)
     owner = np.repeat(np.arange(len(counts)), counts)  # the group of each file
     bad = np.zeros(len(counts), bool)
-    bad[owner[wrong]] = True
+    bad[owner[changed]] = True
     dropped = {}
     for group in np.flatnonzero(bad).tolist():
         first, count = groups["first"][group].as_py(), int(counts[group])
-        rows = first + np.flatnonzero(wrong[first : first + count])
+        rows = first + np.flatnonzero(changed[first : first + count])
         dropped[groups["id"][group].as_py()] = _sentence(plan, rows, gone)
     return Rebased(plan=_keep(plan, view, ~bad, owner), dropped=dropped)
 
 
-def _wrong(plan: Plan, view: TableView) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """For each file of the plan: whether it is not as planned, and whether it is gone altogether."""
+def _changed_files(plan: Plan, view: TableView) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """For each file of the plan: whether it is no longer as planned, and whether it is gone."""
     live = view.files.filter(pc.equal(view.files["content"], DATA))
-    found = pc.index_in(plan.files["file_path"], value_set=live["file_path"])
-    gone = pc.is_null(found).to_numpy(zero_copy_only=False)
-    now = live.take(pc.fill_null(found, 0)) if live.num_rows else live.slice(0, 0)
+    positions = pc.index_in(plan.files["file_path"], value_set=live["file_path"])
+    gone = pc.is_null(positions).to_numpy(zero_copy_only=False)
+    now = live.take(pc.fill_null(positions, 0)) if live.num_rows else live.slice(0, 0)
     if not live.num_rows:
         return gone, gone
     same = np.ones(len(gone), bool)
     for name in PLAN_FILES.names[1:]:
         same &= now[name].to_numpy() == plan.files[name].to_numpy()
-    lies = plan.groups.sections()
-    owner = pa.array(np.repeat(np.arange(lies.num_rows), lies["files"].to_numpy()))
-    same &= now["spec_id"].to_numpy() == lies["spec_id"].take(owner).to_numpy()
-    planned = lies["partition"].take(owner)
+    sections = plan.groups.sections()
+    owner = pa.array(np.repeat(np.arange(sections.num_rows), sections["files"].to_numpy()))
+    same &= now["spec_id"].to_numpy() == sections["spec_id"].take(owner).to_numpy()
+    planned = sections["partition"].take(owner)
     same &= pc.equal(now["partition"].cast(pa.string()), planned).to_numpy(zero_copy_only=False)
     return gone | ~same, gone
 
 
-def _sentence(plan: Plan, wrong: NDArray[np.int64], gone: NDArray[np.bool_]) -> str:
-    missing = wrong[gone[wrong]]
-    which = missing if len(missing) else wrong
-    path = plan.files["file_path"][int(which[0])].as_py()
-    one = len(which) == 1
+def _sentence(plan: Plan, changed: NDArray[np.int64], gone: NDArray[np.bool_]) -> str:
+    missing = changed[gone[changed]]
+    rows = missing if len(missing) else changed
+    path = plan.files["file_path"][int(rows[0])].as_py()
+    verb = "is" if len(rows) == 1 else "are"
     if len(missing):
-        return f"{len(which)} of its files {'is' if one else 'are'} no longer in the table, the first is {path}."
-    return f"{len(which)} of its files {'is' if one else 'are'} not as planned any more, the first is {path}."
+        return f"{len(rows)} of its files {verb} no longer in the table, the first is {path}."
+    return f"{len(rows)} of its files {verb} not as planned any more, the first is {path}."
 
 
 def _keep(plan: Plan, view: TableView, kept: NDArray[np.bool_], owner: NDArray[np.int64]) -> Plan | EmptyPlan:
@@ -97,9 +97,11 @@ def _keep(plan: Plan, view: TableView, kept: NDArray[np.bool_], owner: NDArray[n
     ).plan()
 
 
-def only(view: TableView, partition_keys: set[PartitionKey], *, run_id: str, without: Sequence[str] = ()) -> TableView:
-    """The same table, of which only files of these partitions may be chosen, and none that this run has written itself,
-    or that are named in `without`."""
+def restrict(
+    view: TableView, partition_keys: set[PartitionKey], *, run_id: str, without: Sequence[str] = ()
+) -> TableView:
+    """The same view, in which only files of these partitions are candidates: none that this run has written itself, and
+    none of `without`."""
     chosen = partition_key.lie_in(view.files, partition_keys)
     ours = pc.match_substring(view.files["file_path"], run_id).to_numpy(zero_copy_only=False)
     if view.selected is not None:

@@ -134,7 +134,7 @@ class ManifestRewrite:
         ]
         newer = [manifest for manifest in kept if manifest.manifest_path not in self._planned]
         older = [manifest for manifest in kept if manifest.manifest_path in self._planned]
-        figures = snapshot_summary.Figures(
+        figures = snapshot_summary.SummaryFigures(
             added=written_manifests.NONE,
             removed=written_manifests.NONE,
             changed_partitions=0,

@@ -166,14 +166,14 @@ class Staging:
         data: arrange_manifests.ArrangedManifests,
         deletes: arrange_manifests.ArrangedManifests,
         dangling: pa.Table,
-    ) -> snapshot_summary.Figures:
+    ) -> snapshot_summary.SummaryFigures:
         removed: dict[int, written_manifests.Counts] = defaultdict(written_manifests.Counts)
         for rewritten in (*data.rewritten, *deletes.rewritten):
             for content, counts in rewritten.removed_counts.items():
                 removed[content] += counts
         changed = len(self.request.inputs | self.request.outputs | set(replace_request.partition_keys(dangling)))
         with_partitions = changed <= commit_retry.number(metadata.properties, snapshot_summary.PARTITION_LIMIT, 0)
-        return snapshot_summary.Figures(
+        return snapshot_summary.SummaryFigures(
             added=sum((made.added for made in data.made), written_manifests.NONE),
             removed=removed[table_view.DATA],
             position_deletes=removed[table_view.POSITION_DELETES],

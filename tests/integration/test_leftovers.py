@@ -150,11 +150,9 @@ def test_table_metadata_that_may_have_been_published_keeps_its_files(scene: Scen
     left = scene.of(scene.dead)
     outcome = scene.run()
     assert outcome.kind is Kind.COMPACTED
-    assert (
-        f"Run {scene.dead} did not finish, and whether its last commit ever landed cannot be told" in outcome.sentence
-    )
+    assert f"Run {scene.dead} did not finish, and it is unknown whether its last commit landed" in outcome.sentence
     assert scene.of(scene.dead) == left
-    assert "cannot be told" not in scene.run(later_ms=recover.TOLD_MS).sentence
+    assert "it is unknown whether" not in scene.run(later_ms=recover.MENTION_MS).sentence
     assert scene.of(scene.dead) == left
 
 
@@ -167,7 +165,7 @@ def test_half_of_table_metadata_is_nobodys(scene: Scene) -> None:
     scene.check()
 
 
-def test_a_settled_run_is_forgotten_once_its_executors_must_be_gone(scene: Scene) -> None:
+def test_a_recovered_run_is_forgotten_once_its_executors_must_be_gone(scene: Scene) -> None:
     scene.kill("rewritten")
     scene.run()
     assert [run.start.run_id for run in unfinished(scene)] == [scene.dead]
@@ -225,14 +223,14 @@ def test_a_number_that_is_another_process_now_is_no_life(scene: Scene, change: d
     scene.check()
 
 
-def test_a_run_of_a_version_that_did_not_write_down_its_catalog_is_told_and_left_alone(scene: Scene) -> None:
+def test_a_run_of_a_version_that_did_not_write_down_its_catalog_is_mentioned_and_left_alone(scene: Scene) -> None:
     """R48: nobody knows which entry its files belong to."""
     start = runs.make_start(scene.table, scene.dead, processes.this_process().model_copy(update={"started": "1"}))
     scene.store.begin(run_record.RunStart.model_validate(start.model_dump(exclude={"catalog"})))
     path = scene.place(f"data/00000-0-abcdef12-{scene.dead}-00000.parquet")
-    told = f"Run {scene.dead} did not finish, but worked on an entry of a catalog that is not known"
+    told = f"Run {scene.dead} did not finish, but worked on an entry of an unknown catalog"
     assert told in scene.run(NOTHING_TO_DO).sentence
-    assert told not in scene.run(later_ms=recover.TOLD_MS).sentence
+    assert told not in scene.run(later_ms=recover.MENTION_MS).sentence
     assert Path(path).exists()
 
 
@@ -255,7 +253,7 @@ def test_a_run_that_was_only_asleep_cannot_commit(scene: Scene) -> None:
 
     outcome = scene.run(on_event=sleep)
     assert outcome.kind is Kind.FAILED
-    assert "another run removed its files" in outcome.sentence
+    assert "another run took it for dead" in outcome.sentence
     assert "nothing was committed" in outcome.sentence
     scene.check()
 
@@ -282,7 +280,7 @@ def test_what_a_run_asleep_may_still_send_stays_however_often_others_look(
     monkeypatch.setattr(staged_metadata, "lets_clients_write", lambda catalog: False)
     left = scene.of(scene.dead)
     for _ in range(2):
-        assert "cannot be told" in scene.run(NOTHING_TO_DO, later_ms=2 * HOUR).sentence
+        assert "it is unknown whether" in scene.run(NOTHING_TO_DO, later_ms=2 * HOUR).sentence
     assert scene.of(scene.dead) == left != set()
 
 
@@ -353,14 +351,14 @@ def test_nothing_that_goes_wrong_once_a_snapshot_has_landed_costs_its_files(
 def test_nothing_that_goes_wrong_while_a_commit_is_in_doubt_costs_its_files(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit, settled = SqlCatalog.commit_table, spine._Attempts._is_in
+    commit, is_in = SqlCatalog.commit_table, spine._Attempts._is_in
 
     def silent(catalog: SqlCatalog, *given: Any) -> None:
         commit(catalog, *given)
         raise TimeoutError("no answer")
 
     def odd(*given: Any) -> bool:
-        settled(*given)
+        is_in(*given)
         raise errors.MetadataError("Something odd.")
 
     monkeypatch.setattr(SqlCatalog, "commit_table", silent)
@@ -443,13 +441,13 @@ def silence(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Silence:
     return Silence(scene, monkeypatch)
 
 
-def test_an_unknown_state_names_the_command_that_settles_it(scene: Scene, silence: Silence) -> None:
+def test_an_unknown_state_names_the_command_that_recovers_it(scene: Scene, silence: Silence) -> None:
     assert silence.outcome.kind is Kind.FAILED
     assert "`iceberg-compact run --table db.t`" in silence.outcome.sentence
     assert [run.ended for run in unfinished(scene)] == [True]
 
 
-def test_the_command_that_settles_it_is_that_of_the_job(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_that_recovers_it_is_that_of_the_job(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was asked for is what has to be done again."""
     table = scene.table
     table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "b").commit()
@@ -513,11 +511,11 @@ def test_metadata_beside_the_tables_own_that_makes_no_sense_tells_nothing(
     Path(scene.place("metadata/odd.metadata.json")).write_bytes(content)
     scene.table.append(scene.table.scan().to_arrow().slice(0, 0))
     left = scene.of(silence.run_id)
-    assert "cannot be told" in scene.run(NOTHING_TO_DO).sentence
+    assert "it is unknown whether" in scene.run(NOTHING_TO_DO).sentence
     assert scene.of(silence.run_id) == left
 
 
-def test_a_commit_of_the_next_run_settles_the_one_before(scene: Scene, silence: Silence) -> None:
+def test_a_commit_of_the_next_run_recovers_the_one_before(scene: Scene, silence: Silence) -> None:
     outcome = scene.run()
     assert outcome.kind is Kind.COMPACTED
     assert f"files of run {silence.run_id}, which did not finish, were removed." in outcome.sentence

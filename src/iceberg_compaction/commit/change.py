@@ -44,8 +44,8 @@ class StagedChange(Protocol):
         ...
 
     def beaten(self, metadata: TableMetadata) -> bool:
-        """Whether this attempt, which is not in the table, can never land any more. Absence alone proves nothing: a slow
-        server may add it later (R14)."""
+        """Whether this attempt, which is not in the table, can never land any more. Absence alone proves nothing: a
+        slow server may add it later (R14)."""
         ...
 
 

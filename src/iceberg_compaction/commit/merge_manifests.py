@@ -43,7 +43,8 @@ class Merging:
     min_count: int = 100
 
     def bins(self, items: Sequence[I]) -> list[list[I]]:
-        """Pack neighbours of one spec that fit into the target size together; a bin keeps the order of its manifests."""
+        """Pack neighbours of one spec that fit into the target size together; a bin keeps the order of its
+        manifests."""
         by_spec: dict[int, list[I]] = defaultdict(list)
         for item in items:
             by_spec[item.spec_id].append(item)

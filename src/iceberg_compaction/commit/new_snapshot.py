@@ -65,8 +65,9 @@ class NewSnapshot:
         return current is not None and current.manifest_list == self.snapshot.manifest_list
 
     def beaten(self, metadata: TableMetadata) -> bool:
-        """Whether others committed instead: the branch has gone on from its parent, or its sequence number is taken. A head that does not descend from the parent proves nothing: the answer may be out of date, or the
-        snapshot may be in the history that has expired."""
+        """Whether others committed instead: the branch has gone on from its parent, or its sequence number is taken. A
+        head that does not descend from the parent proves nothing: the answer may be out of date, or the snapshot may be
+        in the history that has expired."""
         head, parent = metadata.snapshot_by_name(self.branch), self.snapshot.parent_snapshot_id
         if head is None or parent is None or not descends(metadata, head, parent):
             return False

@@ -52,8 +52,8 @@ def commit(table: Table, change: Change[S], run: Committer) -> CommittedChange[S
         elif isinstance(error, errors.CompactionError) and not isinstance(error, errors.StateUnknownError):
             # Any other error of ours would mean that nothing was published.
             raise errors.StateUnknownError(
-                f"The commit of {change.label} was sent to the catalog, and it is unknown whether it landed, so nothing "
-                f"was deleted: {error}"
+                f"The commit of {change.label} was sent to the catalog, and it is unknown whether it landed, so "
+                f"nothing was deleted: {error}"
             ) from error
         raise
     _tidy_up(attempts.table, change, committed.staged, run)
@@ -160,8 +160,8 @@ class _Attempts(Generic[S]):
         raise AssertionError("unreachable")
 
     def _reload(self) -> S | None:
-        """Load the table again, with fresh credentials where the catalog vends them. A race may be lost against ourselves,
-        when a proxy has sent our commit twice: then the attempt that landed is returned."""
+        """Load the table again, with fresh credentials where the catalog vends them. A race may be lost against
+        ourselves, when a proxy has sent our commit twice: then the attempt that landed is returned."""
         try:
             self.table = publish.reload(self.table)
         except errors.CompactionError as error:
@@ -203,9 +203,9 @@ class _Attempts(Generic[S]):
                 raise stopped from None  # nothing landed, and nobody wants it to
 
     def _check_landed(self, staged: S, error: BaseException, again: _CompareAndSet | None = None) -> None:
-        """Check whether the change landed after all. Its absence proves nothing: a slow server may add it later (R14), or
-        it landed and has expired since. Sending the same commit once more is safe: both require the same parent, so at
-        most one of them lands, and either is ours. It is sent again only while the table has not changed at all. A
+        """Check whether the change landed after all. Its absence proves nothing: a slow server may add it later (R14),
+        or it landed and has expired since. Sending the same commit once more is safe: both require the same parent, so
+        at most one of them lands, and either is ours. It is sent again only while the table has not changed at all. A
         refusal proves nothing; only the table's metadata does."""
         waits = commit_retry.status_check(self.table.metadata.properties).waits(self.run.chance, self.run.clock)
         for check in itertools.count():

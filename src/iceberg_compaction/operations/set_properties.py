@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def set_properties(
     table: Table, new_values: Mapping[str, str], old_values: Mapping[str, str | None], run: Committer
 ) -> None:
-    """Set `new_values` on the table if it still has `old_values` (None: not set). ConflictError: it has others, and nothing
-    was set; or others commit so often that every attempt lost."""
+    """Set `new_values` on the table if it still has `old_values` (None: not set). ConflictError: it has others, and
+    nothing was set; or others commit so often that every attempt lost."""
     spine.commit(
         table,
         PropertiesChange(new_values=dict(new_values), old_values={name: old_values[name] for name in new_values}),
@@ -54,8 +54,8 @@ class PropertiesChange:
         changed = sorted(name for name, value in self.old_values.items() if table.properties.get(name) != value)
         if changed:
             raise errors.ConflictError(
-                f"Somebody else changed {', '.join(changed)} of {table_names.text(table.name())} meanwhile; nothing was "
-                "set."
+                f"Somebody else changed {', '.join(changed)} of {table_names.text(table.name())} meanwhile; "
+                "nothing was set."
             )
         return StagedProperties(change=self, parent=table.metadata)
 

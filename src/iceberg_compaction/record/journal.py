@@ -1,5 +1,5 @@
-"""The entry of a run in the journal. It is made before the run writes its first file, and removed once the run has ended
-and left no files. It names every snapshot before that is published, so that after a crash another run knows which
+"""The entry of a run in the journal. It is made before the run writes its first file, and removed once the run has
+ended and left no files. It names every snapshot before that is published, so that after a crash another run knows which
 commit may still land. A run that cannot be entered goes on with a warning: nobody can take it for dead. Once a run is
 entered, it publishes nothing that could not be written down (R49)."""
 
@@ -41,13 +41,13 @@ class Entry:
     _landed: tuple[int, ...] = ()
 
     def publishing(self, announcement: run_record.Announcement) -> None:
-        """Write down a change before it is published. CommitError: it must not be published, because another run took this
-        one for dead and may have removed its files, or because that cannot be excluded."""
+        """Write down a change before it is published. CommitError: it must not be published, because another run took
+        this one for dead and may have removed its files, or because that cannot be excluded."""
         self._attempt = run_record.Attempt(**announcement.model_dump(), at_ms=self.run.clock(), landed=self._landed)
         if not self._confirm(self._attempt):
             raise errors.CommitError(
-                f"Run {self.run.run_id} had no heartbeat for so long that another run took it for dead, or the run store "
-                "was lost; nothing was committed, start again."
+                f"Run {self.run.run_id} had no heartbeat for so long that another run took it for dead, or the run "
+                "store was lost; nothing was committed, start again."
             )
 
     def _confirm(self, attempt: run_record.Attempt) -> bool:
@@ -57,14 +57,15 @@ class Entry:
             except errors.StoreError as error:
                 if wait is None:
                     raise errors.CommitError(
-                        f"Run {self.run.run_id} cannot check that no other run took it for dead; nothing was committed, "
-                        f"start again. {error}"
+                        f"Run {self.run.run_id} cannot check that no other run took it for dead; nothing was "
+                        f"committed, start again. {error}"
                     ) from error
                 self._over.wait(wait)
         raise AssertionError("unreachable")
 
     def committed(self, snapshot_id: int | None) -> None:
-        """Write down that a snapshot is part of the table: if it expires there, another catalog entry may still have it."""
+        """Write down that a snapshot is part of the table: if it expires there, another catalog entry may still have
+        it."""
         if snapshot_id is None or self._attempt is None:
             return
         self._landed = tuple(dict.fromkeys((*self._landed, snapshot_id)))
@@ -101,8 +102,8 @@ def _warning() -> Iterator[None]:
 def keep(
     home: TableHome, run: Run, *, branch: str, command: str, claims: tuple[tuple[int, str], ...] = ()
 ) -> Iterator[None]:
-    """Keep the entry of a run on the table while it works. `command`: the command line that does such work; `claims`: the
-    partitions that it works on. Without a store there is no journal."""
+    """Keep the entry of a run on the table while it works. `command`: the command line that does such work; `claims`:
+    the partitions that it works on. Without a store there is no journal."""
     entry = _begin(home, run, branch, claims)
     if entry is None:
         yield

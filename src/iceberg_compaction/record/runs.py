@@ -1,5 +1,5 @@
-"""One run: its id, clock, chance, cancel token, listener and store. All of them are given from outside, so that the work
-itself is reproducible."""
+"""One run: its id, clock, chance, cancel token, listener and store. All of them are given from outside, so that the
+work itself is reproducible."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ class SqlStore:
                 if row.run_id not in self._reported:
                     self._reported.add(row.run_id)
                     _log.warning(
-                        "Run %s in the run store %s is ignored, because it cannot be read; a newer version may have written it.",
+                        "Run %s in the run store %s is unreadable and ignored; a newer version may have written it.",
                         row.run_id,
                         self._database,
                     )

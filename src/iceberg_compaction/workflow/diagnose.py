@@ -32,7 +32,7 @@ def diagnose(
     worst: int = health_request.WORST,
     cache: arrow_cache.ArrowCache = arrow_cache.NO_CACHE,
 ) -> TableHealth:
-    """The table's health by a policy. `worst`: how many of its partitions to name."""
+    """Assess the table's health by a policy. `worst`: the number of partitions to name."""
     table = load_tables.load_table(catalog, name)
     view = look.look(table, name=name, branch=branch, cache=cache).view
     request = health_request.Checkup(
@@ -48,7 +48,7 @@ def diagnose(
 
 
 def _applied_deletes(view: TableView) -> delete_cost.AppliedCounts | None:
-    """How many delete files apply to each data file, if there are any."""
+    """Count the delete files that apply to each data file, if there are any."""
     if view.delete_files is None:
         return None
     per_data_file = view.delete_files.filter(pc.equal(view.files["content"].combine_chunks(), DATA))

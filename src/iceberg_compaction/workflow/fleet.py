@@ -1,5 +1,5 @@
 """Many tables at once: their health side by side in threads, and properties set on those that a person agreed to. One
-broken table does not stop the rest; it is an answer of its own."""
+broken table does not stop the rest: it is a result of its own."""
 
 from __future__ import annotations
 
@@ -36,41 +36,42 @@ def diagnose_all(
     diagnose: Callable[[str], TableHealth],
     *,
     parallel: int = PARALLEL,
-    on_done: Callable[[Diagnosis], None] = lambda found: None,
+    on_done: Callable[[Diagnosis], None] = lambda diagnosis: None,
 ) -> list[Diagnosis]:
-    """The health of every table, in the order of `names`. `on_done` is called in this thread, as tables are done."""
-    found: dict[str, Diagnosis] = {}
+    """Diagnose every table; the result is in the order of `names`. `on_done` is called in this thread, as tables are
+    done."""
+    diagnoses: dict[str, Diagnosis] = {}
     workers = parallel if threads.may_share(catalog) else 1
     with futures.ThreadPoolExecutor(max_workers=max(1, min(workers, len(names))), thread_name_prefix="doctor") as pool:
         waiting = [pool.submit(_diagnose, name, diagnose) for name in names]
         try:
             for future in futures.as_completed(waiting):
-                one = future.result()
-                found[one.table] = one
-                on_done(one)
+                diagnosis = future.result()
+                diagnoses[diagnosis.table] = diagnosis
+                on_done(diagnosis)
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for tables that nobody wants
+            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for the other tables
             raise
-    return [found[name] for name in names]
+    return [diagnoses[name] for name in names]
 
 
 def fix_properties(catalog: Catalog, health: TableHealth, run: Run) -> None:
-    """Set what the table's health proposes, if nobody has changed those properties since it was taken."""
-    wanted = {fix.name: fix.new for fix in health.fixes if fix.name in prevention.SAFE}
-    if not wanted:
+    """Set the properties that the table's health proposes, if nobody has changed them since."""
+    new_values = {fix.name: fix.new for fix in health.fixes if fix.name in prevention.SAFE}
+    if not new_values:
         return
     table = load_tables.load_table(catalog, health.table)
     command = f"`iceberg-compact doctor --table {shlex.quote(health.table)} --fix-properties`"
     with run.at_work(table_folders.home(table), branch=MAIN_BRANCH, command=command):
-        set_properties.set_properties(table, wanted, {fix.name: fix.old for fix in health.fixes}, run)
+        set_properties.set_properties(table, new_values, {fix.name: fix.old for fix in health.fixes}, run)
 
 
 def _diagnose(name: str, diagnose: Callable[[str], TableHealth]) -> Diagnosis:
     try:
         return diagnose(name)
     except errors.CompactionError as error:
-        _log.debug("where it happened", exc_info=error)
+        _log.debug("The error of %s", name, exc_info=error)
         return BrokenTable(table=name, error=str(error))
-    except Exception as error:  # noqa: BLE001 a defect met in one table must not hide the health of all others
-        _log.debug("where it happened", exc_info=error)
+    except Exception as error:  # noqa: BLE001 a defect in one table must not hide the health of the others
+        _log.debug("The error of %s", name, exc_info=error)
         return BrokenTable(table=name, error=f"Unexpected {type(error).__name__}: {error} (this is a defect).")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.operations.operation import EngineFactory, Operation, P
     from iceberg_compaction.record.runs import Run
 
-# Errors that are about the table rather than about the request: they end a run with an Outcome. The first match counts.
+# Errors of the table, not of the request, end a run with an Outcome. The first match counts.
 _KINDS: tuple[tuple[type[errors.CompactionError], outcome.Kind], ...] = (
     (errors.UnsupportedError, outcome.Kind.UNSUPPORTED),
     (errors.StalePlanError, outcome.Kind.CONFLICT),
@@ -33,14 +33,14 @@ _TABLE_ERRORS = tuple(error for error, _ in _KINDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class House:
-    """Everything that is there before a run begins, and stays when it has ended."""
+    """The parts that exist before a run begins and stay after it has ended."""
 
     catalog: Catalog
     engines: EngineFactory
 
 
 def operate(operation: Operation[P], house: House, run: Run) -> outcome.Outcome:
-    """Do one operation on one table, and keep its outcome in the history."""
+    """Perform one operation on one table, and keep its outcome in the history."""
     ledger = run_ledger.Ledger(table=operation.table, run_id=run.run_id)
     try:
         return run.remember(_work(operation, house, run, ledger))
@@ -76,7 +76,7 @@ def _work(operation: Operation[P], house: House, run: Run, ledger: run_ledger.Le
 
 
 def plan_only(operation: Operation[P], house: House, run: Run) -> P:
-    """The plan that `operate` would perform now. Writes nothing."""
+    """Make the plan that `operate` would perform now. Writes nothing."""
     run.emit(events.Planning(table=operation.table, run_id=run.run_id))
     table = load_tables.load_table(house.catalog, operation.table)
     return operation.plan(table, run, run_ledger.Ledger(table=operation.table, run_id=run.run_id)).plan

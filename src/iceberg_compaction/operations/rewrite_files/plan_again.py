@@ -54,7 +54,9 @@ def plans(
             table = publish.reload(table)
             built = _build(table, plan, run, ledger, unfinished, branch)
         except errors.CompactionError as error:
-            ledger.remark(f"Groups {'in conflict' if conflicting else 'that failed'} could not be planned again: {error}")
+            ledger.remark(
+                f"Groups {'in conflict' if conflicting else 'that failed'} could not be planned again: {error}"
+            )
             return
         newer = _accept(built.plan, ledger, unfinished)
         if newer is None:

@@ -56,8 +56,8 @@ def dump(plan: rewrite_plan.Plan | rewrite_plan.EmptyPlan, *, packed: bool = Fal
 
 
 def load(data: bytes, *, name: str = "the file") -> rewrite_plan.Plan | rewrite_plan.EmptyPlan:
-    """Read a plan from the bytes of a file, compressed or not. ConfigError: they are no plan, of another format, damaged
-    or edited."""
+    """Read a plan from the bytes of a file, compressed or not. ConfigError: they are no plan, of another format,
+    damaged or edited."""
     content = _parse(data, name)
     del data
     if content.get("format") != rewrite_plan.FORMAT:
@@ -66,7 +66,9 @@ def load(data: bytes, *, name: str = "the file") -> rewrite_plan.Plan | rewrite_
             "make a new plan."
         )
     if content.pop(_CHECKSUM) != _checksum(content):
-        raise errors.ConfigError(f"The plan in {name} was changed or damaged after it was written: its checksum differs; make a new plan.")
+        raise errors.ConfigError(
+            f"The plan in {name} was changed or damaged after it was written: its checksum differs; make a new plan."
+        )
     try:
         plan = rewrite_plan.parse(content)
         plan_check.check(plan)

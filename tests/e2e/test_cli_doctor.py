@@ -169,7 +169,7 @@ def test_a_property_changed_meanwhile_is_left_alone(clinic: Clinic, monkeypatch:
     monkeypatch.setattr(fixing, "_somebody_is_there", ask)
     result = clinic.call("--table", "db.sick", "--fix-properties", typed="y\n")
     assert result.exit_code == 1
-    assert "Somebody else has changed" in result.stderr
+    assert "Somebody else changed" in result.stderr
     assert clinic.codec() == "snappy"
 
 

@@ -199,7 +199,7 @@ def test_deletes_stay_for_a_group_that_is_dropped(table: Table) -> None:
 def test_properties_tell_of_what_landed(table: Table) -> None:
     request = dataclasses.replace(
         rewrites.rewrite_request(table, apart=True, properties={"who": "me"}),
-        tell=lambda landed: {"groups": ",".join(map(str, landed))},
+        group_properties=lambda landed: {"groups": ",".join(map(str, landed))},
     )
     position_delete(table, "Oslo")
     result = replace_files.replace(table, request, runs.make_run())

@@ -64,7 +64,7 @@ def test_a_file_is_found_and_removed_where_its_path_says_and_never_another(tmp_p
         with io.new_output(location).create(overwrite=True) as stream:
             stream.write(b"ours")
         assert io.new_input(location).open().read() == b"ours"
-        assert remove.remove_files(io, [location], remove.Proof.NOT_COMMITTED) == ()
+        assert remove.remove_files(io, [location], remove.RemovalProof.NOT_COMMITTED) == ()
         assert {path.name for path in tmp_path.iterdir()} == {path.name for path in cut} - {name}
     assert all(path.read_bytes() == b"somebody else's" for path in cut if path.name != name)
 
@@ -236,6 +236,6 @@ def test_nothing_is_removed_from_s3_by_a_path_that_leads_elsewhere(s3_lake: lake
     (path,) = table.inspect.files()["file_path"].to_pylist()
     folder, _, name = path.rpartition("/")
     odd = [f"{folder}/x/../{name}", f"{folder}/./{name}", f"{path}/", f"{path}#x", f"{path}?x", f"{folder}//{name}"]
-    left = remove.remove_files(table.io, odd, remove.Proof.NOT_COMMITTED)
+    left = remove.remove_files(table.io, odd, remove.RemovalProof.NOT_COMMITTED)
     assert set(left) >= {one for one in odd if one[len(path) :] not in ("#x", "?x")}
     assert table.scan().to_arrow().num_rows == 10

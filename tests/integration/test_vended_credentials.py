@@ -123,7 +123,7 @@ def test_what_the_driver_does_late_is_done_with_fresh_credentials(vendor: vendin
         vendor.expire()
         assert len(ours.io.new_input(path)) == 1
         vendor.expire()
-        assert remove.remove_files(ours.io, [path], remove.Proof.NOT_COMMITTED) == ()
+        assert remove.remove_files(ours.io, [path], remove.RemovalProof.NOT_COMMITTED) == ()
         assert file_io.io_properties(ours)["s3.access-key-id"] != before
     assert not table.io.new_input(path).exists()
 

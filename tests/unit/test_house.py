@@ -81,35 +81,8 @@ BANNED = {
     "found": "the noun that it is",
     "some": "the noun that it is",
 }
-# Shrinking lists: rules that do not hold everywhere yet.
-STILL_WORDS = {
-    "place": 44,
-    "places": 36,
-    "worn": 1,
-    "sweep": 1,
-    "discard": 1,
-    "settle": 3,
-    "tell": 1,
-    "asked": 19,
-    "told": 35,
-    "known": 62,
-    "found": 133,
-    "some": 14,
-}  # modules that use the word
-STILL_TWICE = {
-    "Change",
-    "Chunk",
-    "Column",
-    "Committed",
-    "Figures",
-    "Layout",
-    "Origin",
-    "Output",
-    "Patience",
-    "Proof",
-    "_Publication",
-}  # names that two classes have
-STILL_SILENT = 34  # packages without a docstring
+# A shrinking list: the number of modules that still use a word. It may only become smaller.
+STILL_WORDS = {"place": 9, "places": 5, "asked": 7, "told": 14, "known": 18, "found": 42, "some": 3}  # modules
 
 _CHANGES = {"add", "append", "clear", "extend", "pop", "popitem", "remove", "setdefault", "update", "discard", "insert"}
 _CLOCKS = re.compile(
@@ -248,7 +221,7 @@ def test_no_class_has_the_name_of_another() -> None:
     for name, module in modules().items():
         for class_name in module.classes:
             homes[class_name].append(name)
-    assert {name: home for name, home in homes.items() if len(home) > 1 and name not in STILL_TWICE} == {}
+    assert {name: home for name, home in homes.items() if len(home) > 1} == {}
 
 
 @pytest.mark.parametrize("word", BANNED)
@@ -268,4 +241,4 @@ def test_packages_say_their_purpose() -> None:
         for name, folder in packages().items()
         if not ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
     ]
-    assert len(silent) <= STILL_SILENT, silent
+    assert silent == []

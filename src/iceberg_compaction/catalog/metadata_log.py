@@ -25,7 +25,7 @@ def remove_expired(table: Table, base: Table | None, published: StagedTable) -> 
     try:
         expired = _expired(base, published)
         if doomed := sorted(expired - _in_use(table.catalog, expired)):
-            remove.remove_files(table.io, doomed, remove.Proof.LEFT_LOG)
+            remove.remove_files(table.io, doomed, remove.RemovalProof.LEFT_LOG)
     except Exception as error:  # noqa: BLE001 - the commit has landed, whatever this is
         _log.warning("Metadata files that left the log were not removed: %s", type(error).__name__)
 

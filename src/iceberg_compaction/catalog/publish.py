@@ -98,7 +98,7 @@ class _Publication:
 
     def remove(self) -> None:
         """Remove what nobody was asked to take."""
-        self.witness.left_behind(remove.remove_files(self.table.io, self.written, remove.Proof.NEVER_SENT))
+        self.witness.left_behind(remove.remove_files(self.table.io, self.written, remove.RemovalProof.NEVER_SENT))
 
     def clean_up(self, verdict: errors.CommitError) -> None:
         """Remove files that did not become the table's; PyIceberg leaves them behind. The word of the catalog is not
@@ -119,7 +119,7 @@ class _Publication:
             return
         used = {current.metadata_location, *(entry.metadata_file for entry in current.metadata.metadata_log)}
         unused = [path for path in self.written if path not in used]
-        self.witness.left_behind(remove.remove_files(self.table.io, unused, remove.Proof.NOT_COMMITTED))
+        self.witness.left_behind(remove.remove_files(self.table.io, unused, remove.RemovalProof.NOT_COMMITTED))
 
     def remove_expired(self) -> None:
         """Remove the files that left the metadata log with this change."""

@@ -48,7 +48,7 @@ def commit(table: Table, change: Change[S], run: Committer) -> CommittedChange[S
             committed = attempts.make()
     except BaseException as error:
         if not attempts.in_doubt:
-            run.left_behind(remove.remove_files(attempts.table.io, change.written, remove.Proof.NOT_COMMITTED))
+            run.left_behind(remove.remove_files(attempts.table.io, change.written, remove.RemovalProof.NOT_COMMITTED))
         elif isinstance(error, errors.CompactionError) and not isinstance(error, errors.StateUnknownError):
             # Any other error of ours would mean that nothing was published.
             raise errors.StateUnknownError(
@@ -64,7 +64,7 @@ def _tidy_up(table: Table, change: Change[S], staged: S, run: Committer) -> None
     try:
         run.committed(None if staged.snapshot is None else staged.snapshot.snapshot_id)
         unused = [path for path in change.written if path not in staged.files]
-        run.left_behind(remove.remove_files(table.io, unused, remove.Proof.NOT_COMMITTED))
+        run.left_behind(remove.remove_files(table.io, unused, remove.RemovalProof.NOT_COMMITTED))
     except Exception as error:  # noqa: BLE001 - the change is committed, whatever this is
         _log.warning("The commit of %s landed, but the work after it failed: %s", change.label, type(error).__name__)
 

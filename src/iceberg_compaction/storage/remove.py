@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 _THREADS = 8  # object stores answer one delete in tens of milliseconds
 
 
-class Proof(enum.Enum):
+class RemovalProof(enum.Enum):
     """Why a file may be deleted. An unknown commit state is no proof of anything."""
 
     NEVER_SENT = "this process wrote it and never sent it to a catalog"
@@ -28,7 +28,7 @@ class Proof(enum.Enum):
     LEFT_LOG = "a commit that landed moved it out of the metadata log, and the table asks for its removal"
 
 
-def remove_files(io: FileIO, paths: Iterable[str], proof: Proof) -> tuple[str, ...]:
+def remove_files(io: FileIO, paths: Iterable[str], proof: RemovalProof) -> tuple[str, ...]:
     """Delete the files, and return the paths that could not be removed. A file that is gone already counts as removed.
     Nothing is raised for a file: an error here must not hide the reason for the removal."""
     doomed = tuple(dict.fromkeys(paths))
@@ -39,7 +39,7 @@ def remove_files(io: FileIO, paths: Iterable[str], proof: Proof) -> tuple[str, .
         return tuple(path for path, gone in zip(doomed, removed, strict=True) if not gone)
 
 
-def _remove(io: FileIO, path: str, proof: Proof) -> bool:
+def _remove(io: FileIO, path: str, proof: RemovalProof) -> bool:
     try:
         passing_faults.patiently(lambda: io.delete(path))
     except FileNotFoundError:

@@ -190,7 +190,7 @@ def _remove(table: Table, run_ids: Sequence[str], files: Sequence[Listed]) -> tu
     removable = [
         path for path in unreachable if not file_names.is_table_metadata(path) or fates.is_incomplete(table.io, path)
     ]
-    left = remove.remove_files(table.io, removable, remove.Proof.RUN_OVER)
+    left = remove.remove_files(table.io, removable, remove.RemovalProof.RUN_OVER)
     return dict(Counter(candidates[path] for path in removable if path not in left)), left
 
 

@@ -47,7 +47,7 @@ def test_large_tasks_travel_alone() -> None:
 
 def test_description_names_table_and_step() -> None:
     tasks = _tasks([1] * 12)
-    one = chunks.Chunk(first=2, total=12, tasks=(tasks[2],))
+    one = chunks.TaskChunk(first=2, total=12, tasks=(tasks[2],))
     assert one.describe("shop.events") == "iceberg-compaction: shop.events, rewrite task 3/12 (group 0, 1 file)"
-    some = chunks.Chunk(first=2, total=12, tasks=tuple(tasks[2:5]))
+    some = chunks.TaskChunk(first=2, total=12, tasks=tuple(tasks[2:5]))
     assert some.describe("shop.events") == "iceberg-compaction: shop.events, rewrite tasks 3-5/12 (groups 0-1, 3 files)"

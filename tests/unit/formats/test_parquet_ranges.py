@@ -37,7 +37,7 @@ def source(tmp_path: Path) -> Path:
 
 def _move(source: Path, come: FileIO, go: FileIO, *, digest: bool) -> list[int | None]:
     path = source.parent / f"out {time.monotonic_ns()}"
-    target = byte_ranges.Output(go, str(path))
+    target = byte_ranges.RangeOutput(go, str(path))
     target.write(b"before")
     with byte_ranges.Input(come, str(source)) as opened:
         found = byte_ranges.move(opened, target, SPANS, digest=digest)
@@ -72,7 +72,7 @@ def test_digests_of_a_file(source: Path, io: FileIO) -> None:
 @pytest.mark.parametrize("digest", [True, False])
 @pytest.mark.parametrize("io", [LOCAL, STREAMS], ids=["local", "streams"])
 def test_a_source_that_is_cut_off_meanwhile_is_named(source: Path, io: FileIO, digest: bool) -> None:
-    target = byte_ranges.Output(io, str(source.parent / "out"))
+    target = byte_ranges.RangeOutput(io, str(source.parent / "out"))
     with byte_ranges.Input(io, str(source)) as opened:
         os.truncate(source, 2_600_000)
         with pytest.raises(OSError, match=f"{source} has become shorter"):
@@ -89,7 +89,7 @@ def test_files_that_are_missing_or_there(tmp_path: Path, io: FileIO) -> None:
     path = tmp_path / "there"
     path.write_bytes(b"mine")
     with pytest.raises(FileExistsError):
-        byte_ranges.Output(io, str(path))
+        byte_ranges.RangeOutput(io, str(path))
     assert path.read_bytes() == b"mine"
 
 

@@ -23,7 +23,7 @@ def test_files_that_cannot_be_removed_are_returned(tmp_path: Path, caplog: pytes
     (directory / "inside").mkdir(parents=True)
     paths = [str(file), str(tmp_path / "gone already"), str(directory), str(file)]
     with caplog.at_level(logging.WARNING):
-        assert remove.remove_files(PyArrowFileIO(), paths, remove.Proof.NOT_COMMITTED) == (str(directory),)
+        assert remove.remove_files(PyArrowFileIO(), paths, remove.RemovalProof.NOT_COMMITTED) == (str(directory),)
     assert not file.exists()
     assert directory.exists()
     assert f"{directory} could not be removed (its commit surely did not land)" in caplog.text
@@ -34,7 +34,7 @@ def test_all_files_are_removed(tmp_path: Path, count: int) -> None:
     files = [tmp_path / str(number) for number in range(count)]
     for file in files:
         file.touch()
-    assert remove.remove_files(PyArrowFileIO(), map(str, files), remove.Proof.NEVER_SENT) == ()
+    assert remove.remove_files(PyArrowFileIO(), map(str, files), remove.RemovalProof.NEVER_SENT) == ()
     assert not any(file.exists() for file in files)
 
 

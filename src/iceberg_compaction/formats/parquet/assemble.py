@@ -25,7 +25,7 @@ _INDEXES = (
 )
 
 
-class Column(NamedTuple):
+class FooterColumn(NamedTuple):
     """A ColumnChunk of the new footer, as yet without indexes, and where its bytes are."""
 
     raw: thrift.Struct
@@ -33,7 +33,7 @@ class Column(NamedTuple):
     uncompressed: int
 
 
-def column(chunk: parquet_footer.Chunk, leaf: parquet_footer.Leaf, shift: int) -> Column:
+def column(chunk: parquet_footer.Chunk, leaf: parquet_footer.Leaf, shift: int) -> FooterColumn:
     """The chunk as a column of the new file, `shift` bytes later than where it was."""
     meta = {
         number: field
@@ -55,11 +55,11 @@ def column(chunk: parquet_footer.Chunk, leaf: parquet_footer.Leaf, shift: int) -
     raw = {number: field for number, field in chunk.raw.items() if number not in _INDEXES}
     raw[format_fields.Column.FILE_OFFSET] = (thrift.I64, 0)  # of metadata outside of the footer, of which there is none
     raw[format_fields.Column.META] = (thrift.STRUCT, meta)
-    return Column(raw, (chunk.start + shift, chunk.length), chunk.uncompressed)
+    return FooterColumn(raw, (chunk.start + shift, chunk.length), chunk.uncompressed)
 
 
 def row_group(
-    group: parquet_footer.Group, columns: Sequence[Column], places: Sequence[int | None], ordinal: int
+    group: parquet_footer.Group, columns: Sequence[FooterColumn], places: Sequence[int | None], ordinal: int
 ) -> thrift.Struct:
     """The row group of the new footer; `places` are the numbers that its columns had before, None if they are new."""
     raw = dict(group.raw)

@@ -82,7 +82,7 @@ class Input:
         self.close()
 
 
-class Output:
+class RangeOutput:
     """A new file. FileExistsError: there is one of that name already, which stays as it is."""
 
     def __init__(self, io: FileIO, location: str) -> None:
@@ -112,7 +112,7 @@ class Output:
             self._stream.close()
 
 
-def move(source: Input, target: Output, spans: Sequence[Span], *, digest: bool = False) -> list[int | None]:
+def move(source: Input, target: RangeOutput, spans: Sequence[Span], *, digest: bool = False) -> list[int | None]:
     """Append bytes of the source to the target, span by span. Returns a digest of each, if wanted."""
     hashed = _Digests(spans) if digest else None
     for piece in _pieces(source, spans, target.position):

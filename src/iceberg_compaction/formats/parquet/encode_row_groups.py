@@ -39,7 +39,7 @@ class Encoded:
         return self._end[start - self.bounds[0] :][:length]
 
 
-def encode(output: byte_ranges.Output, table: pa.Table, arguments: dict[str, Any]) -> Encoded:
+def encode(output: byte_ranges.RangeOutput, table: pa.Table, arguments: dict[str, Any]) -> Encoded:
     """Append the rows as a row group, and tell what the footer must say of it."""
     shift = output.position - len(parquet_footer.MAGIC)
     sink = _Sink(output)
@@ -62,7 +62,7 @@ class _Sink:
 
     closed = False
 
-    def __init__(self, output: byte_ranges.Output) -> None:
+    def __init__(self, output: byte_ranges.RangeOutput) -> None:
         self._output = output
         self._begun = self._holding = False
         self._parts: list[bytes] = []

@@ -75,7 +75,7 @@ class Carried:
     origin: Origin
 
 
-def write(output: byte_ranges.Output, carried: Sequence[Carried]) -> None:
+def write(output: byte_ranges.RangeOutput, carried: Sequence[Carried]) -> None:
     """Append the indexes that fit, and note in each column where they are."""
     by_origin: dict[Origin, list[Carried]] = {}
     for each in carried:
@@ -87,7 +87,7 @@ def write(output: byte_ranges.Output, carried: Sequence[Carried]) -> None:
         _write_page_indexes(output, _moved(wanted, data))
 
 
-def _write_blooms(output: byte_ranges.Output, carried: list[Carried]) -> None:
+def _write_blooms(output: byte_ranges.RangeOutput, carried: list[Carried]) -> None:
     wanted = [
         (span, each)
         for each in carried
@@ -171,7 +171,7 @@ def _moved(wanted: _Wanted, data: dict[byte_ranges.Span, bytes]) -> list[_PageIn
     return indexes
 
 
-def _write_page_indexes(output: byte_ranges.Output, moved: list[_PageIndexes]) -> None:
+def _write_page_indexes(output: byte_ranges.RangeOutput, moved: list[_PageIndexes]) -> None:
     """Bounds first, then offsets, as others lay them out: readers take those of many columns with one read."""
     for carried, _, bounds in moved:
         if bounds is not None:

@@ -63,12 +63,12 @@ class SplicedFile:
         self._template = template(columns, arguments)
         self._groups: list[thrift.Struct] = []
         self._carried: list[page_indexes.Carried] = []
-        self._output = byte_ranges.Output(io, path)
+        self._output = byte_ranges.RangeOutput(io, path)
         try:
             self._output.write(parquet_footer.MAGIC)
         except BaseException:
             self.abandon()
-            remove.remove_files(io, [path], remove.Proof.NEVER_SENT)
+            remove.remove_files(io, [path], remove.RemovalProof.NEVER_SENT)
             raise
 
     @property
@@ -108,7 +108,7 @@ class SplicedFile:
             raise ValueError(f"its row groups cannot be taken over: {source.footer.why_not}")
         self._check(source.footer, places)
         before = self.position
-        columns: list[assemble.Column] = []
+        columns: list[assemble.FooterColumn] = []
         digests: list[int | None] = []
         for is_patch, run in itertools.groupby(enumerate(places), key=lambda each: each[1] is None):
             if is_patch:
@@ -151,7 +151,7 @@ class SplicedFile:
 
     def _patch(
         self, group: parquet_footer.Group, places: list[int], patch: pa.Table | None, arguments: dict[str, Any]
-    ) -> list[assemble.Column]:
+    ) -> list[assemble.FooterColumn]:
         """Encode columns that lie beside each other."""
         names = list(dict.fromkeys(self.leaves[place].path[0] for place in places))
         if patch is None or patch.num_rows != group.rows or not set(names) <= set(patch.column_names):
@@ -174,7 +174,7 @@ class SplicedFile:
         shift: int,
         origin: page_indexes.Origin,
         place: int | None = None,
-    ) -> assemble.Column:
+    ) -> assemble.FooterColumn:
         leaf = self.leaves[chunk.leaf if place is None else place]
         column = assemble.column(chunk, leaf, shift)
         self._carried.append(

@@ -78,7 +78,7 @@ class BatchCommits:
             groups=groups,
             snapshot_properties=prove_groups.snapshot_properties(self.plan, self.run, batch=batch.number),
             tidies=self.plan.useless_deletes > 0 and not self.ledger.landed,  # once will do: it looks at all files
-            tell=lambda landed: prove_groups.group_properties(
+            group_properties=lambda landed: prove_groups.group_properties(
                 [group for group in batch.groups if group.id in set(landed)]
             ),
         )

@@ -45,7 +45,7 @@ class StagedFiles:
         paths = [file.file_path for file in files]
         paths = [path for path in paths if path not in self._held and path not in self._removed]
         self._removed.update(paths)
-        left = remove.remove_files(self._io, paths, remove.Proof.NOT_COMMITTED)
+        left = remove.remove_files(self._io, paths, remove.RemovalProof.NOT_COMMITTED)
         self._run.left_behind(left)
         if left:
             _log.warning("%d staged files could not be removed, the first is %s", len(left), left[0])

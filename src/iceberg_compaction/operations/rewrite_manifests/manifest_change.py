@@ -66,7 +66,7 @@ def rewrite_manifests(
             change.prepare(table)
         on_commit()
     except BaseException:
-        run.left_behind(remove.remove_files(table.io, change.written, remove.Proof.NEVER_SENT))
+        run.left_behind(remove.remove_files(table.io, change.written, remove.RemovalProof.NEVER_SENT))
         raise
     committed = spine.commit(table, change, run)
     return RewriteResult(

@@ -17,18 +17,18 @@ _JOBS_PER_CORE = 4  # enough for a last job to be short, few enough for the cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
+class TaskChunk:
     """Consecutive tasks of a run that one Spark job performs."""
 
     first: int  # position of the first task in the run
     total: int  # tasks of the whole run
     tasks: tuple[RewriteTask, ...]
 
-    def without(self, groups: Collection[int]) -> Chunk:
+    def without(self, groups: Collection[int]) -> TaskChunk:
         """The same without the tasks of these groups."""
         return replace(self, tasks=tuple(task for task in self.tasks if task.group_id not in groups))
 
-    def alone(self) -> list[Chunk]:
+    def alone(self) -> list[TaskChunk]:
         """A chunk for each of the tasks."""
         return [replace(self, first=self.first + at, tasks=(task,)) for at, task in enumerate(self.tasks)]
 
@@ -43,13 +43,13 @@ class Chunk:
         return f"iceberg-compaction: {table}, rewrite {numbers}/{self.total} ({group}, {files} {noun})"
 
 
-def build_chunks(tasks: Sequence[RewriteTask], cores: int) -> list[Chunk]:
+def build_chunks(tasks: Sequence[RewriteTask], cores: int) -> list[TaskChunk]:
     """The tasks in their own order, cut so that a chunk stays small and every core has several of them to do."""
     share = sum(task.bytes for task in tasks) // (cores * _JOBS_PER_CORE)
     max_tasks = max(1, min(MAX_TASKS, len(tasks) // cores))
     chunks, first = [], 0
     for members in _cut(tasks, min(MAX_BYTES, share), max_tasks):
-        chunks.append(Chunk(first=first, total=len(tasks), tasks=members))
+        chunks.append(TaskChunk(first=first, total=len(tasks), tasks=members))
         first += len(members)
     return chunks
 

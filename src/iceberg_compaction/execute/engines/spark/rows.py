@@ -144,4 +144,4 @@ def _remove(finished: Sequence[TaskResult], context: RewriteContext) -> None:
             io = file_io.open_io(context.io_properties, path)
         except (OSError, ValueError, errors.CompactionError):
             continue  # a file that cannot be removed now is an orphan, which Iceberg readers never see
-        remove.remove_files(io, [path], remove.Proof.NEVER_SENT)
+        remove.remove_files(io, [path], remove.RemovalProof.NEVER_SENT)

@@ -52,12 +52,12 @@ class Submission:
     def context(self) -> RewriteContext:
         return self.shared.context
 
-    def perform(self, chunk: chunks.Chunk) -> Done:
+    def perform(self, chunk: chunks.TaskChunk) -> Done:
         """One Spark job from start to end, in a thread of its own. Tasks that take their executor with them until Spark
         gives up do not fail the others of the chunk: each is tried once more, by itself."""
         return self._perform(chunk, self.shared)
 
-    def _perform(self, chunk: chunks.Chunk, shared: rows.Shared) -> Done:
+    def _perform(self, chunk: chunks.TaskChunk, shared: rows.Shared) -> Done:
         left = chunk.without(self.failed)
         if not left.tasks:
             return []
@@ -71,7 +71,7 @@ class Submission:
         self.failed.update(end.group_id for end in ends if isinstance(end, task_failure.Failure))
         return ends
 
-    def _submit(self, chunk: chunks.Chunk, shared: rows.Shared) -> Done:
+    def _submit(self, chunk: chunks.TaskChunk, shared: rows.Shared) -> Done:
         if self.stopping.is_set():
             raise errors.CancelledError(f"Rewriting {self.context.table} was stopped.")
         description = chunk.describe(self.context.table)

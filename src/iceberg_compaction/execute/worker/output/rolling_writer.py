@@ -145,7 +145,7 @@ class RollingWriter:
         if self._file is not None:
             self._file.abandon()
             self._file = None
-        return remove.remove_files(self._io, self.paths, remove.Proof.NEVER_SENT)
+        return remove.remove_files(self._io, self.paths, remove.RemovalProof.NEVER_SENT)
 
     # Where to cut
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_task import StagedFile
     from iceberg_compaction.model.table_view import Pin
 
-Tell: TypeAlias = Callable[[tuple[int, ...]], Mapping[str, str]]
+GroupProperties: TypeAlias = Callable[[tuple[int, ...]], Mapping[str, str]]
 
 
 def _nothing(landed: tuple[int, ...]) -> Mapping[str, str]:
@@ -61,7 +61,7 @@ class ReplaceRequest:
     pin: Pin
     groups: tuple[ReplaceGroup, ...]
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)
-    tell: Tell = _nothing  # more snapshot properties, given the ids of the groups that land
+    group_properties: GroupProperties = _nothing  # more snapshot properties, given the ids of the groups that land
     # Delete files that apply to nothing leave wherever they are, not only where files are replaced.
     tidies: bool = False
 
@@ -108,7 +108,7 @@ class ReplaceRequest:
 
     def properties(self) -> dict[str, str]:
         """The snapshot properties for the groups of the request."""
-        return {**self.snapshot_properties, **self.tell(self.ids)}
+        return {**self.snapshot_properties, **self.group_properties(self.ids)}
 
 
 def partition_keys(files: pa.Table) -> list[PartitionKey]:

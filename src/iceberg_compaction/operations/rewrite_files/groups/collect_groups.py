@@ -75,17 +75,17 @@ class CollectedGroups:
     def steps(self, ends: Iterable[TaskEnd]) -> Iterator[Step]:
         """Raises ProofError as soon as a proof does not hold. If too many groups have failed, raises the reason, after
         a last batch of the groups that are complete."""
-        patience, given_up = give_up.Patience(), None
+        limit, given_up = give_up.FailureLimit(), None
         for end in ends:
             self._ended += 1
             if isinstance(end, task_failure.Failure):
                 known = end.group_id in self._failed
                 yield self._fail(end)
-                given_up = None if known else patience.after(end)
+                given_up = None if known else limit.after(end)
                 if given_up is not None:
                     break
             else:
-                patience.done()
+                limit.done()
                 self._results[end.group_id].append(end)
                 yield from self._advance(end.group_id)
         if isinstance(given_up, errors.ProofError):

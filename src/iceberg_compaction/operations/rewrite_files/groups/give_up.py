@@ -15,7 +15,7 @@ IN_A_ROW = 10  # groups, with no task done in between
 _AT_ONCE = (errors.ProofError, errors.ConfigError)
 
 
-class Patience:
+class FailureLimit:
     """Hears how tasks end."""
 
     def __init__(self) -> None:

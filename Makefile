@@ -7,12 +7,14 @@ PY := $(VENV)/bin/python
 WORKERS := 2
 # In the order of the folders: files with few but slow tests would come last otherwise, and one process be left alone.
 SHARED := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# Of the examples that `make test` tries a property on, how many times as many `make explore` tries.
+TIMES := 10
 READY := $(VENV)/.ready
 # Spark needs a JDK: the script finds or installs one, says so on standard error, and prints its home.
 WITH_JAVA := JAVA_HOME="$$(scripts/ensure_java.sh)" && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test lab interop bench check format lock clean
+.PHONY: help demo quick test lab explore interop bench check format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
@@ -21,14 +23,19 @@ help: ## list the targets
 demo: $(READY) ## build a small lake, show its health, compact it through Spark, prove it (KEEP=DIR keeps the lake)
 	@$(WITH_JAVA) $(VENV)/bin/iceberg-compact demo $(if $(KEEP),--keep "$(KEEP)")
 
-quick: $(READY) ## run the tests that need neither a JVM nor a server
+quick: $(READY) ## run the tests that need neither a JVM nor a server (a minute)
 	@$(PY) -m pytest -m "not (interop or lab or spark or server or slow)" -p no:cacheprovider $(SHARED) $(ARGS)
 
-test: $(READY) ## run all tests except lab and interop (ARGS='-k name' selects tests)
+test: $(READY) ## run all tests except lab and interop, ten minutes (ARGS='-k name' selects tests)
 	@$(WITH_JAVA) $(PY) -m pytest -m "not (interop or lab)" -p no:cacheprovider $(SHARED) $(ARGS)
 
 lab: $(READY) ## kill runs at every step, make storage and catalog fail, race writers, run random operations
 	@$(WITH_JAVA) $(PY) -m pytest -m lab -p no:cacheprovider $(SHARED) $(ARGS)
+
+explore: $(READY) ## run the property tests on new examples, TIMES (10) times as many (SEED=N repeats a run)
+	@seed="$${SEED:-$$(date +%s)}"; echo "To repeat this run: make explore SEED=$$seed"; \
+	ICEBERG_COMPACTION_EXPLORE=$(TIMES) $(PY) -m pytest -m "hypothesis and not (interop or lab or spark or server)" \
+		-p no:cacheprovider $(SHARED) --hypothesis-seed="$$seed" $(ARGS)
 
 interop: $(READY) ## read and compact our tables with Iceberg Java (jars come from Maven Central)
 	@$(WITH_JAVA) $(PY) -m pytest -m interop -p no:cacheprovider $(SHARED) tests/interop $(ARGS)

@@ -7,10 +7,9 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import hypothesis
 import pytest
+from tests.factories import examples, servers
 from tests.factories import lake as lakes
-from tests.factories import servers
 from tests.factories.spark import spark  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
@@ -20,9 +19,7 @@ _LAB = Path(__file__).parent / "lab"
 # What a developer has configured on the machine must not leak into a test, nor a test write to a real lake.
 _FOREIGN = ("AWS_", "CATALOG_", "PYICEBERG_")
 
-# How long an example takes is no property of the code: on a busy machine any of them may take long.
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
+examples.load_profile()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg import conversions
 from pyiceberg.manifest import DataFile, FileFormat, ManifestFile, write_manifest_list
@@ -21,6 +21,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import BooleanType, DateType, LongType, NestedField, StringType
 from tests.factories import lake as lakes
 from tests.factories import manifests
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import fetch, partition_tuples
@@ -142,7 +143,7 @@ def read(table: Table, **options: Any) -> pa.Table:
     return live_files.live_files(table, snapshot_manifests.read(table.io, snapshot), **options)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@examples(25)
 @given(
     version=st.sampled_from([1, 2]),
     columns=st.lists(st.sampled_from(["region", "day", "flag"]), max_size=2, unique=True),

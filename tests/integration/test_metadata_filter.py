@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 from pyiceberg import transforms, types
 from pyiceberg.conversions import to_bytes
@@ -25,6 +25,7 @@ from pyiceberg.utils.datetime import to_human_day, to_human_timestamp
 from pyiceberg.utils.truncate import truncate_upper_bound_binary_string, truncate_upper_bound_text_string
 from tests.factories import lake as lakes
 from tests.factories import manifests
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import look
@@ -304,7 +305,7 @@ def test_no_file_with_a_matching_row_is_left_out(lake: lakes.Lake) -> None:
     """R47."""
     tally = Tally()
 
-    @settings(max_examples=40, deadline=None, derandomize=True, phases=(Phase.generate, Phase.shrink))
+    @examples(40, phases=(Phase.generate, Phase.shrink))
     @given(spec=specs(), filters=st.lists(FILTERS, min_size=12, max_size=12), seed=st.integers(0, 2**20))
     def property_holds(spec: PartitionSpec, filters: list[tuple[str, Any]], seed: int) -> None:
         check(lake, spec, filters, seed, tally)

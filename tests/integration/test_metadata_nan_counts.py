@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -25,6 +25,7 @@ from pyiceberg.types import (
 )
 from tests.factories import lake as lakes
 from tests.factories import manifests
+from tests.factories.examples import examples
 
 from iceberg_compaction.execute.prepare import cut_tasks
 from iceberg_compaction.interfaces.library import Compactor
@@ -103,7 +104,7 @@ def as_pyiceberg_reads(table: Table) -> dict[str, dict[int, int]]:
     }
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@examples(25)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.lists(maps, min_size=1, max_size=4)), min_size=1, max_size=4),
     st.sampled_from([1, 2]),

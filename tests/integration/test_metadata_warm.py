@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from tests.factories import lake as lakes
 from tests.factories import manifests
+from tests.factories.examples import examples
 
 from iceberg_compaction import Compactor, errors
 from iceberg_compaction.formats.avro import container
@@ -71,7 +72,7 @@ def entry(cache: arrow_cache.ArrowCache, *, largest: bool = True) -> Path:
     return sorted(cache.directory.iterdir(), key=lambda path: path.stat().st_size)[-1 if largest else 0]
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(st.sampled_from(["append", "append", "delete", "many", "look"]), max_size=8), seed=st.integers(0, 99)
 )

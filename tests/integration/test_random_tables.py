@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
 from hypothesis import strategies as st
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -44,6 +44,7 @@ from pyiceberg.types import (
 )
 from tests.factories import lake as lakes
 from tests.factories import manifests, reader, rewrites, storage
+from tests.factories.examples import examples
 
 from iceberg_compaction import Compactor, Kind, Strategy
 from iceberg_compaction.model.policies import CopyMode
@@ -148,11 +149,8 @@ def one_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lakes.Lake]:
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=120,  # values of all types pass through the worker alone in test_worker_properties
-    deadline=None,
-    derandomize=True,
-    database=None,
+@examples(
+    120,  # values of all types pass through the worker alone in test_worker_properties
     phases=[Phase.generate],  # shrinking whole tables takes longer than finding the cause
     suppress_health_check=list(HealthCheck),
 )

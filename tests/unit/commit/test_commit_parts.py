@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.conversions import to_bytes
 from pyiceberg.manifest import ManifestFile, PartitionFieldSummary, construct_partition_summaries
@@ -18,6 +18,7 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField, StringType
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.commit import commit_retry, merge_manifests, snapshot_summary
@@ -102,7 +103,7 @@ TUPLES = st.tuples(
 )
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@examples(200)
 @given(st.lists(TUPLES, min_size=1, max_size=4), st.lists(TUPLES, min_size=1, max_size=4))
 def test_a_manifest_that_holds_a_wanted_partition_is_opened(held: list[Any], wanted: list[Any]) -> None:
     spec = _metadata().spec()
@@ -146,7 +147,7 @@ class Item:
     is_new: bool = False
 
 
-@settings(deadline=None, derandomize=True)
+@examples()
 @given(st.lists(st.builds(Item, st.integers(0, 1), st.integers(1, 120)), min_size=1, max_size=30))
 def test_bins_keep_the_order_and_are_filled_from_the_end(items: list[Item]) -> None:
     bins = merge_manifests.Merging(target=100).bins(items)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.factories.examples import examples
 
 from iceberg_compaction.execute.engines.spark import chunks
 from iceberg_compaction.model.rewrite_task import RewriteTask
@@ -24,7 +25,7 @@ def _tasks(sizes: list[int]) -> list[RewriteTask]:
     ]
 
 
-@settings(deadline=None, derandomize=True)
+@examples()
 @given(st.lists(st.integers(0, 2 * chunks.MAX_BYTES), min_size=1, max_size=200), st.integers(1, 64))
 def test_every_task_once_in_order_and_every_core_busy(sizes: list[int], cores: int) -> None:
     tasks = _tasks(sizes)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.avro.file import AvroFile
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.formats.avro import avro_decode, avro_encode, container
@@ -103,14 +104,14 @@ def _file(table: pa.Table, schema: Any = AVRO) -> bytes:
     return container.header(metadata, SYNC) + b"".join(avro_encode.blocks(schema, table, "null", SYNC))
 
 
-@settings(deadline=None, derandomize=True, max_examples=60)
+@examples(60)
 @given(st.lists(st.builds(lambda a, b: a | b, ROW, OPTIONAL_ROW), min_size=1, max_size=12), st.integers(0, 3))
 def test_encoded_rows_are_decoded_unchanged(rows: list[dict[str, Any]], offset: int) -> None:
     table = pa.Table.from_pylist(rows[:1] * offset + rows, schema=ARROW).slice(offset)  # slices have offsets to honour
     assert avro_decode.read_table(_file(table)).to_pylist() == rows
 
 
-@settings(deadline=None, derandomize=True, max_examples=30)
+@examples(30)
 @given(st.lists(st.builds(lambda a, b: a | b, ROW, OPTIONAL_ROW), min_size=1, max_size=5))
 def test_pyiceberg_reads_the_same(tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]) -> None:
     path = tmp_path_factory.mktemp("avro") / "file.avro"

@@ -8,8 +8,9 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.formats.avro import avro_decode, avro_maps, container
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SYNC = bytes(range(16))
-RELAXED = settings(deadline=None, max_examples=150)
+RELAXED = examples(150)
 PAIRS = {
     "type": "array",
     "items": {

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import parquet_files, spliced
+from tests.factories.examples import examples
 
 from iceberg_compaction.formats.parquet import parquet_footer, splice, thrift
 from iceberg_compaction.formats.parquet.page_layout import Layout
@@ -257,7 +258,7 @@ def test_a_file_that_is_shorter_than_expected(tmp_path: Path) -> None:
         parquet_footer.read(IO, path, Path(path).stat().st_size + 1)
 
 
-@settings(deadline=datetime.timedelta(seconds=10), derandomize=True, max_examples=200)
+@examples(200, deadline=datetime.timedelta(seconds=10))
 @given(st.data())
 def test_damaged_footers_are_read_or_refused(whole: bytes, data: st.DataObject) -> None:
     length = int.from_bytes(whole[-8:-4], "little")

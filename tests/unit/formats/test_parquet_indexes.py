@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import parquet_files, spliced
+from tests.factories.examples import examples
 
 from iceberg_compaction.formats.parquet import column_index, offset_index, page_indexes, parquet_footer, thrift
 from iceberg_compaction.formats.parquet.page_layout import Layout
@@ -40,7 +41,7 @@ def _move(data: bytes, shift: int, chunk: tuple[int, int], rows: int) -> tuple[i
 _PAGES = st.lists(st.tuples(st.integers(1, 2**31 - 1), st.integers(1, 2**33)), min_size=1)
 
 
-@settings(deadline=datetime.timedelta(seconds=10), derandomize=True, max_examples=200)
+@examples(200, deadline=datetime.timedelta(seconds=10))
 @given(_PAGES, st.integers(4, 2**40), st.integers(-(2**39), 2**40), st.booleans())
 def test_pages_move(made: list[tuple[int, int]], start: int, shift: int, sized: bool) -> None:
     shift = max(shift, 4 - start)
@@ -134,7 +135,7 @@ def test_no_wrong_byte_of_an_offset_index_moves_a_page() -> None:
             assert [(each[1][1], each[2][1]) for each in locations] == [(at + 10, size) for at, size, _ in pages]
 
 
-@settings(deadline=datetime.timedelta(seconds=10), derandomize=True, max_examples=500)
+@examples(500, deadline=datetime.timedelta(seconds=10))
 @given(st.lists(st.binary(max_size=60), max_size=5), st.integers(-(2**40), 2**40))
 def test_bytes_of_any_kind_are_no_offset_index(some: list[bytes], shift: int) -> None:
     """Or they happen to be one, and then the same comes out as by taking them apart."""
@@ -246,7 +247,7 @@ def test_indexes_of_another_column_are_left_out(tmp_path: Path) -> None:
 _DAMAGE = st.lists(st.tuples(st.integers(0, 2**14), st.integers(0, 255)), min_size=1, max_size=30)
 
 
-@settings(deadline=None, derandomize=True, max_examples=60)
+@examples(60)
 @given(damage=_DAMAGE)
 @example(damage=[(2082, 0)])  # the size of a last page
 @example(damage=[(2451, 128)])  # the offset of a first page

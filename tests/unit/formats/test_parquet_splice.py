@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import parquet_files, spliced
+from tests.factories.examples import examples
 
 from iceberg_compaction.formats.parquet import parquet_footer, splice, thrift
 
@@ -169,7 +170,7 @@ _TOPS = {"id": [0], "word": [1], "amount": [2], "at": [3], "flag": [4], "ratio":
 _TOPS |= {"place": list(PLACE), "counts": list(COUNTS)}
 
 
-@settings(deadline=None, derandomize=True, max_examples=25)
+@examples(25)
 @given(st.data())
 def test_any_columns_from_anywhere_in_any_order(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("any")

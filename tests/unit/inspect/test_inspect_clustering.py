@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.factories import inventories
+from tests.factories.examples import examples
 
 from iceberg_compaction.inspect import file_census, overlap
 from iceberg_compaction.model import table_view
@@ -91,7 +92,7 @@ BOUND = st.one_of(st.integers(-20, 20), st.integers(-(2**63), 2**63 - 1))
 FILE = st.tuples(st.tuples(BOUND, BOUND).map(sorted).map(tuple), st.sampled_from(["{}", '{"p": 1}', '{"p": 2}']))
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@examples(200)
 @given(st.lists(FILE, min_size=1, max_size=20))
 def test_the_depth_is_the_mean_count_of_files_at_a_lower_bound(files: list[tuple[tuple[int, int], str]]) -> None:
     bounds, parts = [file[0] for file in files], [file[1] for file in files]

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.factories import inventories
+from tests.factories.examples import examples
 
 from iceberg_compaction.inspect import assess, delete_cost, health_request, partition_figures
 from iceberg_compaction.model import table_view
@@ -177,7 +178,7 @@ def test_as_many_partitions_are_listed_as_requested(most: int) -> None:
 ROW = st.tuples(st.integers(0, 3000), st.sampled_from([DAY_1, DAY_2]), st.integers(0, 1))
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@examples(100)
 @given(st.lists(ROW, max_size=40), st.integers(0, 50))
 def test_figures_add_up(rows: list[tuple[int, str, int]], manifests: int) -> None:
     sizes, parts, specs = ([row[i] for row in rows] for i in range(3))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.transforms import IdentityTransform, VoidTransform
 from tests.factories import delete_rules as rules
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata.deletes import delete_index, delete_scopes
@@ -95,7 +96,7 @@ def tables(draw: st.DrawFn) -> list[dict[str, Any]]:
     return rows
 
 
-@hypothesis.settings(deadline=None, derandomize=True, max_examples=400)
+@examples(400)
 @hypothesis.given(tables())
 def test_index_is_the_rules_pair_by_pair(rows: list[dict[str, Any]]) -> None:
     files = table(rows)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyiceberg import transforms, types
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata.filter import where_clause
@@ -87,7 +88,7 @@ def check_sentence(told: str) -> None:
     assert len(told) < 600
 
 
-@settings(max_examples=400, deadline=None, derandomize=True, database=None)
+@examples(400)
 @given(where=conditions() | st.text(max_size=30), other=conditions(), word=st.sampled_from(["", "and", "or not"]))
 @example(where="ts = 9223372036854775808", other="", word="")
 @example(where="c < " + "9" * 40, other="", word="")

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg import conversions, types
+from tests.factories.examples import examples
 
 from iceberg_compaction.formats import hash64
 from iceberg_compaction.formats.avro import avro_maps
 from iceberg_compaction.metadata import cluster_column
 
-RELAXED = settings(deadline=None, derandomize=True, max_examples=100)
+RELAXED = examples(100)
 TEXTS = st.lists(st.text(max_size=40), max_size=30)
 
 

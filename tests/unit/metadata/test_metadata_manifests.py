@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg import types
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -22,6 +22,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.formats.avro import avro_decode, avro_encode, container
@@ -152,7 +153,7 @@ def facts(entry: ManifestEntry) -> dict[str, Any]:
     }
 
 
-@settings(deadline=None, derandomize=True, max_examples=40)
+@examples(40)
 @given(case=cases())
 def test_a_new_manifest_says_what_was_staged(
     tmp_path_factory: pytest.TempPathFactory, case: tuple[entry_fields.ManifestLayout, list[StagedFile], list[Record]]
@@ -174,7 +175,7 @@ def test_a_new_manifest_says_what_was_staged(
         assert facts(entry) == {key: expected[key] for key in facts(entry)}
 
 
-@settings(deadline=None, derandomize=True, max_examples=40)
+@examples(40)
 @given(case=cases(), removed=st.sets(st.integers(0, 7), min_size=1), again=st.sets(st.integers(0, 7), min_size=1))
 def test_rewriting_changes_status_and_numbers_only(
     tmp_path_factory: pytest.TempPathFactory,
@@ -223,7 +224,7 @@ def test_rewriting_changes_status_and_numbers_only(
             assert row.min_sequence_number == 5
 
 
-@settings(deadline=None, derandomize=True, max_examples=30)
+@examples(30)
 @given(case=cases(), removed=st.sets(st.integers(0, 7)), cuts=st.sets(st.integers(1, 7), min_size=1))
 def test_merging_changes_status_and_numbers_only(
     tmp_path_factory: pytest.TempPathFactory,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg import types
 from pyiceberg.io.pyarrow import PyArrowFileIO
@@ -28,6 +28,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
 from pyiceberg.typedef import Record
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.formats.avro import avro_decode
@@ -119,7 +120,7 @@ def bits(value: Any) -> Any:
     return value
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@examples(100)
 @given(case=cases())
 def test_tuples_of_every_type_come_back_as_pyiceberg_reads_them(
     case: tuple[list[str], list[Record]], tmp_path_factory: pytest.TempPathFactory

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.factories.examples import examples
 
 from iceberg_compaction.model import sizing
 from iceberg_compaction.model.policies import Sizes
@@ -43,13 +44,13 @@ def test_output_count_of_the_default_sizes(targets: float, files: int) -> None:
     assert sizing.output_count(int(targets * DEFAULT.target), DEFAULT) == files
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@examples(300)
 @given(any_sizes(), st.integers(0, 10**11))
 def test_output_count_is_icebergs(sizes: Sizes, total: int) -> None:
     assert sizing.output_count(total, sizes) == iceberg(total, sizes)
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@examples(300)
 @given(any_sizes(), st.integers(0, 10**11))
 def test_the_planner_counts_many_as_one(sizes: Sizes, total: int) -> None:
     totals = np.array([total, total // 2, 0])
@@ -57,7 +58,7 @@ def test_the_planner_counts_many_as_one(sizes: Sizes, total: int) -> None:
     assert output_counts.file_counts(totals, sizes).tolist() == [sizing.file_count(int(t), sizes) for t in totals]
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@examples(300)
 @given(any_sizes(), st.integers(0, 10**11))
 @example(Sizes(target=1055, min=0, max=1061), 3177)
 def test_the_writer_never_aims_above_the_maximum(sizes: Sizes, total: int) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import library
@@ -118,7 +119,7 @@ sides = st.builds(
 )
 
 
-@settings(derandomize=True, database=None)
+@examples()
 @given(sides, sides, sides)
 def test_sides_add_up_in_any_order(a: Side, b: Side, c: Side) -> None:
     assert a + b == b + a

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from tests.factories import delete_files
 from tests.factories import delete_rules as rules
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata.deletes import delete_index, delete_paths, useless_deletes
@@ -126,7 +127,7 @@ def leaves(
     return not met or (rewritten and named is not None and not named & paths)
 
 
-@hypothesis.settings(deadline=None, derandomize=True, max_examples=150)
+@examples(150)
 @hypothesis.given(cases())
 def test_r17_r18_delete_files_that_leave_are_those_of_the_rules(
     case: tuple[list[dict[str, Any]], ReplaceRequest, dict[str, Any]],
@@ -147,7 +148,7 @@ def test_r17_r18_delete_files_that_leave_are_those_of_the_rules(
     hypothesis.event(f"{len(expected)} leave")
 
 
-@hypothesis.settings(deadline=None, derandomize=True, max_examples=100)
+@examples(100)
 @hypothesis.given(cases())
 def test_what_a_plan_counts_is_what_a_commit_without_files_drops(
     case: tuple[list[dict[str, Any]], ReplaceRequest, dict[str, Any]],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from pyiceberg import types
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestEntryStatus
@@ -24,6 +24,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
 from tests.factories import random_manifests
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.formats.avro import avro_decode, avro_encode, container
@@ -87,7 +88,7 @@ def listed(rows: Sequence[ManifestFile]) -> list[dict[str, Any]]:
 
 
 @given(random_manifests.cases())
-@settings(deadline=None, derandomize=True, max_examples=25)
+@examples(25)
 def test_every_entry_is_the_same_and_explicit(case: random_manifests.Case) -> None:
     with tempfile.TemporaryDirectory() as directory:
         sources = random_manifests.write(case, Path(directory))

@@ -8,10 +8,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.factories import inventories
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors, load_plan, save_plan
 from iceberg_compaction.model import rewrite_plan
@@ -34,7 +35,7 @@ def planned(count: int = 12, **policy: Any) -> Plan:
     return build.build(inventories.view(rows), Policy(**policy), plan_id="p", now_ms=1)
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=30)
+@examples(30)
 @given(
     st.integers(0, 40),
     st.text(st.characters(blacklist_categories=["Cs"]), max_size=9),

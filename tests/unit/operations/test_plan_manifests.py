@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.factories.examples import examples
 
 from iceberg_compaction.model import manifest_plan
 from iceberg_compaction.operations.rewrite_manifests import choose_manifests
@@ -161,7 +162,7 @@ def performed(
 
 
 @given(tables())
-@settings(deadline=None, derandomize=True, max_examples=60)
+@examples(60)
 def test_a_second_run_finds_nothing_to_do(before: list[manifest_plan.ManifestFacts]) -> None:
     found = choose_manifests.build(before, ASKED)
     assert sum(kept.manifests for kept in found.kept) + found.replaced == len(before)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.factories import inventories
+from tests.factories.examples import examples
 
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.model.table_view import POSITION_DELETES
@@ -87,7 +88,7 @@ def test_nothing_is_left_of_an_empty_table() -> None:
     assert found.dropped[0] == "6 of its files are no longer in the table, the first is f-0.parquet."
 
 
-@settings(derandomize=True, database=None, deadline=None, max_examples=40)
+@examples(40)
 @given(st.sets(st.integers(0, 17)))
 def test_exactly_the_groups_that_lost_files_are_dropped(lost: set[int]) -> None:
     plan, files = planned(), stock().files

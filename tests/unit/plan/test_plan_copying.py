@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.factories import inventories
+from tests.factories.examples import examples
 
 from iceberg_compaction.model.copy_plan import Rate, RateOrigin, Rates, Way
 from iceberg_compaction.model.policies import DEFAULT_MIN_ROW_GROUP, NO_LIMIT, CopyMode, Policy
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 MIB = 2**20
 ROW_GROUP = 128 * MIB
 COPIED = (Way.LARGE, Way.ASKED)
-fixed = settings(derandomize=True, database=None, deadline=None, max_examples=60)
+fixed = examples(60)
 speeds = st.floats(1e6, 1e11)
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.factories import inventories
+from tests.factories.examples import examples
 from tests.factories.simulated_writer import Data, perform
 
 from iceberg_compaction import errors
@@ -171,7 +172,7 @@ def delete_heavy_paths(table: TableView, policy: Policy) -> set[str]:
     return paths
 
 
-@settings(deadline=None, derandomize=True, max_examples=80)
+@examples(80)
 @given(table=tables(), policy=POLICIES, seed=st.integers(0, 99))
 def test_every_delete_heavy_file_is_in_a_group_and_no_run_leaves_one(
     table: TableView, policy: Policy, seed: int

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.factories import inventories
+from tests.factories.examples import examples
 from tests.factories.simulated_writer import Data, perform
 
 from iceberg_compaction.model.policies import Policy, Strategy
@@ -38,7 +39,7 @@ def tables(draw: st.DrawFn) -> TableView:
     return inventories.view(rows)
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@examples(300)
 @given(
     view=tables(),
     strategy=st.sampled_from(BY_SIZE),

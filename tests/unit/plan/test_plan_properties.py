@@ -6,9 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.factories import inventories
+from tests.factories.examples import examples
 
 from iceberg_compaction.execute.prepare import cut_tasks
 from iceberg_compaction.model import rewrite_plan
@@ -67,7 +68,7 @@ def rows_of(
     return [files[path] for path in plan.files_of(group)["file_path"].to_pylist()]
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@examples(300)
 @given(tables(), policies())
 def test_every_plan_keeps_the_rules(view: TableView, policy: Policy) -> None:
     plan = build.build(view, policy, plan_id="p", now_ms=0)
@@ -109,13 +110,13 @@ def test_every_plan_keeps_the_rules(view: TableView, policy: Policy) -> None:
     assert plan.input_bytes <= (policy.max_bytes_to_rewrite or plan.input_bytes)
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@examples(200)
 @given(tables(), policies())
 def test_a_quick_look_agrees_with_the_plan(view: TableView, policy: Policy) -> None:
     assert quick_look.needs_work(view, policy) is not build.build(view, policy, plan_id="p", now_ms=0).empty
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@examples(100)
 @given(tables(), policies())
 def test_plans_are_reproducible_and_survive_json(view: TableView, policy: Policy) -> None:
     plan = build.build(view, policy, plan_id="p", now_ms=0)
@@ -123,7 +124,7 @@ def test_plans_are_reproducible_and_survive_json(view: TableView, policy: Policy
     assert rewrite_plan.from_json(plan.model_dump_json()) == plan
 
 
-@settings(deadline=None, derandomize=True, max_examples=100)
+@examples(100)
 @given(tables(), policies())
 def test_tasks_hold_the_files_of_the_plan_in_its_order(view: TableView, policy: Policy) -> None:
     plan = build.build(view, policy, plan_id="p", now_ms=0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tests.factories.examples import examples
 
 from iceberg_compaction.storage import redact
 
@@ -66,7 +67,7 @@ def test_properties_are_shown_without_secrets() -> None:
     assert (shown["warehouse"], shown["s3.region"]) == ("s3://w", "eu-west-1")
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@examples(200)
 @given(
     secret=st.text(st.characters(codec="ascii", categories=["L", "N", "P"]), min_size=4, max_size=40).filter(
         lambda text: text not in "secret-access-key=***"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
@@ -25,6 +25,7 @@ from pyiceberg.types import (
     StructType,
 )
 from tests.factories import delete_files, tasks
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas, execute_task
@@ -497,7 +498,7 @@ def test_a_copy_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert tasks.files_below(tmp_path) == []
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_rows_are_the_same_whatever_is_copied(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Files of all sorts, deletes of both kinds, any least row group and target: rows come out in order, and the proof,

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
@@ -34,6 +34,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 from tests.factories import delete_files, tasks
+from tests.factories.examples import examples
 
 from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task
 
@@ -169,7 +170,7 @@ def _lives(number: int, position: int, data: _Data, deletes: list[_Deletes]) -> 
     return True
 
 
-@settings(max_examples=120, deadline=None, derandomize=True, phases=[Phase.generate])
+@examples(120, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**32))
 def test_r2_r20_r22_r23_r29_the_rows_that_deletes_leave_come_out_in_order(seed: int) -> None:
     """R2, R20, R22, R23, R29: deletes of all kinds on files of all ages, with and without spilling."""

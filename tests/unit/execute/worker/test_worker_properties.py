@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pyiceberg import conversions
 from pyiceberg.schema import Schema
@@ -39,6 +39,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 from tests.factories import tasks
+from tests.factories.examples import examples
 
 from iceberg_compaction.execute.worker import execute_task
 from iceberg_compaction.model.policies import ProofLevel
@@ -117,7 +118,7 @@ def _tables(draw: st.DrawFn) -> tuple[Schema, list[list[dict[str, Any]]]]:
     return Schema(*fields), draw(st.lists(st.lists(rows, max_size=12), min_size=1, max_size=4))
 
 
-@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@examples(120, suppress_health_check=list(HealthCheck))
 @given(_tables(), st.sampled_from([1, 3, 100]), st.sampled_from([600, 5000, 2**20]), st.sampled_from(list(ProofLevel)))
 def test_a_rewrite_keeps_every_row_and_its_metrics_are_true(
     table: tuple[Schema, list[list[dict[str, Any]]]], group_rows: int, target: int, level: ProofLevel
@@ -292,7 +293,7 @@ def _evolutions(draw: st.DrawFn) -> tuple[Schema, Schema, list[dict[str, Any]], 
     return schema, Schema(*fields), rows, [change(row) for row in rows]
 
 
-@settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@examples(80, suppress_health_check=list(HealthCheck))
 @given(_evolutions())
 def test_evolution_at_every_level_keeps_values_by_id(
     case: tuple[Schema, Schema, list[dict[str, Any]], list[dict[str, Any]]],

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg import types as iceberg
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
@@ -32,6 +32,7 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 from tests.factories import tasks
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task
@@ -90,7 +91,7 @@ def _bits(values: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("kind", "value"), SOURCES, ids=[str(kind) for kind, _ in SOURCES])
-@settings(deadline=None, derandomize=True, max_examples=20)
+@examples(20)
 @given(data=st.data())
 def test_r31_transforms_are_those_of_pyiceberg(
     kind: iceberg.PrimitiveType, value: st.SearchStrategy[Any], data: st.DataObject

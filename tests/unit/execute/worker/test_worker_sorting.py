@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg import types as iceberg
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
@@ -31,6 +31,7 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 from tests.factories import tasks
+from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task
@@ -197,7 +198,7 @@ SMALL_RUNS = budgets.Budgets(run_bytes=2000, block_bytes=300, merge_bytes=800)
 
 
 @pytest.mark.parametrize("spilling", [False, True])
-@settings(deadline=None, derandomize=True, max_examples=40)
+@examples(40)
 @given(count=st.integers(0, 60), seed=st.integers(0, 99), wanted=orders(), pieces=st.integers(1, 6))
 def test_r34_all_rows_come_out_in_order(spilling: bool, count: int, seed: int, wanted: SortOrder, pieces: int) -> None:
     """Any type in any place, any transform, nulls as declared, floats in total order, text by its bytes; equal rows

@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.manifest import DataFileContent, FileFormat
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Operation
-from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
-from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import delete_files, manifests, rewrites
+from tests.factories.cities import BY_CITY, SCHEMA
 from tests.factories.lake import make_table
 
 from iceberg_compaction.metadata import partition_tuples
@@ -30,11 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyiceberg.manifest import DataFile
+    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table import Table
     from tests.factories.lake import Lake
 
-SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
-BY_CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
 ROWS = 10  # of every data file
 
 

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import runs, storage, work
+from tests.factories.cities import BY_CITY, SCHEMA
 from tests.factories.lake import make_table
 
 from iceberg_compaction import Kind, Policy
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
     from iceberg_compaction import Event, Outcome
     from iceberg_compaction.model.rewrite_plan import Plan
 
-SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
-BY_CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
 BERN, OSLO = '{"city":"Bern"}', '{"city":"Oslo"}'
 POLICY = Policy(min_input_files=2)
 AT_WORK = "in partitions that another run is working on"

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.table.update import RemoveSnapshotsUpdate
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.types import StringType
 from tests.factories import manifests, rewrites, runs
+from tests.factories.cities import BY_CITY, SCHEMA, rows
 from tests.factories.lake import make_table
 
 from iceberg_compaction import errors
@@ -27,14 +25,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.update import AssertRefSnapshotId
     from tests.factories.lake import Lake
-
-SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
-BY_CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
-
-
-def rows(first: int, cities: tuple[str, ...] = ("Rome", "Oslo")) -> pa.Table:
-    ids = range(first, first + 6)
-    return pa.table({"id": pa.array(ids, pa.int64()), "city": [cities[i % len(cities)] for i in ids]})
 
 
 @pytest.fixture

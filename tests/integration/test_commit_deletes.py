@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from pyiceberg.manifest import ManifestContent, ManifestEntryStatus
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table.snapshots import SnapshotSummaryCollector
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import manifests, racing, rewrites, runs
+from tests.factories.cities import BY_CITY, SCHEMA
 from tests.factories.delete_tables import ROWS, DeleteTable, delete_table
 from tests.factories.lake import make_table
 
@@ -271,10 +270,8 @@ def test_r13_summary_counts_removed_delete_files(t: DeleteTable) -> None:
 @pytest.mark.parametrize(("limit", "told"), [("2", True), ("1", False), (None, False)])
 def test_r13_partitions_are_told_where_the_table_asks_for_it(local_lake: Lake, limit: str | None, told: bool) -> None:
     """As PyIceberg's own writer would tell it."""
-    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
-    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
     asked = {} if limit is None else {snapshot_summary.PARTITION_LIMIT: limit}
-    table = make_table(local_lake.catalog, local_lake.name("asked"), schema, spec=spec, properties=asked)
+    table = make_table(local_lake.catalog, local_lake.name("asked"), SCHEMA, spec=BY_CITY, properties=asked)
     for first in (0, 10):
         table.append(pa.table({"id": range(first, first + 4), "city": ["Rome", "Oslo / Ø"] * 2}))
     rome = [file.file_path for file in rewrites.live_data_files(table) if file.partition[0] == "Rome"]
@@ -289,7 +286,7 @@ def test_r13_partitions_are_told_where_the_table_asks_for_it(local_lake: Lake, l
         for entry in row.fetch_manifest_entry(table.io, discard_deleted=False):
             if entry.snapshot_id == result.snapshot_id:
                 removed = entry.status == ManifestEntryStatus.DELETED
-                (collector.remove_file if removed else collector.add_file)(entry.data_file, schema, spec)
+                (collector.remove_file if removed else collector.add_file)(entry.data_file, SCHEMA, BY_CITY)
     found = head.summary.additional_properties if head.summary else {}
     expected = collector.build()
     assert told == ("partition-summaries-included" in expected)

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import manifests, rewrites, runs
+from tests.factories.cities import BY_CITY, SCHEMA
+from tests.factories.cities import rows as city_rows
 from tests.factories.lake import make_table
 
 from iceberg_compaction import errors
@@ -27,14 +25,11 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from tests.factories.lake import Lake
 
-SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
-BY_CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
 CITIES = ("Rome", "Oslo", "Bonn")
 
 
 def rows(first: int, cities: tuple[str, ...] = CITIES) -> pa.Table:
-    ids = range(first, first + 6)
-    return pa.table({"id": pa.array(ids, pa.int64()), "city": [cities[i % len(cities)] for i in ids]})
+    return city_rows(first, cities)
 
 
 @pytest.fixture

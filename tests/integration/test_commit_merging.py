@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import manifests, racing, rewrites, runs
+from tests.factories.cities import BY_CITY, SCHEMA
 from tests.factories.lake import make_table
 
 from iceberg_compaction.formats.avro import avro_decode, avro_encode, container
@@ -25,8 +22,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from tests.factories.lake import Lake
 
-SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
-BY_CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
 CITIES = ("Rome", "Oslo", "Bonn")
 
 

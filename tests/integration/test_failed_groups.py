@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import manifests, storage, work
+from tests.factories.cities import BY_CITY, SCHEMA
+from tests.factories.cities import rows as city_rows
 from tests.factories.lake import make_table
 
 from iceberg_compaction import Kind, Policy, errors
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
     from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.record.store import RunStore
 
-SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
-BY_CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
 CITIES = ("Bern", "Oslo", "Rome")  # one group each, in this order
 
 
@@ -51,8 +47,7 @@ def make(lake: Lake, cities: tuple[str, ...]) -> Table:
     """Two files of three rows for each city."""
     made = make_table(lake.catalog, "db.t", SCHEMA, spec=BY_CITY)
     for number in range(2):
-        ids = range(number * 100, number * 100 + 3 * len(cities))
-        made.append(pa.table({"id": pa.array(ids, pa.int64()), "city": [cities[i % len(cities)] for i in ids]}))
+        made.append(city_rows(number * 100, cities, 3 * len(cities)))
     return made
 
 

@@ -6,15 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import SetSnapshotRefUpdate
-from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import manifests, storage, work
+from tests.factories.cities import BY_CITY, SCHEMA
+from tests.factories.cities import rows as city_rows
 from tests.factories.lake import make_table
 
 from iceberg_compaction import Compactor, Event, Kind, Policy
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
 
     from iceberg_compaction import Outcome
 
-SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
-BY_CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
 CITIES = ("Bern", "Oslo", "Rome")  # one group each, in this order
 
 
@@ -43,8 +38,7 @@ def table(local_lake: Lake) -> Table:
 
 
 def append(table: Table, first: int, cities: tuple[str, ...] = CITIES) -> None:
-    ids = range(first, first + 12)
-    current(table).append(pa.table({"id": pa.array(ids, pa.int64()), "city": [cities[i % len(cities)] for i in ids]}))
+    current(table).append(city_rows(first, cities, 12))
 
 
 def current(table: Table) -> Table:

@@ -6,14 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
-from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.schema import Schema
-from pyiceberg.transforms import BucketTransform, IdentityTransform
-from pyiceberg.types import LongType, NestedField, StringType
+from pyiceberg.transforms import BucketTransform
 from tests.factories import manifests as made
 from tests.factories import work
+from tests.factories.cities import BY_CITY, SCHEMA, rows
 from tests.factories.lake import make_table
 
 from iceberg_compaction import Compactor, Kind, errors
@@ -30,18 +27,11 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.outcome import Outcome
 
-SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "city", StringType()))
-BY_CITY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "city"), spec_id=0)
 PROPERTIES = {
     "commit.manifest-merge.enabled": "false",
     "commit.retry.min-wait-ms": "1",
     "commit.status-check.min-wait-ms": "1",
 }
-
-
-def rows(first: int) -> pa.Table:
-    ids = range(first, first + 6)
-    return pa.table({"id": pa.array(ids, pa.int64()), "city": [("Rome", "Oslo")[i % 2] for i in ids]})
 
 
 def make(lake: Lake, name: str = "t", *, appends: int = 5, **properties: str) -> Table:

@@ -14,7 +14,7 @@ from iceberg_compaction.model import manifest_plan
 from iceberg_compaction.operations.rewrite_manifests import choose_manifests
 
 TARGET = 8 << 20
-ASKED = choose_manifests.Question(plan_id="p", table="db.t", now_ms=1, pin=None, target=TARGET)
+ASKED = choose_manifests.ManifestPlanRequest(plan_id="p", table="db.t", now_ms=1, pin=None, target=TARGET)
 
 
 def facts(

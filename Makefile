@@ -23,10 +23,10 @@ help: ## list the targets
 demo: $(READY) ## build a small lake, show its health, compact it through Spark, prove it (KEEP=DIR keeps the lake)
 	@$(WITH_JAVA) $(VENV)/bin/iceberg-compact demo $(if $(KEEP),--keep "$(KEEP)")
 
-quick: $(READY) ## run the tests that need neither a JVM nor a server (a minute)
+quick: $(READY) ## run the tests that need neither a JVM nor a server
 	@$(PY) -m pytest -m "not (interop or lab or spark or server or slow)" -p no:cacheprovider $(SHARED) $(ARGS)
 
-test: $(READY) ## run all tests except lab and interop, ten minutes (ARGS='-k name' selects tests)
+test: $(READY) ## run all tests except lab and interop (ARGS='-k name' selects tests)
 	@$(WITH_JAVA) $(PY) -m pytest -m "not (interop or lab)" -p no:cacheprovider $(SHARED) $(ARGS)
 
 lab: $(READY) ## kill runs at every step, make storage and catalog fail, race writers, run random operations

@@ -82,7 +82,7 @@ BANNED = {
     "some": "the noun that it is",
 }
 # A shrinking list: the number of modules that still use a word. It may only become smaller.
-STILL_WORDS = {"place": 9, "places": 5, "asked": 7, "told": 14, "known": 18, "found": 42, "some": 3}  # modules
+STILL_WORDS = {"place": 8, "places": 5, "asked": 7, "told": 13, "known": 13, "found": 37, "some": 1}  # modules
 
 _CHANGES = {"add", "append", "clear", "extend", "pop", "popitem", "remove", "setdefault", "update", "discard", "insert"}
 _CLOCKS = re.compile(

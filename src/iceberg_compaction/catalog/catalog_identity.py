@@ -47,8 +47,8 @@ def _sql(catalog: Catalog, table: Table) -> str:
         return _joined("sql", _on_this_machine(str(Path(str(url.database)).resolve())), name=catalog.name)
     public = {key: value for key, value in url.query.items() if not redact.is_secret(key)}
     bare = URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database, query=public)
-    place = bare.render_as_string()
-    return _joined("sql", place if not _is_local(url.host or "") else _on_this_machine(place), name=catalog.name)
+    address = bare.render_as_string()
+    return _joined("sql", address if not _is_local(url.host or "") else _on_this_machine(address), name=catalog.name)
 
 
 def _rest(catalog: Catalog, table: Table) -> str:
@@ -57,11 +57,11 @@ def _rest(catalog: Catalog, table: Table) -> str:
     # Servers that are several catalogs may tell them apart by a header.
     headers = {key: str(value) for key, value in sorted(properties.items()) if key.startswith("header.")}
     public = {key: value for key, value in headers.items() if not redact.is_secret(key)}
-    return _joined("rest", _place(str(properties["uri"])), **scope, **public)
+    return _joined("rest", _address(str(properties["uri"])), **scope, **public)
 
 
 def _hive(catalog: Catalog, table: Table) -> str:
-    return _joined("hive", ",".join(_place(uri.strip()) for uri in str(catalog.properties["uri"]).split(",")))
+    return _joined("hive", ",".join(_address(uri.strip()) for uri in str(catalog.properties["uri"]).split(",")))
 
 
 def _glue(catalog: Any, table: Table) -> str:
@@ -73,7 +73,7 @@ def _glue(catalog: Any, table: Table) -> str:
     return _joined("glue", f"{region}/{account}", **where) if account else ""
 
 
-def _place(uri: str) -> str:
+def _address(uri: str) -> str:
     """A server's address without credentials. What is local is another one on every machine."""
     parts = urlsplit(uri)
     bare = redact.redact_text(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl())
@@ -85,9 +85,9 @@ def _is_local(host: str) -> bool:
     return host.lower() in _LOCAL or host.startswith("127.")
 
 
-def _on_this_machine(place: str) -> str:
-    return f"{place} on {platform.node()}"
+def _on_this_machine(address: str) -> str:
+    return f"{address} on {platform.node()}"
 
 
-def _joined(kind: str, place: str, **more: str) -> str:
-    return " ".join([kind, place, *(f"{key}={redact.redact_text(value)}" for key, value in more.items())])
+def _joined(kind: str, address: str, **more: str) -> str:
+    return " ".join([kind, address, *(f"{key}={redact.redact_text(value)}" for key, value in more.items())])

@@ -55,8 +55,8 @@ def properties_of(uri: str, type_: str | None) -> dict[str, str]:
 def _glue(uri: str) -> dict[str, str]:
     """`glue://`, `glue://eu-west-1` or `glue://eu-west-1/123456789012` (the Glue catalog id)."""
     parts = urlsplit(uri)
-    found = {"glue.region": parts.netloc, "glue.id": parts.path.strip("/")}
-    return {key: value for key, value in found.items() if value}
+    properties = {"glue.region": parts.netloc, "glue.id": parts.path.strip("/")}
+    return {key: value for key, value in properties.items() if value}
 
 
 def with_region(properties: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:

@@ -71,17 +71,17 @@ def list_tables(catalog: Catalog, pattern: str = "*") -> list[str]:
     """All tables of all namespaces, nested ones included, whose `namespace.table` matches the pattern, sorted. `*`
     stands for any text, dots too; case matters."""
     with translate.border(translate.catalog_place(catalog), redact.secrets_of(catalog.properties)):
-        found = {
+        names = {
             table_names.text(identifier)
             for namespace in _namespaces(catalog, pattern)
             for identifier in _tables_of(catalog, namespace)
         }
-    return sorted(name for name in found if fnmatch.fnmatchcase(name, pattern))
+    return sorted(name for name in names if fnmatch.fnmatchcase(name, pattern))
 
 
-def nearest(wanted: str, known: Iterable[str]) -> list[str]:
+def nearest(wanted: str, names: Iterable[str]) -> list[str]:
     """Known names that a person may have meant, best first; case does not count."""
-    by_lower = {name.lower(): name for name in known}
+    by_lower = {name.lower(): name for name in names}
     return [by_lower[hit] for hit in difflib.get_close_matches(wanted.lower(), by_lower, _SUGGESTIONS, _CUTOFF)]
 
 
@@ -97,22 +97,22 @@ def _no_such_table(catalog: Catalog, identifier: tuple[str, ...]) -> str:
         with translate.border("the catalog"):
             spaces = {table_names.text(space): space for space in _namespaces(catalog, "*")}
             here = [namespace] if namespace in spaces else nearest(namespace, spaces)
-            known = [table_names.text(table) for space in here for table in _tables_of(catalog, spaces[space])]
+            names = [table_names.text(table) for space in here for table in _tables_of(catalog, spaces[space])]
     except errors.CompactionError:
         return f'There is no table "{name}" in the catalog "{catalog.name}".'  # it may be read, but not listed
     if namespace in spaces:
         missing = f'There is no table "{name}" in the catalog "{catalog.name}"'
     else:
         missing = f'There is no namespace "{namespace}" in the catalog "{catalog.name}"'
-    if meant := nearest(name, known):
+    if meant := nearest(name, names):
         return f"{missing}; did you mean {' or '.join(meant)}?"
     if namespace not in spaces and spaces:
-        return f"{missing}; it has {_some(spaces)}."
-    return f"{missing}; the namespace has {_some(known)}." if known else f"{missing}."
+        return f"{missing}; it has {_listed(spaces)}."
+    return f"{missing}; the namespace has {_listed(names)}." if names else f"{missing}."
 
 
-def _some(known: Iterable[str], limit: int = 5) -> str:
-    ordered = sorted(known)
+def _listed(names: Iterable[str], limit: int = 5) -> str:
+    ordered = sorted(names)
     more = f" and {len(ordered) - limit} more" if len(ordered) > limit else ""
     return ", ".join(ordered[:limit]) + more
 
@@ -122,20 +122,20 @@ def _namespaces(catalog: Catalog, pattern: str) -> list[tuple[str, ...]]:
     from pyiceberg.exceptions import NoSuchNamespaceError
 
     literal = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-    found: dict[tuple[str, ...], None] = {}
+    namespaces: dict[tuple[str, ...], None] = {}
     waiting = list(catalog.list_namespaces())
     while waiting:
         namespace = tuple(waiting.pop())
         prefix = table_names.text(namespace) + "."
         # A server without nested namespaces may answer with the outer ones again.
-        if namespace in found or not (prefix.startswith(literal) or literal.startswith(prefix)):
+        if namespace in namespaces or not (prefix.startswith(literal) or literal.startswith(prefix)):
             continue
-        found[namespace] = None
+        namespaces[namespace] = None
         try:
             waiting += catalog.list_namespaces(namespace)
         except NoSuchNamespaceError:  # dropped meanwhile, or nesting is not supported
             continue
-    return sorted(found)
+    return sorted(namespaces)
 
 
 def _tables_of(catalog: Catalog, namespace: tuple[str, ...]) -> list[tuple[str, ...]]:

@@ -61,10 +61,10 @@ def _in_use(catalog: Catalog, paths: set[str]) -> set[str]:
         return set()
     column = sql.IcebergTables.metadata_location
     names = {file_names.base_name(path): path for path in paths}  # another entry may write it with another scheme
-    waiting, found = list(names), set[str]()
+    waiting, present = list(names), set[str]()
     with orm.Session(catalog.engine) as session:
         while waiting:
-            some, waiting = waiting[:_ASKED_AT_ONCE], waiting[_ASKED_AT_ONCE:]
-            like = or_(*(column.endswith(name, autoescape=True) for name in some))
-            found |= {file_names.base_name(text) for text in session.scalars(select(column).where(like)) if text}
-    return {path for name, path in names.items() if name in found}
+            batch, waiting = waiting[:_ASKED_AT_ONCE], waiting[_ASKED_AT_ONCE:]
+            like = or_(*(column.endswith(name, autoescape=True) for name in batch))
+            present |= {file_names.base_name(text) for text in session.scalars(select(column).where(like)) if text}
+    return {path for name, path in names.items() if name in present}

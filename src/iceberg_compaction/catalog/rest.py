@@ -38,8 +38,8 @@ class TimedRestCatalog(RestCatalog):
     def _config_headers(self, session: Session) -> None:
         super()._config_headers(session)
         limits = (_seconds(self.properties, *CONNECT_TIMEOUT_MS), _seconds(self.properties, *SOCKET_TIMEOUT_MS))
-        known: set[str] = vars(self).setdefault("_answered", set())
-        vars(session)["request"] = _Asking(session.request, limits, known)
+        answered: set[str] = vars(self).setdefault("_answered", set())
+        vars(session)["request"] = _Asking(session.request, limits, answered)
 
 
 class _Asking:
@@ -57,15 +57,15 @@ class _Asking:
                 absent = is_silent(error) and urlsplit(url).netloc not in self._answered
                 if absent or (wait := next(waits, None)) is None:
                     raise
-                told = type(error).__name__
+                reason = type(error).__name__
             else:
                 self._answered.add(urlsplit(url).netloc)
                 if response.status_code not in _PASSING or (wait := next(waits, None)) is None:
                     return response
-                told = f"status {response.status_code}"
+                reason = f"status {response.status_code}"
                 wait = max(wait, _asked_to_wait(response))
                 response.close()
-            _log.info("The catalog is asked again in %.1f s: %s", wait, told)
+            _log.info("The catalog is asked again in %.1f s: %s", wait, reason)
             passing_faults.USUAL.sleep(wait)
 
 
@@ -84,8 +84,8 @@ def never_connected(error: Exception) -> bool:
 
 def _asked_to_wait(response: Response) -> float:
     """Seconds that the server wants to be left alone, within reason."""
-    told = response.headers.get("Retry-After", "")
-    return min(float(told), passing_faults.USUAL.longest) if told.isascii() and told.isdigit() else 0.0
+    seconds = response.headers.get("Retry-After", "")
+    return min(float(seconds), passing_faults.USUAL.longest) if seconds.isascii() and seconds.isdigit() else 0.0
 
 
 def _seconds(properties: dict[str, str], key: str, default: int) -> float:

@@ -107,8 +107,10 @@ def _options(name: str, conf: Mapping[str, str]) -> dict[str, str]:
     implementation = conf.get(root)
     own = {key[len(root) + 1 :]: value for key, value in conf.items() if key.startswith(root + ".")}
     if implementation is None and not own:
-        known = sorted({key[len(_PREFIX) :].partition(".")[0] for key in conf if key.startswith(_PREFIX)})
-        hint = f"configured are {', '.join(known)}" if known else "none is; is SPARK_CONF_DIR or SPARK_HOME set?"
+        configured = sorted({key[len(_PREFIX) :].partition(".")[0] for key in conf if key.startswith(_PREFIX)})
+        hint = (
+            f"configured are {', '.join(configured)}" if configured else "none is; is SPARK_CONF_DIR or SPARK_HOME set?"
+        )
         raise errors.ConfigError(f'Spark has no catalog called "{name}": {hint}.')
     if implementation is not None and not implementation.startswith("org.apache.iceberg.spark."):
         raise errors.ConfigError(f'The Spark catalog "{name}" is not an Iceberg catalog but {implementation}.')
@@ -153,10 +155,10 @@ def _properties(own: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, st
 def _s3a(conf: Mapping[str, str]) -> dict[str, str]:
     """Hadoop's S3 settings, for catalogs that leave files to HadoopFileIO."""
     hadoop = {key[len("spark.hadoop.") :]: value for key, value in conf.items() if key.startswith("spark.hadoop.")}
-    found = {ours: hadoop[theirs] for theirs, ours in _S3A.items() if theirs in hadoop}
+    properties = {ours: hadoop[theirs] for theirs, ours in _S3A.items() if theirs in hadoop}
     if endpoint := hadoop.get("fs.s3a.endpoint"):
         secure = hadoop.get("fs.s3a.connection.ssl.enabled", "true").lower() != "false"
-        found["s3.endpoint"] = endpoint if "://" in endpoint else f"{'https' if secure else 'http'}://{endpoint}"
+        properties["s3.endpoint"] = endpoint if "://" in endpoint else f"{'https' if secure else 'http'}://{endpoint}"
     if hadoop.get("fs.s3a.path.style.access", "").lower() == "true":
-        found["s3.force-virtual-addressing"] = "false"
-    return found
+        properties["s3.force-virtual-addressing"] = "false"
+    return properties

@@ -50,9 +50,9 @@ def check_holds_catalog(catalog: SqlCatalog) -> None:
         for rows in (sql.IcebergTables, sql.IcebergNamespaceProperties):
             names |= set(connection.execute(sqlalchemy.select(rows.catalog_name).distinct()).scalars())
     if names and catalog.name not in names:
-        known = ", ".join(sorted(str(name) for name in names))
+        others = ", ".join(sorted(str(name) for name in names))
         raise errors.ConfigError(
-            f'The database {where} holds no catalog called "{catalog.name}" but {known}; name it with --catalog-name.'
+            f'The database {where} holds no catalog called "{catalog.name}" but {others}; name it with --catalog-name.'
         )
 
 

@@ -51,19 +51,19 @@ class Digest:
 def digest(live: pa.Table, partition: pa.DictionaryArray) -> Digest:
     """The digest of live entries with explicit numbers, in the columns of SELECT, with the canonical texts of their
     partitions."""
-    found = hash64.text_digests(live["file_path"].cast(pa.string()).combine_chunks())
+    digests = hash64.text_digests(live["file_path"].cast(pa.string()).combine_chunks())
     texts = hash64.text_digests(partition.dictionary.cast(pa.string()))
     columns = [texts[partition.indices.to_numpy()]] if len(texts) else []
     for name in (*INHERITED, "record_count", "file_size_in_bytes"):
         columns.append(live[name].cast(pa.int64()).to_numpy().view(np.uint64))
     columns.append(content(live).astype(np.uint64))
     for column, factor in zip(columns, hash64.factors(len(columns)), strict=False):
-        found = hash64.fin(found ^ column * factor)
+        digests = hash64.fin(digests ^ column * factor)
     return Digest(
         entries=live.num_rows,
         records=pc.sum(live["record_count"]).as_py() or 0,
         bytes=pc.sum(live["file_size_in_bytes"]).as_py() or 0,
-        checksum=int(found.sum(dtype=np.uint64)),
+        checksum=int(digests.sum(dtype=np.uint64)),
     )
 
 

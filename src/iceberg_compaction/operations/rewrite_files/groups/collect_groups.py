@@ -79,9 +79,9 @@ class CollectedGroups:
         for end in ends:
             self._ended += 1
             if isinstance(end, task_failure.Failure):
-                known = end.group_id in self._failed
+                has_failed = end.group_id in self._failed
                 yield self._fail(end)
-                given_up = None if known else limit.after(end)
+                given_up = None if has_failed else limit.after(end)
                 if given_up is not None:
                     break
             else:

@@ -24,7 +24,7 @@ demo: $(READY) ## build a small lake, show its health, compact it through Spark,
 	@$(WITH_JAVA) $(VENV)/bin/iceberg-compact demo $(if $(KEEP),--keep "$(KEEP)")
 
 quick: $(READY) ## run the tests that need neither a JVM nor a server
-	@$(PY) -m pytest -m "not (interop or lab or spark or server or slow)" -p no:cacheprovider $(SHARED) $(ARGS)
+	@ICEBERG_COMPACTION_QUICK=1 $(PY) -m pytest -m "not (interop or lab or spark or server or slow)" -p no:cacheprovider $(SHARED) $(ARGS)
 
 test: $(READY) ## run all tests except lab and interop (ARGS='-k name' selects tests)
 	@$(WITH_JAVA) $(PY) -m pytest -m "not (interop or lab)" -p no:cacheprovider $(SHARED) $(ARGS)

@@ -82,7 +82,7 @@ BANNED = {
     "some": "the noun that it is",
 }
 # A shrinking list: the number of modules that still use a word. It may only become smaller.
-STILL_WORDS = {"place": 8, "places": 5, "asked": 7, "told": 13, "known": 13, "found": 37, "some": 1}  # modules
+STILL_WORDS = {"place": 2, "places": 1, "asked": 6, "told": 12, "known": 9, "found": 29}  # modules
 
 _CHANGES = {"add", "append", "clear", "extend", "pop", "popitem", "remove", "setdefault", "update", "discard", "insert"}
 _CLOCKS = re.compile(

@@ -27,7 +27,7 @@ def bits(bitmap: pa.Buffer | None, offset: int, count: int) -> npt.NDArray[np.ui
 
 
 def fixed(array: pa.Array, dtype: str = "") -> npt.NDArray[Any]:
-    """The values of a fixed-width array, nulls included as whatever they hold; signed integers unless told."""
+    """The values of a fixed-width array, nulls with whatever bytes they hold; signed integers by default."""
     kind = np.dtype(dtype or f"<i{array.type.bit_width // 8}")
     buffer = array.buffers()[1]
     if buffer is None or not len(array):

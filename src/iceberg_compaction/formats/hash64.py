@@ -38,8 +38,8 @@ _BYTES = {width: np.dtype(f"V{width}") for width in range(8, _BLOCK + 1, 8)}
 
 
 def mix(x: Hashes, by: Any) -> Hashes:
-    """Spread words over all bits, in place: x ^= x >> 32; x *= Q(j), where the factor Q(j) is odd and tells positions
-    apart. Zero stays zero, so what lies beyond the end of a value adds nothing."""
+    """Spread words over all bits, in place: x ^= x >> 32; x *= Q(j), where the factor Q(j) is odd and differs by
+    position. Zero stays zero, so padding beyond the end of a value adds nothing."""
     np.multiply(fold(x), by, out=x)
     return x
 
@@ -72,18 +72,18 @@ def _scratch(count: int) -> Hashes:
 
 def factors(count: int) -> Hashes:
     """Q(0) to Q(count - 1), where Q(j) = fin((j + 1) * G) | 1."""
-    known: Hashes | None = getattr(_kept, "factors", None)
-    if known is None or len(known) < count:
-        known = _factors(0, max(1024, 1 << (count - 1).bit_length()))
-        if len(known) <= _KEPT_ROOM:
-            _kept.factors = known
-    return known
+    values: Hashes | None = getattr(_kept, "factors", None)
+    if values is None or len(values) < count:
+        values = _factors(0, max(1024, 1 << (count - 1).bit_length()))
+        if len(values) <= _KEPT_ROOM:
+            _kept.factors = values
+    return values
 
 
 def _factors(first: int, last: int) -> Hashes:
     """Q(first) to Q(last - 1)."""
-    known = np.arange(first + 1, last + 1, dtype=np.uint64)
-    return np.bitwise_or(fin(np.multiply(known, G)), np.uint64(1))
+    numbers = np.arange(first + 1, last + 1, dtype=np.uint64)
+    return np.bitwise_or(fin(np.multiply(numbers, G)), np.uint64(1))
 
 
 def words_digest(words: list[Hashes], count: int, length: int) -> Hashes:
@@ -95,7 +95,7 @@ def words_digest(words: list[Hashes], count: int, length: int) -> Hashes:
 
 
 def fixed_bytes_digest(array: pa.Array, width: int, start: int, stop: int) -> Hashes:
-    """Digests of some rows of an array whose values take `width` bytes each."""
+    """Digests of the rows from `start` to `stop` of an array whose values take `width` bytes each."""
     count, first = stop - start, array.offset + start
     buffer = array.buffers()[1]
     if buffer is None or not count or not width:
@@ -193,8 +193,8 @@ def _block_digest(block: Hashes, words: int, left: npt.NDArray[np.int64], positi
 
 
 def _laid_out(data: memoryview, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Hashes:
-    """Word sums of long strings: each is copied to an aligned place, then all words are mixed in one go; very long ones
-    are mixed one by one."""
+    """Word sums of long strings: each is copied to an aligned buffer, then all words are mixed in one go; very long
+    ones are mixed one by one."""
     if int(np.minimum.reduce(lengths)) > _PIECE // 8:
         pairs = zip(starts.tolist(), lengths.tolist(), strict=True)
         return np.array([_sum_of(data[start : start + length]) for start, length in pairs], dtype=np.uint64)
@@ -223,16 +223,17 @@ def _sum_of(data: memoryview) -> int:
 def entry_sums(entries: Hashes, offsets: npt.NDArray[np.int64]) -> Hashes:
     """Per segment of `entries` (which is overwritten): the sum of mix(e[j], j)."""
     counts = np.diff(offsets)
-    places = np.arange(len(entries), dtype=np.int64)
-    places -= np.repeat(offsets[:-1], counts)
-    by = factors(int(counts.max(initial=1))).take(places)
+    positions = np.arange(len(entries), dtype=np.int64)
+    positions -= np.repeat(offsets[:-1], counts)
+    by = factors(int(counts.max(initial=1))).take(positions)
     sums = np.zeros(len(entries) + 1, dtype=np.uint64)
     np.cumsum(mix(entries, by), out=sums[1:])
     return sums[offsets[1:]] - sums[offsets[:-1]]
 
 
 def text_digests(texts: pa.Array) -> Hashes:
-    """A number for each text, equal for equal texts; others share one with the odds of two 64-bit numbers."""
+    """A number for each text, equal for equal texts; different texts share one as rarely as random 64-bit numbers
+    do."""
     return fin(bytes_digester(texts, "<i4")(0, len(texts)))
 
 

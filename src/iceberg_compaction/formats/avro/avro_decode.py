@@ -1,5 +1,5 @@
-"""Avro container bytes in, Arrow columns out, through DataFusion: no Python per record, and the GIL is released while
-it decodes, so manifests can be read in threads."""
+"""Decodes Avro container bytes into Arrow columns, through DataFusion: no Python per record, and the GIL is released,
+so manifests can be read in threads."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _MANY = 1000  # records: for fewer it does not pay to learn the keys of their ma
 
 
 class Scratch:
-    """A file to decode from, as DataFusion reads paths only. Used again and again it costs half of what new ones do,
-    and what was learned about the maps of one file is tried with the next."""
+    """A file to decode from, as DataFusion reads paths only. One file used again costs half as much as new files, and
+    the keys of one file's maps are tried with the next file."""
 
     def __init__(self) -> None:
         self.keys: Keys = {}
@@ -58,8 +58,8 @@ def read_table(
     """All records as a table. `select` maps output columns to field paths, such as
     {"file_path": ("data_file", "file_path")}, and makes reading cheaper; a path that the file does not have gives no
     column. ("data_file", "lower_bounds", 7) is the value of key 7 of a map, null where the map has none. Records
-    without fields, as the partition of an unpartitioned table, give no column either. Who decodes many files gives a
-    `scratch`, which nobody else uses at the same time."""
+    without fields, as the partition of an unpartitioned table, give no column either. A caller that decodes many
+    files passes a `scratch`, which no other thread uses meanwhile."""
     return read(container.parse(data, where=where), select, where=where, scratch=scratch)
 
 
@@ -79,14 +79,14 @@ def read(
         raise errors.MetadataError(f"{where} is damaged: decoding it has no end.") from error
     except Exception as error:
         raise errors.MetadataError(f"{where} could not be decoded as Avro: {_first_line(error)}.") from error
-    # DataFusion takes a file that it does not see for one without rows.
+    # DataFusion reads a file that it cannot see as a file without rows.
     if table.num_rows != parsed.rows:
         raise errors.MetadataError(f"{where} holds {parsed.rows} records, but {table.num_rows} were decoded.")
     return table
 
 
 def _within(seconds: float, work: Callable[[], pa.Table]) -> pa.Table:
-    """What the work gives, unless it takes longer: then it is left behind in a thread that nobody waits for."""
+    """The result of the work. Work that takes longer is left behind in a thread, and TimeoutError is raised."""
     answer: queue.SimpleQueue[pa.Table | BaseException] = queue.SimpleQueue()
 
     def run() -> None:
@@ -97,12 +97,12 @@ def _within(seconds: float, work: Callable[[], pa.Table]) -> pa.Table:
 
     threading.Thread(target=run, name="avro", daemon=True).start()
     try:
-        found = answer.get(timeout=seconds)
+        result = answer.get(timeout=seconds)
     except queue.Empty:
         raise TimeoutError from None
-    if isinstance(found, BaseException):
-        raise found
-    return found
+    if isinstance(result, BaseException):
+        raise result
+    return result
 
 
 def _read(parsed: container.Container, wanted: Select | None, scratch: Scratch) -> pa.Table:
@@ -121,23 +121,27 @@ def _read(parsed: container.Container, wanted: Select | None, scratch: Scratch) 
 
 
 def _read_regular(parsed: container.Container, wanted: Select, picks: Select, scratch: Scratch) -> pa.Table | None:
-    """Values are read as fields, where maps have the keys that the scratch knows; None: that does not help, or some
-    map has others."""
-    asked = {path: {pick[-1] for pick in picks.values() if pick[:-1] == path} for path in scratch.keys}
-    keys = {path: known for path, known in scratch.keys.items() if asked[path] and asked[path] <= set(known)}
+    """Values are read as fields, where maps have the keys that the scratch holds. None: no wanted key is among them, or
+    a map has other keys."""
+    wanted_keys = {path: {pick[-1] for pick in picks.values() if pick[:-1] == path} for path in scratch.keys}
+    keys = {
+        path: map_keys
+        for path, map_keys in scratch.keys.items()
+        if wanted_keys[path] and wanted_keys[path] <= set(map_keys)
+    }
     if not keys:
         return None
     try:
         return _read_picks(parsed, wanted, picks, keys, scratch)
-    except Exception:  # noqa: BLE001 - whatever is wrong with the file, reading it as it is tells
+    except Exception:  # noqa: BLE001 - if the file is damaged, the plain read raises
         return None
 
 
 def _read_picks(parsed: container.Container, wanted: Select, picks: Select, keys: Keys, scratch: Scratch) -> pa.Table:
     """Values of maps whose keys are given come from fields, others are picked from maps as they are. Fails if a map has
     other keys than those given."""
-    own = {f"key {place}": (*path, "key") for place, path in enumerate(picks.values()) if path[:-1] in keys}
-    whole = {path[:-1]: f"map {place}" for place, path in enumerate(picks.values()) if path[:-1] not in keys}
+    own = {f"key {number}": (*path, "key") for number, path in enumerate(picks.values()) if path[:-1] in keys}
+    whole = {path[:-1]: f"map {number}" for number, path in enumerate(picks.values()) if path[:-1] not in keys}
     plain = {name: path for name, path in wanted.items() if name not in picks or path[:-1] in keys}
     table = _query(parsed, plain | own | {name: path for path, name in whole.items()}, scratch, keys)
     if any((table[name].to_numpy() != path[-2]).any() for name, path in own.items()):
@@ -151,7 +155,7 @@ def _read_picks(parsed: container.Container, wanted: Select, picks: Select, keys
 def _first_keys(parsed: container.Container, paths: Iterable[tuple[str | int, ...]], scratch: Scratch) -> Keys:
     """The keys of all maps in the first block, where they are the same in all records."""
     first = container.only(parsed, np.arange(len(parsed.counts)) == 0)
-    names = {f"map {place}": path for place, path in enumerate(paths)}
+    names = {f"map {number}": path for number, path in enumerate(paths)}
     table = _query(first, names, scratch)
     return {names[name]: avro_maps.shared_keys(table[name]) for name in table.column_names}
 
@@ -163,7 +167,7 @@ def _query(parsed: container.Container, select: Select | None, scratch: Scratch,
 
     schema = parsed.schema
     drop_empty_records(schema)
-    places = _hoist(schema, list(select.values()), keys or {}) if select else {}
+    field_names = _hoist(schema, list(select.values()), keys or {}) if select else {}
     spelt = _spell(schema)
     context = datafusion.SessionContext(
         datafusion.SessionConfig(
@@ -175,8 +179,8 @@ def _query(parsed: container.Container, select: Select | None, scratch: Scratch,
     )
     frame = context.read_avro(scratch.write(_file(parsed, schema)))
     if select is not None:
-        columns = [(name, places[path]) for name, path in select.items() if path in places]
-        frame = frame.select(*(datafusion.column(f'"{place}"').alias(name) for name, place in columns))
+        columns = [(name, field_names[path]) for name, path in select.items() if path in field_names]
+        frame = frame.select(*(datafusion.column(f'"{field_name}"').alias(name) for name, field_name in columns))
     batches = frame.collect()
     table = pa.Table.from_batches(batches, batches[0].schema if batches else frame.schema())
     return _spelt_back(table, spelt) if spelt and table.num_columns else table
@@ -186,8 +190,8 @@ def _file(parsed: container.Container, schema: dict[str, Any]) -> Iterator[bytes
     """The file with another schema over the same records, and without deflate."""
     is_deflated = parsed.codec == "deflate"
     codec = "null" if is_deflated else parsed.codec
-    told = {container.SCHEMA: json.dumps(schema).encode(), container.CODEC: codec.encode()}
-    yield container.header({**parsed.metadata, **told}, parsed.sync)
+    entries = {container.SCHEMA: json.dumps(schema).encode(), container.CODEC: codec.encode()}
+    yield container.header({**parsed.metadata, **entries}, parsed.sync)
     if is_deflated:
         yield from container.inflated(parsed)
     elif len(parsed.starts):
@@ -200,7 +204,7 @@ def _hoist(
     """Make the fields of inner records fields of the record itself, down to the paths, and pairs of maps as well where
     their keys are given; the new names by path. Neither has bytes of its own, so the file stays the same, and
     DataFusion skips only fields of the outermost record."""
-    places: dict[tuple[str | int, ...], str] = {}
+    names: dict[tuple[str | int, ...], str] = {}
     fields: list[dict[str, Any]] = []
 
     def add(field: dict[str, Any], path: tuple[str | int, ...]) -> None:
@@ -210,16 +214,16 @@ def _hoist(
             for inner in kind["fields"]:
                 add(inner, (*path, inner["name"]))
         elif path in keys and avro_maps.is_map(kind):
-            for place, plain in avro_maps.spelt_out(kind, keys[path], f"map_{len(fields)}"):
-                add({"type": plain}, (*path, *place))
+            for inner_path, plain in avro_maps.spelt_out(kind, keys[path], f"map_{len(fields)}"):
+                add({"type": plain}, (*path, *inner_path))
         else:
-            places[path] = f"field_{len(fields)}"
-            fields.append({**field, "name": places[path]})
+            names[path] = f"field_{len(fields)}"
+            fields.append({**field, "name": names[path]})
 
     for field in schema["fields"]:
         add(field, (field["name"],))
     schema["fields"] = fields
-    return places
+    return names
 
 
 def _spell(schema: dict[str, Any]) -> dict[str, str]:
@@ -250,7 +254,7 @@ def _spelt_back(table: pa.Table, own: Mapping[str, str]) -> pa.Table:
 def _own_names(array: pa.Array, own: Mapping[str, str]) -> pa.Array:
     if not pa.types.is_struct(array.type):
         return array
-    children = [_own_names(array.field(place), own) for place in range(array.type.num_fields)]
+    children = [_own_names(array.field(number), own) for number in range(array.type.num_fields)]
     fields = [
         pa.field(own.get(field.name, field.name), child.type, field.nullable)
         for field, child in zip(array.type, children, strict=True)

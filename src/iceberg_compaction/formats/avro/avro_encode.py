@@ -1,6 +1,7 @@
-"""Arrow columns in, Avro records out, steered by the Avro schema; no Python per record. Each field gives parts of its
-record's bytes: a narrow part is a matrix of bytes with a mask of those that count (varints, union branches, numbers,
-fixed), a wide part is an Arrow binary array (strings, bytes, array items). A record is its parts joined row by row."""
+"""Encodes Arrow columns as Avro records, steered by the Avro schema; no Python per record. Each field gives parts of
+its record's bytes: a narrow part is a matrix of bytes with a mask of those that count (varints, union branches,
+numbers, fixed), a wide part is an Arrow binary array (strings, bytes, array items). A record is its parts joined row by
+row."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     Part: TypeAlias = "Narrow | pa.Array"  # wide: a binary array without nulls
     Encode: TypeAlias = Callable[[dict[str, Any], pa.Array, Rows], list[Part]]
 
-BLOCK_BYTES = 64 << 10  # what Iceberg's own writer aims for
+BLOCK_BYTES = 64 << 10  # the target of Iceberg's own writer
 BATCH_BYTES = 4 << 20  # enough for numpy's fixed costs to vanish, and far below the 2 GiB of binary offsets
 _EMPTY = pa.scalar(b"", pa.binary())
 _SIZES = {"int": 4, "long": 8, "float": 4, "double": 8}
@@ -59,7 +60,7 @@ def blocks(
 
 
 def records(schema: dict[str, Any], table: pa.Table) -> Iterator[pa.Array]:
-    """The rows as Avro records, in order: binary arrays of some of them at a time."""
+    """The rows as Avro records, in order: a binary array for each batch."""
     encoder = Encoder(schema)
     for batch in _batches(table):
         yield encoder.encode(batch)
@@ -73,7 +74,7 @@ def _batches(table: pa.Table) -> Iterator[pa.RecordBatch]:
 
 
 class Encoder:
-    """Encodes batches by one schema. Fields are found by name; one that the batch lacks is null."""
+    """Encodes batches by one schema. Fields are looked up by name; a field that the batch lacks is null."""
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema
@@ -121,22 +122,22 @@ class Encoder:
     def _union(self, schema: list[Any], values: pa.Array, rows: Rows) -> list[Part]:
         if len(schema) != 2 or "null" not in schema:
             raise _unsupported(f"the Avro union {schema}")
-        some = 1 - schema.index("null")
+        value_branch = 1 - schema.index("null")
         if not values.null_count:
-            return [_constant(2 * some, len(values), rows), *self._parts(schema[some], values, rows)]
+            return [_constant(2 * value_branch, len(values), rows), *self._parts(schema[value_branch], values, rows)]
         valid = _valid(values)
-        branch = np.where(valid, 2 * some, 2 - 2 * some).astype(np.uint8)[:, None]
+        branch = np.where(valid, 2 * value_branch, 2 - 2 * value_branch).astype(np.uint8)[:, None]
         written = valid if rows is None else valid & rows
-        rest = self._parts(schema[some], values, written) if written.any() else []
+        rest = self._parts(schema[value_branch], values, written) if written.any() else []
         return [_narrow(branch, rows), *rest]
 
     def _record(self, schema: dict[str, Any], values: pa.Array, rows: Rows) -> list[Part]:
-        known = {field.name for field in values.type}
+        names = {field.name for field in values.type}
         parts = []
         for field in schema["fields"]:
             name, kind = field["name"], field["type"]
             if not avro_decode.is_empty_record(kind):
-                parts += self._parts(kind, values.field(name) if name in known else pa.nulls(len(values)), rows)
+                parts += self._parts(kind, values.field(name) if name in names else pa.nulls(len(values)), rows)
         return parts
 
     def _array(self, schema: dict[str, Any], values: pa.Array, rows: Rows) -> list[Part]:
@@ -253,7 +254,7 @@ def _decimal(values: pa.Array) -> NDArray[np.uint8]:
 
 
 def _matrix(values: pa.Array, width: int) -> NDArray[np.uint8]:
-    """The bytes behind fixed-width values, offset honoured; under nulls lies whatever lies there."""
+    """The bytes behind fixed-width values, offset honoured; the bytes under nulls have no meaning."""
     if values.type.bit_width != 8 * width:
         raise _unsupported(f"{values.type} values where Avro has {width} bytes")
     count = (values.offset + len(values)) * width
@@ -261,7 +262,7 @@ def _matrix(values: pa.Array, width: int) -> NDArray[np.uint8]:
 
 
 def offsets_of(values: pa.Array) -> NDArray[np.int32]:
-    """Where each value of a text or binary array begins, and the last ends, in its bytes."""
+    """The offset of each value of a text or binary array in its bytes, and the end of the last."""
     return np.frombuffer(values.buffers()[1], np.int32, values.offset + len(values) + 1)[values.offset :]
 
 

@@ -1,7 +1,7 @@
 """Values of one key out of maps. Iceberg writes a map as an array of pairs of key and value, as Avro has no keys but
-texts: an entry of a manifest holds a hundred pairs, of which a question needs two. Most writers give all maps of a file
-the same keys in the same order. Then a schema can spell the pairs out as fields, and a reader skips what nobody wants
-instead of building it."""
+texts: an entry of a manifest holds a hundred pairs, of which a query needs two. Most writers give all maps of a file
+the same keys in the same order. Then a schema can spell the pairs out as fields, and a reader skips the fields
+that are not needed instead of building them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOO_LONG = 2**31 - 1  # bytes: longer than any block, so that reading as much a
 
 
 def pick(maps: pa.ChunkedArray, key: int) -> pa.Array:
-    """Of each row's list of pairs the value of one key; null where it is not there."""
+    """The value of one key in each row's list of pairs; null if the list lacks the key."""
     # Chunk by chunk: to join them first would copy the pairs of all keys.
     picked = [_pick(chunk, key) for chunk in maps.chunks]
     return picked[0] if len(picked) == 1 else pa.chunked_array(picked, maps.type.value_type[1].type).combine_chunks()
@@ -56,11 +56,11 @@ def is_map(kind: Kind) -> bool:
 
 
 def spelt_out(kind: Kind, keys: Sequence[int], name: str) -> Iterator[tuple[tuple[int | str, ...], Kind]]:
-    """Types, one after the other, of which the bytes of such a map with these keys are made, each with its place:
-    (key,) is a value and (key, "key") its key. No map with another number of pairs can be read by them, not even by
-    chance, so that all that follows is read from where it begins. `name` is part of the names of new types."""
+    """The types, in order, of the bytes of such a map with these keys, each with its path: (key,) is a value and
+    (key, "key") its key. A map with another number of pairs always fails to be read by them, so the fields that follow
+    are read from the right byte. `name` is part of the names of new types."""
     branches = kind if isinstance(kind, list) else [kind]
-    branch = next(place for place, inner in enumerate(branches) if inner != "null")
+    branch = next(number for number, inner in enumerate(branches) if inner != "null")
     if isinstance(kind, list):
         yield ("branch",), _only(branch, len(branches), f"{name}_branch")
     yield ("count",), _only(len(keys), len(keys) + 1, f"{name}_count")
@@ -81,5 +81,5 @@ def _pair(array: Kind) -> list[tuple[str, Kind]]:
 def _only(number: int, count: int, name: str) -> Kind:
     """A type that reads one number and fails at every other: a union has its branch's number before the value. That
     branch has no bytes, the others below `count` more than there can be, and further ones do not exist."""
-    walls = [{"type": "fixed", "name": f"{name}_{place}", "size": _TOO_LONG} for place in range(count)]
+    walls = [{"type": "fixed", "name": f"{name}_{other}", "size": _TOO_LONG} for other in range(count)]
     return [*walls[:number], "null", *walls[number + 1 :]]

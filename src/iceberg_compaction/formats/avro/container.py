@@ -1,5 +1,5 @@
-"""Avro object container files, taken apart and put together: header metadata, sync marker and blocks. Records stay
-bytes here; `decode` and `encode` turn them into Arrow columns and back. Damage is a MetadataError, not half a file."""
+"""Parses and builds Avro object container files: header metadata, sync marker and blocks. Records stay bytes here;
+`avro_decode` and `avro_encode` turn them into Arrow columns and back. A damaged file raises MetadataError."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Container:
 
 
 def parse(data: bytes, *, where: str = "Avro file") -> Container:
-    """Take a file apart. `where` names it in errors."""
+    """The parts of a file. `where` names the file in errors."""
     try:
         metadata, position = _parse_metadata(data)
         if not isinstance(json.loads(metadata[SCHEMA]), dict):
@@ -201,7 +201,7 @@ def block(count: int, body: bytes, sync: bytes) -> bytes:
 
 
 def compressor(codec: str) -> Callable[[Bytes], bytes]:
-    """What turns the records of a block into its body. Iceberg's codec property calls deflate `gzip`."""
+    """The function that turns the records of a block into its body. Iceberg's codec property calls deflate `gzip`."""
 
     def deflate(body: Bytes) -> bytes:
         stream = isal_zlib.compressobj(DEFLATE_LEVEL, isal_zlib.DEFLATED, _RAW)
@@ -211,7 +211,7 @@ def compressor(codec: str) -> Callable[[Bytes], bytes]:
         compressed: bytes = pa.Codec("zstd").compress(body, asbytes=True)
         return compressed
 
-    known: dict[str, Callable[[Bytes], bytes]] = {"null": bytes, "deflate": deflate, "zstandard": zstandard}
-    if codec not in known:
+    compressors: dict[str, Callable[[Bytes], bytes]] = {"null": bytes, "deflate": deflate, "zstandard": zstandard}
+    if codec not in compressors:
         raise errors.UnsupportedError(f"Writing Avro files with the codec {codec!r} is not supported.")
-    return known[codec]
+    return compressors[codec]

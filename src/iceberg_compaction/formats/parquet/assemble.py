@@ -1,5 +1,5 @@
-"""What the footer of a new file says of row groups that other files had before: the same as theirs did, under the new
-names, at the new places. What is not known here is kept, what may be wrong now is left out."""
+"""Builds the footer of a new file from the footers of the files that its row groups come from, with new names and new
+offsets. Fields without a meaning here are kept; fields that may be wrong in the new file are left out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.formats.parquet import byte_ranges
 
-# This is what puts row groups together. Readers that know the faults of some writers by their names find none of those
-# in them: pages of such writers are not taken over (see RawFooter.why_not), all others mean the same whoever is named.
+# The writer of files put together from row groups. Readers handle the faults of certain writers by the writer's name.
+# Pages of such writers are not taken over (see RawFooter.why_not); all other pages mean the same under any name.
 CREATED_BY = f"iceberg-compaction version {version.__version__}"
 _ORDINALS = 1 << 15  # a row group's number is 16 bits wide; later ones go without
 _INDEXES = (
@@ -26,7 +26,7 @@ _INDEXES = (
 
 
 class FooterColumn(NamedTuple):
-    """A ColumnChunk of the new footer, as yet without indexes, and where its bytes are."""
+    """A ColumnChunk of the new footer, as yet without indexes, and the span of its bytes."""
 
     raw: thrift.Struct
     span: byte_ranges.Span
@@ -34,7 +34,7 @@ class FooterColumn(NamedTuple):
 
 
 def column(chunk: parquet_footer.Chunk, leaf: parquet_footer.Leaf, shift: int) -> FooterColumn:
-    """The chunk as a column of the new file, `shift` bytes later than where it was."""
+    """The chunk as a column of the new file, `shift` bytes later than in the old one."""
     meta = {
         number: field
         for number, field in chunk.meta.items()
@@ -59,9 +59,10 @@ def column(chunk: parquet_footer.Chunk, leaf: parquet_footer.Leaf, shift: int) -
 
 
 def row_group(
-    group: parquet_footer.Group, columns: Sequence[FooterColumn], places: Sequence[int | None], ordinal: int
+    group: parquet_footer.Group, columns: Sequence[FooterColumn], source_columns: Sequence[int | None], ordinal: int
 ) -> thrift.Struct:
-    """The row group of the new footer; `places` are the numbers that its columns had before, None if they are new."""
+    """The row group of the new footer. `source_columns` are the numbers of its columns in the old file; None: a column
+    is new."""
     raw = dict(group.raw)
     raw[format_fields.RowGroup.COLUMNS] = (thrift.LIST, (thrift.STRUCT, [each.raw for each in columns]))
     raw[format_fields.RowGroup.UNCOMPRESSED] = (thrift.I64, sum(each.uncompressed for each in columns))
@@ -73,9 +74,9 @@ def row_group(
     raw.pop(format_fields.RowGroup.SORTING, None)
     sorting = format_fields.children(group.raw, format_fields.RowGroup.SORTING)
     before = [format_fields.integer(each, format_fields.Sorting.COLUMN) for each in sorting]
-    if before and all(number in places for number in before):
+    if before and all(number in source_columns for number in before):
         moved = [
-            {**each, format_fields.Sorting.COLUMN: (thrift.I32, places.index(number))}
+            {**each, format_fields.Sorting.COLUMN: (thrift.I32, source_columns.index(number))}
             for each, number in zip(sorting, before, strict=True)
         ]
         raw[format_fields.RowGroup.SORTING] = (thrift.LIST, (thrift.STRUCT, moved))
@@ -83,7 +84,7 @@ def row_group(
 
 
 def end(template: parquet_footer.RawFooter, groups: list[thrift.Struct]) -> bytes:
-    """The footer and what follows it, to the end of the file."""
+    """The footer, its length and the magic bytes: the end of the file."""
     raw = {
         number: template.raw[number]
         for number in (format_fields.File.VERSION, format_fields.File.SCHEMA, format_fields.File.COLUMN_ORDERS)
@@ -94,5 +95,5 @@ def end(template: parquet_footer.RawFooter, groups: list[thrift.Struct]) -> byte
     )
     raw[format_fields.File.ROW_GROUPS] = (thrift.LIST, (thrift.STRUCT, groups))
     raw[format_fields.File.CREATED_BY] = (thrift.BINARY, CREATED_BY.encode())
-    found = thrift.compose(raw)
-    return found + len(found).to_bytes(4, "little") + parquet_footer.MAGIC
+    footer = thrift.compose(raw)
+    return footer + len(footer).to_bytes(4, "little") + parquet_footer.MAGIC

@@ -1,5 +1,5 @@
-"""Bloom filters of column chunks. The bytes of a filter come in; whether it may hold a value goes out. Parquet has one
-kind, the split-block filter over xxHash of a value's plain encoding."""
+"""Bloom filters of column chunks. In: the bytes of a filter. Out: whether it may hold a value. Parquet has one kind,
+the split-block filter over xxHash of a value's plain encoding."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _WORDS = 8  # of 32 bits in a block
 _SALTS = np.array(
     [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
 )
-_ONLY_KIND = 1  # of each union in the header the only member that there is
+_ONLY_KIND = 1  # the only member of each union in the header
 
 
 class BloomFilter:
-    """One filter. ValueError: its bytes are not such a filter."""
+    """One filter. Raises ValueError if the bytes are not such a filter."""
 
     def __init__(self, data: bytes) -> None:
         header, length = thrift.parse(data)

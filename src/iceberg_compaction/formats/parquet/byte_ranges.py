@@ -1,5 +1,5 @@
 """Moves bytes from file to file. Local files pass through one small buffer; files in object stores are read in parts, a
-few at once, and written in order. Memory is bounded, and digests are those of the very bytes that were written."""
+few at once, and written in order. Memory is bounded, and digests cover exactly the bytes that were written."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
     from pyiceberg.io import FileIO
 
-Span = tuple[int, int]  # where bytes begin, and how many they are
+Span = tuple[int, int]  # offset of the first byte, and number of bytes
 
 _PART = 8 * 2**20
 _PARTS_AT_ONCE = 4
-_BUFFER = 256 * 2**10  # fits a processor's cache, so that what was just read is hashed and written from there
+_BUFFER = 256 * 2**10  # fits a processor's cache: bytes are hashed and written from there right after the read
 
 
 def local_path(io: FileIO, location: str) -> str | None:
-    """The path of a file on this machine, if that is where the FileIO would look for it. Nobody knows what other
-    implementations do on the way, so they are always asked themselves."""
+    """The path of a file on this machine, if the FileIO would open it there. Other implementations than PyArrow's may
+    do more than open a file, so they always read it themselves."""
     if type(io) is not PyArrowFileIO:
         return None
     scheme, _, path = io.parse_location(location, io.properties)
@@ -35,7 +35,7 @@ def local_path(io: FileIO, location: str) -> str | None:
 
 
 class Input:
-    """A file whose bytes are taken. Reads may come from several threads."""
+    """A file to read bytes from. Several threads may read at once."""
 
     def __init__(self, io: FileIO, location: str) -> None:
         self.location = location
@@ -45,25 +45,25 @@ class Input:
         self._lock = threading.Lock()
 
     def read(self, start: int, length: int) -> bytes:
-        """Some bytes; all of them, or an error."""
+        """Exactly `length` bytes from `start` on. Raises OSError if the file ends earlier."""
         if self.descriptor is not None:
-            found = os.pread(self.descriptor, length, start)
+            data = os.pread(self.descriptor, length, start)
         else:
-            found = passing_faults.patiently(lambda: self._fetch(start, length))
-        if len(found) != length:
+            data = passing_faults.patiently(lambda: self._fetch(start, length))
+        if len(data) != length:
             raise self.too_short()
-        return found
+        return data
 
     def _fetch(self, start: int, length: int) -> bytes:
         if hasattr(self._stream, "read_at"):
-            found = bytes(self._stream.read_at(length, start))
+            data = bytes(self._stream.read_at(length, start))
         else:
             with self._lock:
                 self._stream.seek(start)
-                found = bytes(self._stream.read(length))
-        if len(found) != length:
+                data = bytes(self._stream.read(length))
+        if len(data) != length:
             raise passing_faults.EndedEarly(str(self.too_short()))
-        return found
+        return data
 
     def too_short(self) -> OSError:
         return OSError(f"{self.location} has become shorter than its footer says")
@@ -83,7 +83,7 @@ class Input:
 
 
 class RangeOutput:
-    """A new file. FileExistsError: there is one of that name already, which stays as it is."""
+    """A new file. Raises FileExistsError, and leaves the old file alone, if the name is taken."""
 
     def __init__(self, io: FileIO, location: str) -> None:
         self.position = 0
@@ -152,19 +152,19 @@ class _Digests:
 
 
 def _joined(spans: Iterable[Span]) -> list[Span]:
-    """The same bytes in as few spans as can be."""
-    found: list[Span] = []
+    """The same bytes in as few spans as possible."""
+    joined: list[Span] = []
     for start, length in spans:
-        if found and sum(found[-1]) == start:
-            found[-1] = (found[-1][0], found[-1][1] + length)
+        if joined and sum(joined[-1]) == start:
+            joined[-1] = (joined[-1][0], joined[-1][1] + length)
         elif length:
-            found.append((start, length))
-    return found
+            joined.append((start, length))
+    return joined
 
 
-def _pieces(source: Input, spans: Sequence[Span], place: int) -> Iterator[memoryview]:
-    """The bytes of spans in order, on their way to a place in a file. A piece is gone when the next one is asked for.
-    Pieces of local files end where pages of the kernel's cache do, so that it need not touch any twice."""
+def _pieces(source: Input, spans: Sequence[Span], position: int) -> Iterator[memoryview]:
+    """The bytes of spans in order, to be written at a position of a file. Each piece is overwritten by the next one.
+    Pieces of local files end at page borders of the kernel's cache, so that no page is touched twice."""
     if source.descriptor is None:
         yield from _parts(source, spans)
         return
@@ -172,11 +172,11 @@ def _pieces(source: Input, spans: Sequence[Span], place: int) -> Iterator[memory
     for start, length in _joined(spans):
         end = start + length
         while start < end:
-            count = os.preadv(source.descriptor, [buffer[: min(end - start, _BUFFER - place % _BUFFER)]], start)
+            count = os.preadv(source.descriptor, [buffer[: min(end - start, _BUFFER - position % _BUFFER)]], start)
             if not count:
                 raise source.too_short()
             yield buffer[:count]
-            start, place = start + count, place + count
+            start, position = start + count, position + count
 
 
 def _parts(source: Input, spans: Sequence[Span]) -> Iterator[memoryview]:

@@ -16,7 +16,7 @@ _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBL
 
 def fits(data: bytes, pages: int, kind: page_layout.Layout) -> bool:
     """Whether bytes are a column index of so many pages, with bounds of values of the right size for all that have
-    any. Some writers have left bounds out where readers rely on them."""
+    any. Certain writers have left out bounds that readers rely on."""
     try:
         flags, begin = next_list(data, 0, thrift.TRUE, thrift.FALSE)
         nulls = data[begin : begin + flags]
@@ -33,7 +33,7 @@ def fits(data: bytes, pages: int, kind: page_layout.Layout) -> bool:
 
 
 def next_list(data: bytes, at: int, *kinds: int) -> tuple[int, int]:
-    """The number of values in the list that is the next field, and where the first one is."""
+    """The number of values in the list that is the next field, and the offset of the first one."""
     if data[at] != _NEXT_LIST:
         raise ValueError("the bytes are no page index")
     return _values(data, at + 1, *kinds)
@@ -47,7 +47,7 @@ def _values(data: bytes, at: int, *kinds: int) -> tuple[int, int]:
 
 
 def _lengths(data: bytes, at: int) -> tuple[list[int], int]:
-    """The lengths of the values in the list that is the next field, and where it ends."""
+    """The lengths of the values in the list that is the next field, and the offset of its end."""
     count, at = next_list(data, at, thrift.BINARY)
     lengths = []
     for _ in range(count):
@@ -62,7 +62,7 @@ def _lengths(data: bytes, at: int) -> tuple[list[int], int]:
 
 
 def end(data: bytes, at: int, pages: int) -> int:
-    """Where the rest of an index ends: numbers, and lists with equally many numbers for every page."""
+    """The offset of the end of an index's rest: numbers, and lists with equally many numbers for every page."""
     while head := data[at]:
         kind, count, at = head & 15, 1, at + 1
         if kind == thrift.LIST:

@@ -1,5 +1,5 @@
-"""Row groups that are encoded anew, straight into a file that others are copied to. pyarrow believes that it writes a
-file of its own: the row group's bytes pass through, its beginning and what it writes at its end are kept back."""
+"""Encodes row groups straight into a file that others are copied to. pyarrow writes as if to a file of its own: the row
+group's bytes pass through; the bytes before the first row group and behind the last are held back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def template(columns: pa.Schema, arguments: dict[str, Any]) -> parquet_footer.Ra
 
 
 class Encoded:
-    """What pyarrow wrote behind the row groups. Its offsets are those of a file that began `shift` bytes later."""
+    """The bytes that pyarrow wrote behind the row groups. Their offsets are those of a file that began `shift` bytes
+    later."""
 
     def __init__(self, end: bytes, before: int, shift: int) -> None:
         self.footer = parquet_footer.parse("", end, before + len(end))
@@ -40,7 +41,7 @@ class Encoded:
 
 
 def encode(output: byte_ranges.RangeOutput, table: pa.Table, arguments: dict[str, Any]) -> Encoded:
-    """Append the rows as a row group, and tell what the footer must say of it."""
+    """Append the rows as a row group, and return its entry for the footer."""
     shift = output.position - len(parquet_footer.MAGIC)
     sink = _Sink(output)
     writer = pq.ParquetWriter(pa.PythonFile(sink, mode="w"), table.schema, **arguments)
@@ -58,7 +59,7 @@ def encode(output: byte_ranges.RangeOutput, table: pa.Table, arguments: dict[str
 
 
 class _Sink:
-    """A file as far as pyarrow needs one."""
+    """The methods of a file that pyarrow needs."""
 
     closed = False
 

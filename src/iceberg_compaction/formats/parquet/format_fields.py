@@ -1,4 +1,4 @@
-"""The numbers that Parquet's format gives to the fields of its structs, and how a field is taken from a struct."""
+"""The numbers of the fields in Parquet's structs, and functions that take a field from a struct."""
 
 from __future__ import annotations
 
@@ -45,47 +45,47 @@ _INTEGERS = (thrift.I16, thrift.I32, thrift.I64)
 
 
 def integer(struct: thrift.Struct, number: int, default: int | None = None) -> int:
-    """A number that must be there, unless there is a default."""
-    found = _field(struct, number, _INTEGERS)
-    if found is None:
-        found = default
-    if found is None:
+    """A number, or the default. Raises ValueError if there is neither."""
+    value = _field(struct, number, _INTEGERS)
+    if value is None:
+        value = default
+    if value is None:
         raise ValueError(f"the footer lacks a number that it must have (field {number})")
-    return int(found)
+    return int(value)
 
 
 def optional(struct: thrift.Struct, number: int) -> int | None:
     """A number that may be missing."""
-    found: int | None = _field(struct, number, _INTEGERS)
-    return found
+    value: int | None = _field(struct, number, _INTEGERS)
+    return value
 
 
 def text(struct: thrift.Struct, number: int) -> str | None:
     """A text that may be missing."""
-    found = _field(struct, number, (thrift.BINARY,))
-    return None if found is None else found.decode("utf-8", "replace")
+    value = _field(struct, number, (thrift.BINARY,))
+    return None if value is None else value.decode("utf-8", "replace")
 
 
 def binary(struct: thrift.Struct, number: int) -> bytes | None:
     """Bytes that may be missing."""
-    found: bytes | None = _field(struct, number, (thrift.BINARY,))
-    return found
+    value: bytes | None = _field(struct, number, (thrift.BINARY,))
+    return value
 
 
 def child(struct: thrift.Struct, number: int) -> thrift.Struct | None:
     """A struct that may be missing."""
-    found: thrift.Struct | None = _field(struct, number, (thrift.STRUCT,))
-    return found
+    value: thrift.Struct | None = _field(struct, number, (thrift.STRUCT,))
+    return value
 
 
 def children(struct: thrift.Struct, number: int) -> list[thrift.Struct]:
-    """A list of structs; a missing one is empty."""
-    found = _field(struct, number, (thrift.LIST,))
-    if found is None or not found[1]:
+    """A list of structs; empty if it is missing."""
+    value = _field(struct, number, (thrift.LIST,))
+    if value is None or not value[1]:
         return []
-    if found[0] != thrift.STRUCT:
+    if value[0] != thrift.STRUCT:
         raise ValueError(f"the footer has a list of the wrong type (field {number})")
-    return list(found[1])
+    return list(value[1])
 
 
 def _field(struct: thrift.Struct, number: int, kinds: tuple[int, ...]) -> Any:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
     Flags = npt.NDArray[np.bool_]
 
-# A page is seven numbers, as Thrift writes numbers: what its three fields begin with are such numbers, and so is its
-# end. Offset, size and first row lie between.
+# A page is seven numbers, as Thrift writes numbers: the heads of its three fields, their values (offset, size and first
+# row), and its end.
 _TAGS = np.array([0x10 | thrift.I64, 0x10 | thrift.I32, 0x10 | thrift.I64, 0], np.uint8)
 _NUMBERS = 7
 _LONGEST = 8  # bytes of a number; no file is larger than 2^55 bytes
-_AT_ONCE = 2**20  # bytes of indexes, which take some thirty times as much as arrays
+_AT_ONCE = 2**20  # bytes of indexes; as arrays they take about thirty times as much
 
 
 class OffsetIndex(NamedTuple):
@@ -80,10 +80,10 @@ class _Pages:
         self._first = np.cumsum(self._counts) - self._counts  # page of each index
         first_bytes = self._ends - sizes + np.array(self._heads)
         stops = np.flatnonzero(self._bytes < 128)  # the last bytes of numbers
-        place = np.searchsorted(stops, first_bytes) - _NUMBERS * self._first
-        place = np.repeat(place, self._counts) + _NUMBERS * np.arange(self._counts.sum())
-        # An index with too few numbers is recognised below: the numbers of the next one lie behind its end.
-        self._stops = stops.take(place[:, None] + np.arange(_NUMBERS), mode="clip") + 1
+        page_stops = np.searchsorted(stops, first_bytes) - _NUMBERS * self._first
+        page_stops = np.repeat(page_stops, self._counts) + _NUMBERS * np.arange(self._counts.sum())
+        # The checks below recognise an index with too few numbers: the numbers of the next one lie behind its end.
+        self._stops = stops.take(page_stops[:, None] + np.arange(_NUMBERS), mode="clip") + 1
         self._starts = np.empty_like(self._stops)
         self._starts[:, 1:] = self._stops[:, :-1]
         self._starts[1:, 0] = self._stops[:-1, -1]

@@ -1,5 +1,5 @@
-"""What the headers of pages say: how large a page is once it is decompressed, and how many values it holds. They are
-read one by one, and nothing between them."""
+"""Reads the headers of pages: the size of a page once it is decompressed, and the number of its values. Headers are
+read one by one; the bytes between them are not read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VALUES = 1
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page as its header tells it."""
+    """A page as its header describes it."""
 
     kind: int
     bytes: int  # uncompressed
@@ -28,7 +28,7 @@ class Page:
 
 
 def first(source: Any, start: int) -> Page:
-    """The page that begins at a place. ValueError: there is none."""
+    """The page that begins at an offset. Raises ValueError if there is none."""
     return _page(source, start)[0]
 
 
@@ -41,7 +41,7 @@ def all_pages(source: Any, start: int, length: int) -> Iterator[Page]:
 
 
 def _page(source: Any, start: int) -> tuple[Page, int]:
-    """A page, and where the next one begins."""
+    """A page, and the offset of the next one."""
     size = _HEADER
     while True:
         source.seek(start)

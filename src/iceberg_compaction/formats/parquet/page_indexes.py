@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.formats.parquet import page_layout
 
 _AT_ONCE = 16 * 2**20  # bytes that are read together
-_GAP = 64 * 2**10  # bytes between two spans that are rather read than asked for twice
+_GAP = 64 * 2**10  # bytes between two spans; a smaller gap is read rather than a second request made
 _FILES_AT_ONCE = 4
 _MOST = 16 * 2**20  # bytes of page indexes from one file, and of one Bloom filter; larger ones are left out
 
@@ -37,13 +37,13 @@ class Reader(Protocol):
 
 
 class Origin(Protocol):
-    """Where indexes are read from."""
+    """The source of indexes."""
 
     def open(self) -> contextlib.AbstractContextManager[Reader]: ...
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Where indexes may begin, and where they end at the latest."""
+        """The first offset at which indexes may begin, and the last at which they may end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Stored:
 
 @dataclass(slots=True, kw_only=True)
 class Carried:
-    """A column chunk of the new file that waits for its indexes. `column` is what the new footer will say of it, as yet
+    """A column chunk of the new file that waits for its indexes. `column` is its entry in the new footer, as yet
     without them."""
 
     column: thrift.Struct
@@ -76,7 +76,7 @@ class Carried:
 
 
 def write(output: byte_ranges.RangeOutput, carried: Sequence[Carried]) -> None:
-    """Append the indexes that fit, and note in each column where they are."""
+    """Append the indexes that fit, and write their offsets into each column."""
     by_origin: dict[Origin, list[Carried]] = {}
     for each in carried:
         by_origin.setdefault(each.origin, []).append(each)
@@ -115,7 +115,7 @@ def _is_bloom(data: bytes) -> bool:
 
 
 class _Wanted(NamedTuple):
-    """Where the page indexes of columns that come from one file lie there."""
+    """The spans of the page indexes of columns that come from one file."""
 
     origin: Origin
     columns: list[tuple[Carried, byte_ranges.Span, byte_ranges.Span | None]]

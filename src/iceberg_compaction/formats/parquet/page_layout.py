@@ -1,5 +1,5 @@
-"""The columns of a file, and how the pages of each are to be understood. Two columns of the same layout may
-exchange their bytes: their values, definition levels, repetition levels and bounds mean the same."""
+"""The columns of a file, and the layout of each one's pages. Two columns of the same layout may exchange their bytes:
+their values, definition levels, repetition levels and bounds mean the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PHYSICAL = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRA
 _LOGICAL = {1: "STRING", 4: "ENUM", 6: "DATE", 11: "UNKNOWN", 12: "JSON", 13: "BSON", 14: "UUID", 15: "FLOAT16"}
 _DECIMAL, _TIME, _TIMESTAMP, _INTEGER = 5, 7, 8, 10
 _UNITS = {1: "MILLIS", 2: "MICROS", 3: "NANOS"}
-# What the older converted types say, in words of the logical ones; times without a word about zones are in UTC.
+# The older converted types as logical types; times that do not mention zones are in UTC.
 _CONVERTED: dict[int, tuple[Any, ...]] = {
     0: ("STRING",),
     4: ("ENUM",),
@@ -24,8 +24,8 @@ _CONVERTED: dict[int, tuple[Any, ...]] = {
     8: ("TIME", True, "MICROS"),
     9: ("TIMESTAMP", True, "MILLIS"),
     10: ("TIMESTAMP", True, "MICROS"),
-    **{11 + place: ("INT", bits, False) for place, bits in enumerate((8, 16, 32, 64))},
-    **{15 + place: ("INT", bits, True) for place, bits in enumerate((8, 16, 32, 64))},
+    **{11 + step: ("INT", bits, False) for step, bits in enumerate((8, 16, 32, 64))},
+    **{15 + step: ("INT", bits, True) for step, bits in enumerate((8, 16, 32, 64))},
     19: ("JSON",),
     20: ("BSON",),
     21: ("INTERVAL",),
@@ -41,12 +41,12 @@ class Layout(NamedTuple):
     physical: str
     length: int  # of fixed-size values, else 0
     annotation: tuple[Any, ...]  # a logical type with its parameters; () is none
-    repetitions: tuple[int, ...]  # of every element on the way: 0 required, 1 optional, 2 repeated
+    repetitions: tuple[int, ...]  # of every element from the top down: 0 required, 1 optional, 2 repeated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """A column: its names and field ids from the top down, and how its pages are to be understood."""
+    """A column: its names and field ids from the top down, and the layout of its pages."""
 
     path: tuple[str, ...]
     ids: tuple[int | None, ...]
@@ -59,12 +59,12 @@ class Leaf:
 
 def leaves(elements: list[thrift.Struct]) -> tuple[Leaf, ...]:
     """The columns of a schema, given its elements depth first, the root first of all."""
-    found: list[Leaf] = []
+    columns: list[Leaf] = []
     rest = iter(elements)
     if (root := next(rest, None)) is not None:
         for _ in range(format_fields.integer(root, format_fields.Element.CHILDREN, 0)):
-            _walk(rest, (), (), (), found)
-    return tuple(found)
+            _walk(rest, (), (), (), columns)
+    return tuple(columns)
 
 
 def _walk(
@@ -72,7 +72,7 @@ def _walk(
     path: tuple[str, ...],
     ids: tuple[int | None, ...],
     repetitions: tuple[int, ...],
-    found: list[Leaf],
+    columns: list[Leaf],
 ) -> None:
     if (element := next(rest, None)) is None or len(path) > _DEEPEST:
         raise ValueError("its schema has no right number of elements")
@@ -82,9 +82,9 @@ def _walk(
     repetitions = (*repetitions, format_fields.integer(element, format_fields.Element.REPETITION))
     count = format_fields.integer(element, format_fields.Element.CHILDREN, 0)
     if not count and format_fields.Element.TYPE in element:
-        found.append(Leaf(path=path, ids=ids, layout=_layout(element, repetitions)))
+        columns.append(Leaf(path=path, ids=ids, layout=_layout(element, repetitions)))
     for _ in range(count):
-        _walk(rest, path, ids, repetitions, found)
+        _walk(rest, path, ids, repetitions, columns)
 
 
 def _layout(element: thrift.Struct, repetitions: tuple[int, ...]) -> Layout:
@@ -95,8 +95,8 @@ def _layout(element: thrift.Struct, repetitions: tuple[int, ...]) -> Layout:
     length = (
         format_fields.integer(element, format_fields.Element.TYPE_LENGTH) if physical == "FIXED_LEN_BYTE_ARRAY" else 0
     )
-    found = _annotation(element)
-    return Layout(physical, length, () if (physical, found) in _PLAIN else found, repetitions)
+    annotation = _annotation(element)
+    return Layout(physical, length, () if (physical, annotation) in _PLAIN else annotation, repetitions)
 
 
 def _annotation(element: thrift.Struct) -> tuple[Any, ...]:

@@ -1,5 +1,5 @@
-"""The footer of a Parquet file as values, everything that it says kept: where the bytes of each column of each row
-group lie, and how they are to be understood. A path comes in, a RawFooter goes out."""
+"""The footer of a Parquet file as values, without loss: the span of each column of each row group, and the layout of
+its pages. A path comes in, a RawFooter goes out."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _ENCRYPTED_MAGIC = b"PARE"
 _TAIL = 64 * 2**10  # read at once; few footers are larger
 _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
 _VERSION = re.compile(r"^(.*?)(?:\s+version\s+v?(\d+)\.(\d+)|\s*\(|\s*$)")
-# Readers know these writers by name and read their pages or bounds in a way of their own, which the name of the new
-# file's writer would not tell them: wrong bounds (PARQUET-251), prefixes carried across pages (PARQUET-246), bounds in
-# the wrong order, pages that hide that they are compressed (ARROW-10353), data pages at wrong places.
+# Readers recognise these writers by name and read their pages or bounds in a special way. Under another writer's name
+# they would not: wrong bounds (PARQUET-251), prefixes carried across pages (PARQUET-246), bounds in the wrong order,
+# compressed pages that are not marked as such (ARROW-10353), data pages at wrong offsets.
 _MISTRUSTED = {"parquet-mr": (1, 10), "parquet-cpp": (2, 0), "DuckDB": (1, 0)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chunk:
-    """A column of a row group: where its bytes are, and what the footer says of it."""
+    """A column of a row group: the span of its bytes, and its entry in the footer."""
 
     leaf: int
     start: int
@@ -67,7 +67,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RawFooter:
-    """What a file's footer says. `why_not` says in a few words why none of its row groups may be taken over."""
+    """A file's footer. `why_not` says in a few words why none of its row groups may be taken over."""
 
     path: str
     size: int
@@ -86,7 +86,8 @@ class RawFooter:
 
 
 def read(io: FileIO, path: str, size: int | None = None) -> RawFooter:
-    """The footer of a file; `size` is the file's size, if known. ValueError: that is no Parquet file."""
+    """The footer of a file; `size` is the file's size, if the caller has it. Raises ValueError if the file is no
+    Parquet file."""
     tail, size = read_tail(io, path, size)
     return parse(path, tail, size)
 
@@ -109,10 +110,10 @@ def _read_tail(io: FileIO, path: str, size: int | None) -> tuple[bytes, int]:
 
 def _read_at(stream: Any, start: int, length: int) -> bytes:
     stream.seek(start)
-    found = bytes(stream.read(length))
-    if len(found) != length:
+    data = bytes(stream.read(length))
+    if len(data) != length:
         raise ValueError(f"it has fewer than the expected {start + length} bytes")
-    return found
+    return data
 
 
 def _footer_length(tail: bytes, size: int) -> int:
@@ -163,11 +164,11 @@ def parse(path: str, tail: bytes, size: int) -> RawFooter:
 def _mistrust(created_by: str | None) -> str | None:
     if not created_by:
         return "its writer is unknown"
-    found = _VERSION.match(created_by)
-    if found is None or found[1] not in _MISTRUSTED:
+    match = _VERSION.match(created_by)
+    if match is None or match[1] not in _MISTRUSTED:
         return None
-    version = (int(found[2] or 0), int(found[3] or 0))
-    return f"it was written by {created_by.partition(' (')[0]}" if version < _MISTRUSTED[found[1]] else None
+    version = (int(match[2] or 0), int(match[3] or 0))
+    return f"it was written by {created_by.partition(' (')[0]}" if version < _MISTRUSTED[match[1]] else None
 
 
 def _is_encrypted(chunk: Chunk) -> bool:
@@ -191,7 +192,7 @@ def _chunk(leaf: int, raw: thrift.Struct, body: int) -> Chunk:
         raise ValueError("a column has no metadata")
     start = format_fields.integer(meta, format_fields.Meta.DATA_PAGE)
     dictionary = format_fields.integer(meta, format_fields.Meta.DICTIONARY_PAGE, 0)
-    if dictionary > 0 and (dictionary < start or not start):  # 0 is what some write where there is no such page
+    if dictionary > 0 and (dictionary < start or not start):  # some writers put 0 where there is no such page
         start = dictionary
     length = format_fields.integer(meta, format_fields.Meta.COMPRESSED)
     if length < 0 or (length and not len(MAGIC) <= start <= body - length):

@@ -1,5 +1,5 @@
-"""A Parquet file that is put together: row groups of other files as bytes, row groups that are encoded anew, and
-mixtures of both, in any order. The footer is written from what theirs say, with everything moved to where it is now."""
+"""Puts a Parquet file together: row groups of other files as bytes, row groups that are encoded anew, and mixtures of
+both, in any order. The new footer is made from the old ones, with all offsets moved."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copied:
-    """A row group that was taken over: its bytes in the new file, where each column lies there, and digests of what was
-    read from the source, if asked for; none for columns that were encoded anew."""
+    """A row group that was taken over: its bytes in the new file, the span of each column there, and digests of the
+    bytes that were read from the source, if the caller wants them; none for columns that were encoded anew."""
 
     bytes: int
     spans: tuple[byte_ranges.Span, ...]
@@ -35,10 +35,10 @@ class Copied:
 class Source:
     """An open file to take row groups from."""
 
-    def __init__(self, io: FileIO, found: parquet_footer.RawFooter) -> None:
-        self.footer = found
-        self.input = byte_ranges.Input(io, found.path)
-        self.origin = page_indexes.Stored(io, found.path, found.body)
+    def __init__(self, io: FileIO, footer: parquet_footer.RawFooter) -> None:
+        self.footer = footer
+        self.input = byte_ranges.Input(io, footer.path)
+        self.origin = page_indexes.Stored(io, footer.path, footer.body)
 
     def close(self) -> None:
         self.input.close()
@@ -51,7 +51,7 @@ class Source:
 
 
 def template(columns: pa.Schema, arguments: dict[str, Any]) -> parquet_footer.RawFooter:
-    """The footer of a file with these columns as our encoder would begin it."""
+    """The footer of a file with these columns and no rows, as our encoder writes it."""
     return encode_row_groups.template(columns, arguments)
 
 
@@ -96,40 +96,41 @@ class SplicedFile:
         self,
         source: Source,
         group: parquet_footer.Group,
-        places: Sequence[int | None],
+        source_columns: Sequence[int | None],
         patch: pa.Table | None = None,
         arguments: dict[str, Any] | None = None,
         *,
         digest: bool = False,
     ) -> Copied:
-        """Append a row group of another file. `places` has for each of our columns the number of the source's column,
-        or None where it comes from `patch`, a table of these top-level columns; `arguments` are for encoding it."""
+        """Append a row group of another file. `source_columns` has for each of our columns the number of the source's
+        column, or None if it comes from `patch`, a table of these top-level columns; `arguments` are for encoding
+        it."""
         if source.footer.why_not is not None:
             raise ValueError(f"its row groups cannot be taken over: {source.footer.why_not}")
-        self._check(source.footer, places)
+        self._check(source.footer, source_columns)
         before = self.position
         columns: list[assemble.FooterColumn] = []
         digests: list[int | None] = []
-        for is_patch, run in itertools.groupby(enumerate(places), key=lambda each: each[1] is None):
+        for is_patch, run in itertools.groupby(enumerate(source_columns), key=lambda each: each[1] is None):
             if is_patch:
-                columns += self._patch(group, [place for place, _ in run], patch, arguments or {})
+                columns += self._patch(group, [leaf_number for leaf_number, _ in run], patch, arguments or {})
                 digests += [None] * (len(columns) - len(digests))
                 continue
             at = self.position
             spans = []
-            for place, number in run:
+            for leaf_number, number in run:
                 chunk = group.chunks[number or 0]
-                columns.append(self._column(chunk, group, at - chunk.start, source.origin, place))
+                columns.append(self._column(chunk, group, at - chunk.start, source.origin, leaf_number))
                 spans.append((chunk.start, chunk.length))
                 at += chunk.length
             digests += byte_ranges.move(source.input, self._output, spans, digest=digest)
-        self._groups.append(assemble.row_group(group, columns, places, len(self._groups)))
+        self._groups.append(assemble.row_group(group, columns, source_columns, len(self._groups)))
         return Copied(
             bytes=self.position - before, spans=tuple(column.span for column in columns), digests=tuple(digests)
         )
 
     def finish(self) -> tuple[Any, int]:
-        """Write what comes behind the row groups; returns the footer as pyarrow reads it, and the size of the file."""
+        """Write page indexes and footer; returns the footer as pyarrow reads it, and the size of the file."""
         page_indexes.write(self._output, self._carried)
         end = assemble.end(self._template, self._groups)
         self._output.write(end)
@@ -137,34 +138,37 @@ class SplicedFile:
         return pq.read_metadata(pa.BufferReader(parquet_footer.MAGIC + end)), self.position
 
     def abandon(self) -> None:
-        """Close without caring whether the file is whole; it is deleted next."""
+        """Close the file, whole or not; the caller deletes it next."""
         with contextlib.suppress(Exception):
             self._output.close()
 
-    def _check(self, found: parquet_footer.RawFooter, places: Sequence[int | None]) -> None:
+    def _check(self, footer: parquet_footer.RawFooter, source_columns: Sequence[int | None]) -> None:
         """Bytes under a wrong column would be read as something else, or not at all."""
-        if len(places) != len(self.leaves):
-            raise ValueError(f"the file has {len(self.leaves)} columns, not {len(places)}")
-        for leaf, place in zip(self.leaves, places, strict=True):
-            if place is not None and found.leaves[place].layout != leaf.layout:
-                raise ValueError(f"column {'.'.join(leaf.path)} is laid out in another way than that of {found.path}")
+        if len(source_columns) != len(self.leaves):
+            raise ValueError(f"the file has {len(self.leaves)} columns, not {len(source_columns)}")
+        for leaf, number in zip(self.leaves, source_columns, strict=True):
+            if number is not None and footer.leaves[number].layout != leaf.layout:
+                raise ValueError(f"column {'.'.join(leaf.path)} is laid out in another way than that of {footer.path}")
 
     def _patch(
-        self, group: parquet_footer.Group, places: list[int], patch: pa.Table | None, arguments: dict[str, Any]
+        self, group: parquet_footer.Group, leaf_numbers: list[int], patch: pa.Table | None, arguments: dict[str, Any]
     ) -> list[assemble.FooterColumn]:
         """Encode columns that lie beside each other."""
-        names = list(dict.fromkeys(self.leaves[place].path[0] for place in places))
+        names = list(dict.fromkeys(self.leaves[number].path[0] for number in leaf_numbers))
         if patch is None or patch.num_rows != group.rows or not set(names) <= set(patch.column_names):
             raise ValueError(f"a row group of {group.rows} rows lacks columns {', '.join(names)}")
-        # Sorting columns are numbers of columns, which are others among all columns than among these few.
+        # Sorting columns are numbers of columns, and a column has another number among all columns than among these.
         few = {name: value for name, value in arguments.items() if name != "sorting_columns"}
         encoded = encode_row_groups.encode(self._output, patch.select(names), few)
-        if encoded.footer.leaves != tuple(self.leaves[place] for place in places) or len(encoded.footer.groups) != 1:
+        if (
+            encoded.footer.leaves != tuple(self.leaves[number] for number in leaf_numbers)
+            or len(encoded.footer.groups) != 1
+        ):
             raise ValueError(f"columns {', '.join(names)} are not those of the file")
         (new,) = encoded.footer.groups
         return [
-            self._column(chunk, new, encoded.shift, encoded, place)
-            for place, chunk in zip(places, new.chunks, strict=True)
+            self._column(chunk, new, encoded.shift, encoded, number)
+            for number, chunk in zip(leaf_numbers, new.chunks, strict=True)
         ]
 
     def _column(
@@ -173,9 +177,9 @@ class SplicedFile:
         group: parquet_footer.Group,
         shift: int,
         origin: page_indexes.Origin,
-        place: int | None = None,
+        leaf_number: int | None = None,
     ) -> assemble.FooterColumn:
-        leaf = self.leaves[chunk.leaf if place is None else place]
+        leaf = self.leaves[chunk.leaf if leaf_number is None else leaf_number]
         column = assemble.column(chunk, leaf, shift)
         self._carried.append(
             page_indexes.Carried(

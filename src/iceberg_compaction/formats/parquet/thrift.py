@@ -1,5 +1,5 @@
-"""Thrift's compact protocol, as far as Parquet uses it: structs come apart into plain values and go together again
-without loss, whatever their fields mean. A struct is a dict from field number to (type, value), a list is (element
+"""Thrift's compact protocol, as far as Parquet uses it: structs are parsed into plain values and composed again without
+loss, whatever their fields mean. A struct is a dict from field number to (type, value), a list is (element
 type, values), everything else is itself, single bytes without a sign."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _NUMBERS = 1 << 15  # field numbers are 16 bits wide
 
 
 def parse(data: bytes, at: int = 0) -> tuple[Struct, int]:
-    """The struct that begins at a place, and where it ends. ValueError: the bytes are no such thing."""
+    """The struct that begins at an offset, and the offset of its end. Raises ValueError if the bytes are no struct."""
     try:
         return _struct(data, at, 0)
     except IndexError:
@@ -25,7 +25,7 @@ def parse(data: bytes, at: int = 0) -> tuple[Struct, int]:
 def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
     if depth > _DEEPEST:
         raise ValueError("a Thrift struct is nested too deeply")
-    found: Struct = {}
+    fields: Struct = {}
     number = 0
     value: Any
     while head := data[at]:
@@ -35,10 +35,10 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
         else:
             number, at = _number(data, at)
         kind = head & 15
-        if number in found or not -_NUMBERS <= number < _NUMBERS:
+        if number in fields or not -_NUMBERS <= number < _NUMBERS:
             raise ValueError(f"a Thrift struct has a wrong field number {number}")
         if kind <= FALSE:
-            found[number] = (kind, kind == TRUE)
+            fields[number] = (kind, kind == TRUE)
             continue
         if kind in (I32, I64):
             raw = data[at]
@@ -49,8 +49,8 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
             value = (raw >> 1) ^ -(raw & 1)
         else:
             value, at = _value(data, at, kind, depth)
-        found[number] = (kind, value)
-    return found, at + 1
+        fields[number] = (kind, value)
+    return fields, at + 1
 
 
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
@@ -98,24 +98,24 @@ def _bytes(data: bytes, at: int, length: int) -> tuple[bytes, int]:
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number that is not negative, and where it ends."""
+    """A number that is not negative, and the offset of its end."""
     byte = data[at]
     if byte < 128:  # most are small
         return byte, at + 1
-    found, shift = byte & 127, 7
+    value, shift = byte & 127, 7
     while True:
         at += 1
         byte = data[at]
         if byte < 128:
             break
-        found |= (byte & 127) << shift
+        value |= (byte & 127) << shift
         shift += 7
         if shift == 70:
             raise ValueError("a Thrift number is too long")
-    found |= byte << shift
+    value |= byte << shift
     if shift == 63 and byte > 1:
         raise ValueError("a Thrift number is too long")
-    return found, at + 1
+    return value, at + 1
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:

@@ -158,14 +158,14 @@ def test_only_manifests_with_files_of_a_dropped_group_are_written_again(
     request = rewrites.rewrite_request(table, apart=True)
     racing(monkeypatch, lambda: position_delete(table, "Oslo"))
     written: list[str] = []
-    real = rewrite_entries._described
+    real = rewrite_entries._describe
 
     def counting(*arguments: Any) -> Any:
         found = real(*arguments)
         written.append(found.manifest.path)
         return found
 
-    monkeypatch.setattr(rewrite_entries, "_described", counting)
+    monkeypatch.setattr(rewrite_entries, "_describe", counting)
     result = replace_files.replace(table, request, runs.make_run())
     assert (result.attempts, len(result.landed)) == (2, 2)
     assert len(written) == 6  # those of Oslo in vain, none twice

@@ -48,7 +48,7 @@ def operate(operation: Operation[P], house: House, run: Run) -> outcome.Outcome:
         kind = next(kind for kinds, kind in _KINDS if isinstance(error, kinds))
         return run.remember(ledger.stop(kind, str(error)))
     except BaseException as error:
-        if not ledger.landed:
+        if not ledger.commits:
             raise
         stopped = run.remember(ledger.stop(outcome.Kind.FAILED, str(error) or f"Stopped by {type(error).__name__}."))
         if isinstance(error, errors.CatalogError):

@@ -42,7 +42,7 @@ def read(io: FileIO, snapshot: Snapshot) -> SnapshotManifests:
 def of_plan(table: Table, plan: Plan, listed: SnapshotManifests | None = None) -> SnapshotManifests:
     """The manifests of the snapshot that the plan is pinned to: those `listed` when the plan was made, if they are of
     that snapshot. StalePlanError: the snapshot is gone."""
-    snapshot = None if plan.pin is None else table.metadata.snapshot_by_id(plan.pin.snapshot_id)
+    snapshot = table.metadata.snapshot_by_id(plan.pin.snapshot_id)
     if snapshot is None:
         raise errors.StalePlanError(f"The snapshot that the plan for {plan.table} was made on is gone; plan again.")
     if listed is not None and listed.snapshot.snapshot_id == snapshot.snapshot_id:

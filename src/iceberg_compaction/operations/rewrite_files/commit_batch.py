@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.model import events, file_group
-from iceberg_compaction.operations import run_ledger
+from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.rewrite_files.change import replace_files, validate_replace
 from iceberg_compaction.operations.rewrite_files.groups import prove_groups
 
@@ -62,7 +62,6 @@ class BatchCommits:
             self._emit_committed(result)
 
     def _request(self, batch: Batch) -> replace_files.ReplaceRequest:
-        assert self.plan.pin is not None  # an empty table has an empty plan, and that is never applied
         groups = tuple(
             replace_files.ReplaceGroup(
                 id=group.id,
@@ -77,23 +76,23 @@ class BatchCommits:
             pin=self.plan.pin,
             groups=groups,
             snapshot_properties=prove_groups.snapshot_properties(self.plan, self.run, batch=batch.number),
-            tidies=self.plan.useless_deletes > 0 and not self.ledger.landed,  # once will do: it looks at all files
+            tidies=self.plan.useless_deletes > 0 and not self.ledger.commits,  # once will do: it looks at all files
             group_properties=lambda landed: prove_groups.group_properties(
                 [group for group in batch.groups if group.id in set(landed)]
             ),
         )
 
     def _enter(self, batch: Batch, result: replace_files.CommitResult) -> None:
-        landed = [group for group in batch.groups if group.id in set(result.landed)]
-        added = [file for group in landed for file in group.staged]
-        self.ledger.land(
-            run_ledger.Landed(
+        groups = [group for group in batch.groups if group.id in set(result.landed)]
+        added = [file for group in groups for file in group.staged]
+        self.ledger.enter_commit(
+            run_facts.CommitFacts(
                 snapshot_id=result.snapshot_id,
-                groups=tuple(group.id for group in landed),
+                groups=tuple(group.id for group in groups),
                 files_added=len(added),
                 bytes_added=sum(file.file_size_in_bytes for file in added),
-                proof=prove_groups.together(group.proof for group in landed),
-                effort=prove_groups.all_efforts(group.effort for group in landed),
+                proof=prove_groups.together(group.proof for group in groups),
+                effort=prove_groups.all_efforts(group.effort for group in groups),
                 attempts=result.attempts,
                 removed_delete_files=result.removed_delete_files,
             )
@@ -113,7 +112,6 @@ class BatchCommits:
     def _check_others(self) -> None:
         """After a batch of which nothing landed: raises ConflictError if no other batch of the plan can land either,
         so that nothing is rewritten in vain."""
-        assert self.plan.pin is not None
         try:
             validate_replace.check_history(publish.reload(self.table).metadata, self.plan.pin)
         except errors.CatalogError as error:

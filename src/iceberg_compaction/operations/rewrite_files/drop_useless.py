@@ -9,7 +9,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.model import events
 from iceberg_compaction.model.proof import Proof, Side
 from iceberg_compaction.model.rewrite_task import Effort
-from iceberg_compaction.operations import run_ledger
+from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.rewrite_files import perform_files
 from iceberg_compaction.operations.rewrite_files.change import replace_files
 from iceberg_compaction.operations.rewrite_files.groups import prove_groups
@@ -34,8 +34,8 @@ def drop_useless_deletes(table: Table, plan: Plan, run: Run, ledger: Ledger) -> 
     except errors.NothingLeftError:
         return
     nothing = Side()
-    ledger.land(
-        run_ledger.Landed(
+    ledger.enter_commit(
+        run_facts.CommitFacts(
             snapshot_id=result.snapshot_id,
             groups=(),
             files_added=0,

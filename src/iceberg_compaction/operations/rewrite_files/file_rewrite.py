@@ -10,6 +10,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.metadata import look, target_partitions
 from iceberg_compaction.model import events
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
+from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
 from iceberg_compaction.operations.rewrite_files import drop_useless, failed_files, perform_files, plan_again, rebase
 from iceberg_compaction.operations.rewrite_files.groups import prove_groups
@@ -66,7 +67,7 @@ class RewriteFiles:
             return ledger.close()
         with engines() as engine:
             perform_files.apply(table, PlannedWork(plan=plan, manifests=planned.manifests), engine, run, ledger)
-            for current, newer in plan_again.plans(table, plan, run, ledger, branch=self.branch):
+            for current, newer in plan_again.plans(table, plan, run, ledger):
                 perform_files.apply(current, newer, engine, run, ledger)
         return ledger.close()
 
@@ -107,7 +108,7 @@ class ApplyPlan:
         ledger.drop(rebased.dropped)
         before = [each.snapshot_id for each in table.snapshots() if prove_groups.is_of(self.given, each)]
         if rebased.dropped and before:
-            ledger.remark(f"Snapshots of this plan were committed before: {len(before)}, the last is {before[-1]}.")
+            ledger.note(run_facts.CommittedBefore(snapshot_ids=tuple(before)))
         return PlannedWork(plan=rebased.plan, manifests=head.manifests)
 
     def perform(

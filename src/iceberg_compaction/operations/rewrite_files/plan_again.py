@@ -11,7 +11,9 @@ from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.metadata import look, target_partitions
 from iceberg_compaction.model import file_group
+from iceberg_compaction.model.outcome import GroupEnd
 from iceberg_compaction.model.rewrite_plan import EmptyPlan, LeftOutReason, Plan
+from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
 from iceberg_compaction.operations.rewrite_files import failed_files, rebase
 from iceberg_compaction.plan import build
@@ -38,9 +40,7 @@ class _Unfinished:
     marred: list[dict[str, Any]]
 
 
-def plans(
-    table: Table, plan: Plan, run: Run, ledger: Ledger, *, branch: str
-) -> Iterator[tuple[Table, PlannedWork[Plan]]]:
+def plans(table: Table, plan: Plan, run: Run, ledger: Ledger) -> Iterator[tuple[Table, PlannedWork[Plan]]]:
     """Yield further plans by the same policy, each with the table that it was made on, until the last one left no
     groups that another plan could commit."""
     for number in itertools.count(1):
@@ -52,11 +52,10 @@ def plans(
         unfinished = _Unfinished(number=number, conflicting=conflicting, marred=marred)
         try:
             table = publish.reload(table)
-            built = _build(table, plan, run, ledger, unfinished, branch)
+            built = _build(table, plan, run, ledger, unfinished)
         except errors.CompactionError as error:
-            ledger.remark(
-                f"Groups {'in conflict' if conflicting else 'that failed'} could not be planned again: {error}"
-            )
+            end = GroupEnd.CONFLICT if conflicting else GroupEnd.FAILED
+            ledger.note(run_facts.NotPlannedAgain(end=end, reason=str(error)))
             return
         newer = _accept(built.plan, ledger, unfinished)
         if newer is None:
@@ -71,19 +70,19 @@ def _accept(newer: Plan | EmptyPlan, ledger: Ledger, unfinished: _Unfinished) ->
         if unfinished.marred:
             ledger.plan_around()
         if unfinished.conflicting:
-            ledger.remark(f"Groups in conflict were planned again: {newer.sentence[0].lower()}{newer.sentence[1:]}")
+            ledger.note(run_facts.PlannedAgain(plan_sentence=newer.sentence))
         return rebase.renumber(newer, ledger.next_id)
     if unfinished.conflicting and any(left.reason is LeftOutReason.CLAIMED for left in newer.left_out):
-        ledger.remark("Another run is at work on the partitions of groups in conflict.")
+        ledger.note(run_facts.LeftToOthers())
     elif unfinished.conflicting:
         ledger.spare()
     return None
 
 
 def _build(
-    table: Table, plan: Plan, run: Run, ledger: Ledger, unfinished: _Unfinished, branch: str
+    table: Table, plan: Plan, run: Run, ledger: Ledger, unfinished: _Unfinished
 ) -> PlannedWork[Plan | EmptyPlan]:
-    head = look.look(table, name=plan.table, branch=branch, where=plan.policy.where, cache=run.cache)
+    head = look.look(table, name=plan.table, branch=plan.pin.branch, where=plan.policy.where, cache=run.cache)
     groups = [*unfinished.conflicting, *unfinished.marred]
     partition_keys = {key for row in groups for key in file_group.partition_keys(row)}
     # Where many files are damaged, a run need not fail on each of them again.

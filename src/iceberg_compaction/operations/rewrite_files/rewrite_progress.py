@@ -47,7 +47,7 @@ class RewriteProgress:
                 files_total=self.plan.input_files,
                 bytes_done=self._bytes,
                 bytes_total=self.plan.input_bytes,
-                groups_committed=self.ledger.count_landed,
+                groups_committed=self.ledger.groups_committed,
                 groups_total=len(self.plan.groups),
             )
         )

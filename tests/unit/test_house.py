@@ -82,7 +82,7 @@ BANNED = {
     "some": "the noun that it is",
 }
 # A shrinking list: the number of modules that still use a word. It may only become smaller.
-STILL_WORDS = {"place": 2, "places": 1, "asked": 6, "told": 12, "known": 9, "found": 29}  # modules
+STILL_WORDS = {"asked": 3, "told": 7, "known": 6, "found": 22}  # modules
 
 _CHANGES = {"add", "append", "clear", "extend", "pop", "popitem", "remove", "setdefault", "update", "discard", "insert"}
 _CLOCKS = re.compile(

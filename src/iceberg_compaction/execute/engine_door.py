@@ -1,4 +1,4 @@
-"""The door between the order of work and the place where it is done. A job comes in, results go out in the order of
+"""The door between those who order work and the engine that performs it. A job comes in, results go out in the order of
 completion; where tasks run, and how many at a time, is the engine's own affair."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Rewrite: TypeAlias = Callable[[RewriteTask, RewriteContext, str], TaskResult]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Tasks, and what they share."""
+    """Tasks, and the context that they share."""
 
     tasks: tuple[RewriteTask, ...]
     context: RewriteContext

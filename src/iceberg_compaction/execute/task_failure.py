@@ -17,14 +17,14 @@ _OF_ITS_FILES = (errors.DamagedFileError.__name__, errors.UnsupportedError.__nam
 
 
 class Failure(Value):
-    """What went wrong in one task: the class of the error by name, its sentence, and whether a retry could help."""
+    """The failure of one task: the class of the error by name, its sentence, and whether a retry could help."""
 
     task_id: int
     group_id: int
     error: str
     sentence: str
     retryable: bool
-    file_path: str | None = None  # the file that it is about, if that is known
+    file_path: str | None = None  # the file that caused it, if one did
     left_behind: bool = False  # not all files that were written for the task are surely removed
     expired: bool = False  # storage may have refused credentials that have expired; another try needs fresh ones
 
@@ -40,10 +40,10 @@ class Failure(Value):
 
     def rebuild(self) -> errors.CompactionError:
         """The error as it was raised, or an ExecuteError for a class that is not ours."""
-        found = getattr(errors, self.error, None)
-        if not isinstance(found, type) or not issubclass(found, errors.CompactionError):
-            found = errors.ExecuteError
-        error: errors.CompactionError = found(self.sentence)
+        kind = getattr(errors, self.error, None)
+        if not isinstance(kind, type) or not issubclass(kind, errors.CompactionError):
+            kind = errors.ExecuteError
+        error: errors.CompactionError = kind(self.sentence)
         error.path = self.file_path
         return error
 
@@ -63,10 +63,10 @@ def describe(error: Exception, task: RewriteTask, context: RewriteContext) -> Fa
             retryable=(error.retryable or type(error) is errors.ExecuteError) and not expired,
             expired=expired,
         )
-    told = clean(" ".join(str(error).split()), context)[:_LONGEST]
+    message = clean(" ".join(str(error).split()), context)[:_LONGEST]
     sentence = (
         f"Rewriting {len(task.file_paths)} files of {context.table} (group {task.group_id}, task {task.id}) "
-        f"failed with {type(error).__name__}: {told or 'no message'}"
+        f"failed with {type(error).__name__}: {message or 'no message'}"
     )
     return Failure(
         task_id=task.id,

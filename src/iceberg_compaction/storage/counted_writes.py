@@ -1,6 +1,6 @@
-"""Writes whose bytes are counted: a metadata file that storage holds only a part of would make the whole table
-unreadable, and a store that lost some need not say so. So nothing is published before storage was asked how large it
-is. Files are written in one go, and again as a whole after a fault that passes."""
+"""Counts the bytes of writes: a metadata file that is stored only in part would make the whole table unreadable, and a
+store may lose bytes without an error. So the stored size is compared before a file is published. Files are written in
+one go, and again as a whole after a fault that passes."""
 
 from __future__ import annotations
 

@@ -40,13 +40,13 @@ def exact(io: FileIO) -> FileIO:
 
 
 def _parse_location(location: str, properties: Mapping[str, str] | None = None) -> tuple[str, str, str]:
-    """In place of PyArrowFileIO.parse_location."""
+    """Replaces PyArrowFileIO.parse_location."""
     if reason := _changed(location):
         raise errors.UnsupportedError(f"The path {location!r} {reason}.")
     scheme, authority, path = split(location)
     if not scheme:
-        known = properties or {}
-        return known.get("DEFAULT_SCHEME", "file"), known.get("DEFAULT_NETLOC", ""), path
+        defaults = properties or {}
+        return defaults.get("DEFAULT_SCHEME", "file"), defaults.get("DEFAULT_NETLOC", ""), path
     return scheme, authority, path if scheme in _HADOOP else f"{authority}{path}"
 
 
@@ -64,7 +64,7 @@ def _guarded(opens: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
 
 
 def _changed(location: str) -> str | None:
-    """Why a file store would look for a path elsewhere, whoever asks it; None: it would not."""
+    """The reason why every file store would change a path; None: no store would."""
     scheme, authority, path = split(location)
     if _CUT.search(authority):
         return "has a bucket or host that is none"

@@ -1,4 +1,4 @@
-"""What reading and writing files needs to know, and nothing about the catalog. A table's FileIO carries every property
+"""The properties that reading and writing files needs, and none of the catalog. A table's FileIO carries every property
 of its catalog, secrets included; workers get the few that a file store understands."""
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
 
-# An allow-list: a property that nobody thought of stays at home. Credentials that a REST catalog vends for a table come
-# under the same names, so they are in. Credentials in the environment are each machine's own business.
+# An allow-list: a property that is not listed is not sent to workers. Credentials that a REST catalog vends for a table
+# come under the same names, so they are in. Credentials in the environment are each machine's own business.
 _PREFIXES = ("s3.", "gcs.", "adls.", "hdfs.", "hf.", "client.")
 _KEYS = frozenset({"py-io-impl", "buffer-size", "DEFAULT_SCHEME", "DEFAULT_NETLOC"})
 # Remote signing asks the catalog for every request, with the catalog's token.

@@ -34,12 +34,12 @@ def list_files(io: FileIO, folder: str, is_wanted: Callable[[str], bool]) -> lis
     UnsupportedError: the table's FileIO cannot list, or not exactly there."""
     folder = folder.rstrip("/")
     try:
-        found = passing_faults.patiently(lambda: _find(io, folder))
+        files = passing_faults.patiently(lambda: _find(io, folder))
     except FileNotFoundError:
         return []
     except OSError as error:
         raise translate.storage_error(error, folder, redact.secrets_of(io.properties)) from error
-    wanted = sorted((path, modified) for path, modified in found if is_wanted(file_names.base_name(path)))
+    wanted = sorted((path, modified) for path, modified in files if is_wanted(file_names.base_name(path)))
     return [Listed(path=folder + path, modified=modified) for path, modified in wanted]
 
 

@@ -47,20 +47,20 @@ def redact_properties(properties: Mapping[str, Any]) -> dict[str, str]:
 
 def secrets_of(properties: Mapping[str, Any]) -> frozenset[str]:
     """The secret values in catalog properties, nested ones and the URI's password included."""
-    found: set[str] = set()
+    secrets: set[str] = set()
     for key, value in properties.items():
         if isinstance(value, dict):
-            found |= secrets_of(value)
+            secrets |= secrets_of(value)
         elif isinstance(value, str):
             if is_secret(key):
-                found |= {value, value.partition(":")[2]}  # a credential is `client-id:client-secret`
+                secrets |= {value, value.partition(":")[2]}  # a credential is `client-id:client-secret`
             if key == "uri":
-                found |= _password(value)
-    return frozenset(text for text in found if len(text) >= _SHORTEST)
+                secrets |= _password(value)
+    return frozenset(text for text in secrets if len(text) >= _SHORTEST)
 
 
 def redact_text(text: str, secrets: Iterable[str] = ()) -> str:
-    """Text without the secrets given, and without what looks like one."""
+    """Text without the given secrets, and without parts that look like secrets."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     for pattern, replacement in _PATTERNS:

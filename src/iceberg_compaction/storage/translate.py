@@ -83,49 +83,49 @@ def catalog_place(catalog: Catalog) -> str:
 
 
 @contextlib.contextmanager
-def border(place: str, secrets: Iterable[str] = ()) -> Iterator[None]:
-    """Translate what the body raises. What is not recognised is a mistake of ours and passes as it is."""
+def border(subject: str, secrets: Iterable[str] = ()) -> Iterator[None]:
+    """Translate errors that the body raises. An unrecognised error is a defect of ours and passes unchanged."""
     try:
         yield
     except errors.CompactionError:
         raise
     except Exception as error:
-        translated = translate(error, place, secrets)
+        translated = translate(error, subject, secrets)
         if translated is None:
             raise
         raise translated from safe_cause(error, secrets)
 
 
-def translate(error: Exception, place: str, secrets: Iterable[str] = ()) -> errors.CompactionError | None:
-    """Our error for a third-party one; None for what comes from no library at this border. Missing tables are not
-    handled here, because only the caller can suggest better names."""
+def translate(error: Exception, subject: str, secrets: Iterable[str] = ()) -> errors.CompactionError | None:
+    """Our error for a third-party one; None for an error that comes from no library at this border. Missing tables are
+    not handled here, because only the caller can suggest better names."""
     names = _names(error)
     said = sentence_of(error, secrets)
     denied, silent = (any(word in str(error).lower() for word in words) for words in (_DENIED_WORDS, _SILENT_WORDS))
     if names & _UNAUTHORIZED or (denied and _from_library(error)):
-        return errors.UnauthorizedError(f"Access was refused by {place}: {said}; check the credentials.")
+        return errors.UnauthorizedError(f"Access was refused by {subject}: {said}; check the credentials.")
     if "builtins.FileNotFoundError" in names:
-        return errors.MetadataError(f"A file of {place} is missing: {said}.")
+        return errors.MetadataError(f"A file of {subject} is missing: {said}.")
     if names & _UNREACHABLE or (silent and _from_library(error)) or http_status(error) in (502, 503, 504):
-        return errors.UnreachableError(f"There is no answer from {place}: {said}.")
+        return errors.UnreachableError(f"There is no answer from {subject}: {said}.")
     if "pyiceberg.NotInstalledError" in names or isinstance(error, ImportError):
-        return errors.ConfigError(f"A driver for {place} is not installed: {said}.")
+        return errors.ConfigError(f"A driver for {subject} is not installed: {said}.")
     if _from_library(error) or isinstance(error, NotImplementedError):
-        return errors.CatalogError(f"An error came from {place}: {said}.")
+        return errors.CatalogError(f"An error came from {subject}: {said}.")
     return None
 
 
-def unpublished(error: Exception, place: str, secrets: Iterable[str] = ()) -> errors.CompactionError:
-    """Our error for any that was met before something was published. What no library raised is a defect of ours."""
-    return translate(error, place, secrets) or defect(error, place, secrets)
+def unpublished(error: Exception, subject: str, secrets: Iterable[str] = ()) -> errors.CompactionError:
+    """Our error for any error before something was published. An error that no library raised is a defect of ours."""
+    return translate(error, subject, secrets) or defect(error, subject, secrets)
 
 
-def defect(error: Exception, place: str, secrets: Iterable[str] = ()) -> errors.DefectError:
+def defect(error: Exception, subject: str, secrets: Iterable[str] = ()) -> errors.DefectError:
     """Our error for a mistake of ours, made before anything was published."""
     who = "Too little memory" if isinstance(error, MemoryError) else "A defect in iceberg-compaction"
     what = f"{type(error).__name__}: {sentence_of(error, secrets)}".rstrip(": ")
     return errors.DefectError(
-        f"{who} ended the work on {place} before anything was published ({what}); nothing was committed."
+        f"{who} ended the work on {subject} before anything was published ({what}); nothing was committed."
     )
 
 

@@ -26,9 +26,9 @@ _OWN_KEYS = ("s3.access-key-id", "client.access-key-id")
 
 def is_vended(table: Table) -> bool:
     """Whether the table has credentials for its files that are not the catalog's own."""
-    known = table.catalog.properties
+    own_properties = table.catalog.properties
     return any(
-        key.startswith(_STORES) and redact.is_secret(key) and known.get(key) != value
+        key.startswith(_STORES) and redact.is_secret(key) and own_properties.get(key) != value
         for key, value in table.io.properties.items()
     )
 
@@ -41,8 +41,8 @@ def lasting(table: Table, load: Load) -> FileIO:
 def check_no_remote_signing(table: Table) -> None:
     """UnsupportedError: the catalog wants to sign every request to storage itself."""
     properties = table.io.properties
-    asked = "s3.signer" in properties or str(properties.get("s3.remote-signing-enabled", "")).lower() == "true"
-    if asked and not any(properties.get(key) for key in _OWN_KEYS):
+    signs_remotely = "s3.signer" in properties or str(properties.get("s3.remote-signing-enabled", "")).lower() == "true"
+    if signs_remotely and not any(properties.get(key) for key in _OWN_KEYS):
         raise errors.UnsupportedError(
             f"The catalog signs requests for the files of {table_names.text(table.name())} itself (remote signing), "
             "which workers cannot ask for; have it vend credentials instead, or give s3.access-key-id and "
@@ -68,7 +68,7 @@ class LastingIO(FileIO):
         self.using(lambda io: io.delete(location if isinstance(location, str) else location.location))
 
     def using(self, act: Callable[[FileIO], T]) -> T:
-        """What comes of an act with credentials that hold."""
+        """The result of an act, which is repeated with fresh credentials if they have expired."""
         io = self.current
         try:
             return act(io)

@@ -72,14 +72,14 @@ def all_deletes(tasks: Sequence[RewriteTask]) -> list[DeleteFile]:
 
 
 def _sections(group: dict[str, Any], start: int, stop: int) -> list[tuple[int, dict[str, Any]]]:
-    """What of a group's sections lies between two places in the plan's files, each with where it begins."""
-    found, first = [], group["first"]
+    """The parts of a group's sections between two positions in the plan's files, each with its first position."""
+    sections, first = [], group["first"]
     for section in file_group.sections_of(group):
         begin, end = max(first, start), min(first + section["files"], stop)
         if begin < end:
-            found.append((begin, section | {"files": end - begin}))
+            sections.append((begin, section | {"files": end - begin}))
         first += section["files"]
-    return found
+    return sections
 
 
 def _lies(sections: list[TaskSection]) -> dict[str, Any]:

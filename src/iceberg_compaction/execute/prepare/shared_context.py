@@ -65,21 +65,21 @@ def build_context(
 
 
 def _delete_fields(table: Table, schema: Schema, deletes: Sequence[rewrite_task.DeleteFile]) -> dict[int, str]:
-    """What the table's older schemas say about fields that equality deletes compare and the schema has lost (R23): the
-    top-level columns that are or hold them."""
-    asked = {field_id for delete in deletes for field_id in delete.equality_ids}
-    found = {}
+    """The top-level columns, from older schemas, that are or hold the fields which equality deletes compare and the
+    schema has lost (R23)."""
+    compared = {field_id for delete in deletes for field_id in delete.equality_ids}
+    columns = {}
     older = sorted(table.schemas().items(), reverse=True)
-    for field_id in sorted(field_id for field_id in asked if schema.find_column_name(field_id) is None):
-        known = next((one for _, one in older if one.find_column_name(field_id) is not None), None)
-        if known is None:
+    for field_id in sorted(field_id for field_id in compared if schema.find_column_name(field_id) is None):
+        holder = next((one for _, one in older if one.find_column_name(field_id) is not None), None)
+        if holder is None:
             raise errors.UnsupportedError(
                 f"Equality deletes of {'.'.join(table.name())} compare field {field_id}, which no schema of the table "
                 "knows, so they cannot be applied."
             )
-        (top,) = [field for field in known.fields if Schema(field).find_column_name(field_id) is not None]
-        found[field_id] = top.model_dump_json()
-    return found
+        (top,) = [field for field in holder.fields if Schema(field).find_column_name(field_id) is not None]
+        columns[field_id] = top.model_dump_json()
+    return columns
 
 
 def _contents(table: Table, deletes: Sequence[rewrite_task.DeleteFile]) -> dict[str, bytes]:
@@ -88,8 +88,8 @@ def _contents(table: Table, deletes: Sequence[rewrite_task.DeleteFile]) -> dict[
         return {}
     paths = [delete.file_path for delete in deletes]
     with futures.ThreadPoolExecutor(min(_READERS, len(paths)), thread_name_prefix="deletes") as pool:
-        found = dict(zip(paths, pool.map(lambda path: _content(table, path), paths), strict=True))
-    return {path: content for path, content in found.items() if content is not None}
+        contents = dict(zip(paths, pool.map(lambda path: _content(table, path), paths), strict=True))
+    return {path: content for path, content in contents.items() if content is not None}
 
 
 def _content(table: Table, path: str) -> bytes | None:

@@ -24,15 +24,15 @@ def check_java(environ: Mapping[str, str] = os.environ) -> None:
     """Raises ConfigError unless JAVA_HOME, or else the PATH, has a Java that this Spark supports."""
     java = _find(environ)
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=True
         ).stderr
     except (OSError, subprocess.SubprocessError) as error:
         raise errors.ConfigError(f"Spark needs Java, but {java} does not run; {_ADVICE}.") from error
-    match = _VERSION.search(told)
+    match = _VERSION.search(output)
     if match is None or not OLDEST <= int(match[1]) <= NEWEST:
-        found = f"is Java {match[1]}" if match else "does not say its version"
-        raise errors.ConfigError(f"Spark needs Java {OLDEST} or {NEWEST}, but {java} {found}; {_ADVICE}.")
+        version = f"is Java {match[1]}" if match else "does not say its version"
+        raise errors.ConfigError(f"Spark needs Java {OLDEST} or {NEWEST}, but {java} {version}; {_ADVICE}.")
 
 
 def _find(environ: Mapping[str, str]) -> str:
@@ -42,7 +42,7 @@ def _find(environ: Mapping[str, str]) -> str:
         if not java.exists():
             raise errors.ConfigError(f"Spark needs Java, but JAVA_HOME ({home}) has no bin/java; {_ADVICE}.")
         return str(java)
-    found = shutil.which("java", path=environ.get("PATH"))
-    if found is None:
+    command = shutil.which("java", path=environ.get("PATH"))
+    if command is None:
         raise errors.ConfigError(f"Spark needs Java, but JAVA_HOME is not set and there is no java command; {_ADVICE}.")
-    return found
+    return command

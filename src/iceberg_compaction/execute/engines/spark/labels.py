@@ -1,5 +1,5 @@
-"""What Spark's own pages call our jobs, and how to stop them again. Both are per thread, and classic sessions and Spark
-Connect sessions want them said differently."""
+"""Names our jobs for Spark's own pages, and stops them by tag. Both are per thread, and classic sessions and Spark
+Connect sessions have different calls for them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def cores(session: SparkSession) -> int:
     """How many tasks can run at once."""
     if not is_connect(session):
         return max(1, session.sparkContext.defaultParallelism)
-    told = session.conf.get("spark.default.parallelism", "")
-    return int(told) if told and told.isdigit() and int(told) > 0 else _FALLBACK_CORES
+    parallelism = session.conf.get("spark.default.parallelism", "")
+    return int(parallelism) if parallelism and parallelism.isdigit() and int(parallelism) > 0 else _FALLBACK_CORES
 
 
 def max_attempts(session: SparkSession) -> int:
@@ -37,8 +37,8 @@ def max_attempts(session: SparkSession) -> int:
 
 def speculates(session: SparkSession) -> bool:
     """Whether Spark may perform a task twice at the same time. Nobody hears of the attempt that comes second."""
-    told = session.conf if is_connect(session) else session.sparkContext.getConf()
-    return str(told.get("spark.speculation", "false")).lower() == "true"
+    conf = session.conf if is_connect(session) else session.sparkContext.getConf()
+    return str(conf.get("spark.speculation", "false")).lower() == "true"
 
 
 def label(session: SparkSession, description: str, tag: str) -> None:

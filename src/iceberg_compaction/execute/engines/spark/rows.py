@@ -85,7 +85,7 @@ def _outcomes(texts: Iterable[str], shared: Shared) -> Iterator[engine_door.Task
     attempt = _attempt(shared)
     failed: set[int] = set()
     for text in texts:
-        if worker_watch.is_asked(shared.marker):
+        if worker_watch.is_requested(shared.marker):
             return
         task = RewriteTask.model_validate_json(text)
         if task.group_id in failed:
@@ -93,7 +93,7 @@ def _outcomes(texts: Iterable[str], shared: Shared) -> Iterator[engine_door.Task
         try:
             outcome = _perform_one(task, shared, attempt)
         except worker_watch.Stopped as stopped:
-            if stopped.asked:
+            if stopped.requested:
                 return
             raise
         if isinstance(outcome, task_failure.Failure):
@@ -112,7 +112,7 @@ def _perform_one(task: RewriteTask, shared: Shared, attempt: _Attempt) -> engine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Attempt:
-    """One go of Spark at some rows."""
+    """One attempt of Spark at a partition of rows."""
 
     number: int  # 0: the first, and the only one so far
     name: str  # that no other attempt has, in this application or another one

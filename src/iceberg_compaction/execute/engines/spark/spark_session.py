@@ -128,7 +128,7 @@ def _connect(remote: str, wanted: Mapping[str, str]) -> OpenSession:
 def _reason(error: Exception, said: deque[str] | None = None) -> str:
     """The first line of the error, or else of what the JVM said before it went away, without secrets."""
     thrown = getattr(error, "java_exception", None)
-    told = str(thrown.getMessage() if thrown is not None else error).strip() or type(error).__name__
+    message = str(thrown.getMessage() if thrown is not None else error).strip() or type(error).__name__
     if thrown is None and said:
-        told = next((line.partition("Exception: ")[2] for line in said if "Exception: " in line), " ".join(said))
-    return redact.redact_text(told.splitlines()[0]).rstrip(".") + "."
+        message = next((line.partition("Exception: ")[2] for line in said if "Exception: " in line), " ".join(said))
+    return redact.redact_text(message.splitlines()[0]).rstrip(".") + "."

@@ -75,7 +75,7 @@ class SparkWork:
             self._spark_jobs.append(threads.submit(work.perform, chunk))
 
     def _stop(self, work: submission.Submission, threads: futures.ThreadPoolExecutor) -> None:
-        """Ends what still runs, and takes the results of what has come to an end all the same."""
+        """Ends the Spark jobs that still run, and takes the results of those that have ended all the same."""
         threads.shutdown(wait=False, cancel_futures=True)
         if not all(spark_job.done() for spark_job in self._spark_jobs):
             work.stop(self._spark_jobs)
@@ -86,7 +86,7 @@ class SparkWork:
                 continue  # the first failure is the one that is raised
 
     def _take(self, spark_job: futures.Future[submission.Done]) -> list[TaskEnd]:
-        """What became of a Spark job's tasks, each once; raises what kept Spark from performing it."""
+        """The ends of a Spark job's tasks, each once. Raises the error that kept Spark from performing the job."""
         ends = [end for end in spark_job.result() if end.task_id not in self._heard]
         self._heard.update(end.task_id for end in ends)
         self.staged += [end for end in ends if isinstance(end, TaskResult)]

@@ -80,10 +80,10 @@ class Submission:
             tasks = self.session.createDataFrame(rows.to_table(chunk.tasks)).coalesce(1)
             return rows.from_rows(tasks.mapInArrow(rows.executor_function(shared), rows.results_type()).collect())
         except Exception as error:  # Spark's errors, py4j's and gRPC's share no class
-            told = task_failure.clean(_gist(str(error)), self.context)
+            message = task_failure.clean(_gist(str(error)), self.context)
             own = _GAVE_UP.search(str(error)) and not any(name in str(error) for name in _NO_PYTHON)
             kind = _GaveUpError if own else errors.ExecuteError
-            raise kind(f"Spark job '{description}' failed: {told}{_hint(told)}") from error
+            raise kind(f"Spark job '{description}' failed: {message}{_hint(message)}") from error
         finally:
             labels.unlabel(self.session, self.tag)
 
@@ -107,19 +107,19 @@ class _GaveUpError(errors.ExecuteError):
     """Spark has given up on a job after as many attempts as it makes."""
 
 
-def _hint(told: str) -> str:
-    """A session that was passed in has workers of its own choice of Python, which may lack what a task needs; and what
-    Python takes is not in the memory that an executor has for Java."""
-    if "ExecutorLostFailure" in told:
+def _hint(message: str) -> str:
+    """A session that was passed in has workers of its own choice of Python, which may lack modules that a task
+    needs; and the memory of an executor's Java does not include Python's."""
+    if "ExecutorLostFailure" in message:
         return "; if it was for memory, spark.executor.memoryOverhead gives tasks more"
-    if "ModuleNotFoundError" not in told:
+    if "ModuleNotFoundError" not in message:
         return ""
     return "; Spark's workers run another Python: set PYSPARK_PYTHON to one with iceberg-compaction before the session"
 
 
 def _gist(text: str) -> str:
-    """The line of a Spark error that says what happened: a Python traceback's last line, else what the innermost
-    Java exception of the first line says."""
+    """The line of a Spark error that names the cause: a Python traceback's last line, else the message of the innermost
+    Java exception in the first line."""
     for marker in _STACK_TRACES:
         text = text.split(marker)[0]
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith((" ", "\t"))]

@@ -1,5 +1,5 @@
 """On an executor: notices that a task should stop, and stops it so that its own clean-up runs. Spark gives a cancelled
-task no sign: after some seconds it kills the Python process, and half-written files would stay behind."""
+task no sign: after a few seconds it kills the Python process, and half-written files would stay behind."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 
 class Stopped(BaseException):
-    """Raised in the middle of a task. `asked`: the driver wants it and still listens; else Spark is gone."""
+    """Raised in the middle of a task. `requested`: the driver wants it and still listens; else Spark is gone."""
 
-    def __init__(self, *, asked: bool) -> None:
-        super().__init__("asked to stop" if asked else "connection to Spark lost")
-        self.asked = asked
+    def __init__(self, *, requested: bool) -> None:
+        super().__init__("asked to stop" if requested else "connection to Spark lost")
+        self.requested = requested
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def stop_on_request(marker: str | None, work: Callable[..., object]) -> Iterator
             signal.signal(number, previous)
 
 
-def is_asked(marker: str | None) -> bool:
+def is_requested(marker: str | None) -> bool:
     """Whether the driver has taken the marker away."""
     return marker is not None and not os.path.exists(marker)
 
@@ -60,7 +60,7 @@ def _handler(marker: str | None, code: object) -> Callable[[int, FrameType | Non
             return  # the work has just returned: raising now would lose a result whose files are there
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)  # the clean-up must not be interrupted a second time
-        raise Stopped(asked=is_asked(marker))
+        raise Stopped(requested=is_requested(marker))
 
     return handle
 
@@ -69,7 +69,7 @@ def _watch(connection: int, marker: str | None, finished: threading.Event) -> No
     poll = select.poll()
     poll.register(connection, getattr(select, "POLLRDHUP", 0))  # errors and hang-ups are always reported
     while not finished.is_set():
-        if is_asked(marker) or poll.poll(_POLL_MS):
+        if is_requested(marker) or poll.poll(_POLL_MS):
             if not finished.is_set():
                 # A real signal to the main thread also ends a system call that it waits in.
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)

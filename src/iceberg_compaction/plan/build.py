@@ -75,7 +75,8 @@ def check(request: PlanRequest) -> None:
     """Raises UnsupportedError for a table that must not be rewritten, or not in this layout."""
     view = request.view
     if view.unsupported:
-        raise errors.UnsupportedError(f"Table {view.table} is not rewritten: {'; '.join(view.unsupported)}.")
+        reasons = "; ".join(reason.rstrip(".") for reason in view.unsupported)
+        raise errors.UnsupportedError(f"Table {view.table} is not rewritten: {reasons}.")
     _check_specs(request)
 
 

@@ -219,6 +219,13 @@ def test_an_unsupported_table_is_refused_with_all_reasons() -> None:
         build.build(view, Policy(), plan_id="p", now_ms=0)
 
 
+def test_a_refusal_ends_in_one_full_stop() -> None:
+    reasons = ("Format v3.", "1 live file with encryption keys.")
+    view = inventories.view(inventories.files([MIB] * 9), unsupported=reasons)
+    with pytest.raises(errors.UnsupportedError, match=r": Format v3; 1 live file with encryption keys\.$"):
+        build.build(view, Policy(), plan_id="p", now_ms=0)
+
+
 def test_a_plan_survives_json() -> None:
     plan = planned(inventories.files([MIB] * 12 + [512 * MIB], partitions=[DAY_1] * 6 + [DAY_2] * 7))
     again = rewrite_plan.Plan.model_validate_json(plan.model_dump_json())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.inspect.causes import span
+from iceberg_compaction.model import plurals
 from iceberg_compaction.model.byte_size import format_size
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def facts(health: TableHealth) -> Iterator[tuple[str, str]]:
     """What is around the data files, as pairs of name and figures."""
     manifests = f"{health.manifests:,}, {format_size(health.manifest_bytes)}, {health.small_manifests:,} of them small"
     yield "manifests", manifests
-    yield "snapshots", f"{health.snapshots:,}; {_count(health.refs, 'branch or tag', 'branches and tags')}"
+    refs = plurals.form(health.refs, "branch or tag", "branches and tags")
+    yield "snapshots", f"{health.snapshots:,}; {health.refs:,} {refs}"
     if health.metadata_files:
         size = "" if health.metadata_bytes is None else f"; the current one and manifests {_size(health)}"
         yield "metadata files", f"{health.metadata_files:,} kept track of{size}"
@@ -78,10 +80,6 @@ def sparkline(values: Sequence[int]) -> str:
     shown = values[-_WIDEST:]
     most = max(max(shown), 1)
     return "".join(_LEVELS[min(len(_LEVELS) - 1, value * len(_LEVELS) // (most + 1))] for value in shown)
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def _size(health: TableHealth) -> str:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyiceberg import schema as iceberg_schema
 from pyiceberg import transforms, types
 
-from iceberg_compaction.model import table_view
+from iceberg_compaction.model import plurals, table_view
 from iceberg_compaction.storage import exact_paths
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def unwritable_specs(table: Table) -> frozenset[int]:
 def _file_reasons(files: pa.Table) -> list[str]:
     reasons = []
     if encrypted := sum(chunk.true_count for chunk in files["encrypted"].chunks):
-        reasons.append(f"{encrypted} live {_files(encrypted)} with encryption keys.")
+        reasons.append(f"{plurals.count(encrypted, 'live file')} with encryption keys.")
     formats = files["file_format"]
     deletes = files["content"].to_numpy() != table_view.DATA
     if deletes.any():
@@ -127,7 +127,7 @@ def _file_reasons(files: pa.Table) -> list[str]:
         formats = formats.filter(pa.array(~deletes))
     for name, number in sorted(_counts(formats).items()):
         if name != "PARQUET":
-            reasons.append(f"{number} live data {_files(number)} in format {name}, not Parquet.")
+            reasons.append(f"{plurals.count(number, 'live data file')} in format {name}, not Parquet.")
     return reasons
 
 
@@ -135,11 +135,10 @@ def _delete_format_reasons(formats: pa.ChunkedArray) -> list[str]:
     reasons = []
     for name, number in sorted(_counts(formats).items()):
         if name == "PUFFIN":
-            reasons.append(
-                f"{number} live deletion {'vector' if number == 1 else 'vectors'}; vectors are not applied yet."
-            )
+            reasons.append(f"{plurals.count(number, 'live deletion vector')}; vectors are not applied yet.")
         elif name not in _DELETE_FORMATS:
-            reasons.append(f"{number} live delete {_files(number)} in format {name}, which cannot be read here.")
+            files = plurals.count(number, "live delete file")
+            reasons.append(f"{files} in format {name}, which cannot be read here.")
     return reasons
 
 
@@ -150,7 +149,7 @@ def _equality_reasons(table: Table, files: pa.Table) -> list[str]:
         return []
     reasons = []
     if unnamed := sum(not ids for ids in equality.to_pylist()):
-        reasons.append(f"{unnamed} live equality delete {_files(unnamed)} without the fields to compare.")
+        reasons.append(f"{plurals.count(unnamed, 'live equality delete file')} without the fields to compare.")
     field_ids = {field_id for schema in table.schemas().values() for field_id in iceberg_schema.index_by_id(schema)}
     lost = sorted(set(pc.unique(pc.list_flatten(equality)).to_pylist()) - field_ids)
     if lost:
@@ -165,7 +164,3 @@ def _counts(column: pa.ChunkedArray) -> dict[str, int]:
         numbers = np.bincount(chunk.indices.to_numpy(), minlength=len(chunk.dictionary))
         counts.update({text: int(number) for text, number in zip(chunk.dictionary.to_pylist(), numbers, strict=True)})
     return {text: number for text, number in counts.items() if number}
-
-
-def _files(number: int) -> str:
-    return "file" if number == 1 else "files"

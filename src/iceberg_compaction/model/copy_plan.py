@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 from typing_extensions import assert_never
 
+from iceberg_compaction.model import plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.policies import CopyMode
 from iceberg_compaction.model.value import Count, Value
@@ -40,7 +41,7 @@ class Rate(Value):
     @property
     def sentence(self) -> str:
         where = {RateOrigin.TABLE: "this table", RateOrigin.OTHERS: "other tables"}.get(self.origin)
-        runs = "1 run" if self.runs == 1 else f"{self.runs} runs"
+        runs = plurals.count(self.runs, "run")
         return "assumed" if where is None else f"measured in {runs} on {where}"
 
 
@@ -149,7 +150,7 @@ class Copying(Value):
 
 
 def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count} files"
+    return plurals.count(count, "file")
 
 
 def _but_copied(row: Mapping[str, Any]) -> str:

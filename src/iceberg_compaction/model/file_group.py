@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pydantic import TypeAdapter
 from typing_extensions import assert_never
 
-from iceberg_compaction.model import byte_size, partition_words
+from iceberg_compaction.model import byte_size, partition_words, plurals
 from iceberg_compaction.model.copy_plan import Way
 from iceberg_compaction.model.partition_section import SECTIONS, Section
 from iceberg_compaction.model.value import Count, Value
@@ -167,13 +167,13 @@ class Groups(Sequence[FileGroup]):
         """What becomes of which files, with figures; no full stop, because sentences are also joined."""
         count = row["files"]
         mean = byte_size.format_size(row["bytes"] / max(1, count))
-        what = f"1 file of {mean}" if count == 1 else f"{count} files of {mean} on average"
+        what = plurals.count(count, f"file of {mean}", f"files of {mean} on average")
         what += f" in {len(row['sections'])} partitions" if row["sections"] else ""
         return f"{partition_words.text(row['partition'])}: {what}{_deletes(row)}{self._rest(row)}".removeprefix(": ")
 
     def _rest(self, row: dict[str, Any]) -> str:
         count, below, above, outputs = row["files"], row["small_files"], row["large_files"], _outputs(row)
-        become = "becomes" if count == 1 else "become"
+        become = plurals.form(count, "becomes", "become")
         reason = GroupReason(row["reason"])
         match reason:
             case GroupReason.REWRITE_ALL:
@@ -198,8 +198,7 @@ def _outputs(row: Mapping[str, Any]) -> str:
     outputs, spread = row["outputs"], Spread(row["spread"])
     if spread is Spread.NONE:
         return str(outputs)
-    many = row["new_partitions"]
-    partitions = "1 partition" if many == 1 else f"{many} partitions"
+    partitions = plurals.count(row["new_partitions"], "partition")
     return f"{spread.word}{outputs}, as their rows go to {spread.word}{partitions} of the current spec"
 
 
@@ -207,12 +206,8 @@ def _deletes(row: dict[str, Any]) -> str:
     """The deletes of the files in words, if there are any."""
     if not row["delete_files"]:
         return ""
-    each = row["delete_files"] / max(1, row["files"])
-    deletes = (
-        f"{each:.1f} delete files each"
-        if row["files"] > 1
-        else "1 delete file"
-        if each == 1
-        else f"{each:.0f} delete files"
-    )
+    if row["files"] > 1:
+        deletes = f"{row['delete_files'] / row['files']:.1f} delete files each"
+    else:
+        deletes = plurals.count(row["delete_files"], "delete file")
     return f", with {deletes} and about {row['deleted_rows'] / max(1, row['records']):.0%} of rows deleted"

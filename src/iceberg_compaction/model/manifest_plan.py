@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from iceberg_compaction.model import plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.table_view import Pin
 from iceberg_compaction.model.value import Value
@@ -125,8 +126,7 @@ class ManifestPlan(Value):
             return f"Nothing to do: {why}."
         size = format_size(sum(group.bytes for group in self.groups))
         left = sum(kept.manifests for kept in self.kept)
-        rest = f"; {left} {'stays' if left == 1 else 'stay'} as they are" if left else ""
-        rest = rest.replace("they are", "it is") if left == 1 else rest
-        count = "1 manifest" if self.replaced == 1 else f"{self.replaced} manifests"
-        becomes = "becomes" if self.replaced == 1 else "become"
+        rest = f"; {plurals.count(left, 'stays as it is', 'stay as they are')}" if left else ""
+        count = plurals.count(self.replaced, "manifest")
+        becomes = plurals.form(self.replaced, "becomes", "become")
         return f"{count} ({size}) {becomes} about {self.outputs}{rest}."

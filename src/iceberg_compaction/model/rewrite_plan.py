@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, model_validator
 
+from iceberg_compaction.model import plurals
 from iceberg_compaction.model.copy_plan import Copying
 from iceberg_compaction.model.file_group import PLAN_GROUPS, FileGroup, GroupReason, Groups, Spread
 from iceberg_compaction.model.output_layout import OutputLayout
@@ -220,13 +221,12 @@ class Plan(_Planned):
     @property
     def sentence(self) -> str:
         """The plan in one sentence."""
-        files = "1 file" if self.input_files == 1 else f"{self.input_files} files"
-        groups = "1 group" if len(self.groups) == 1 else f"{len(self.groups)} groups"
+        files = plurals.count(self.input_files, "file")
+        groups = plurals.count(len(self.groups), "group")
         told = [f"{files} in {groups} become {self._about}{self.output_files}"] if len(self.groups) else []
         if self.useless_deletes:
-            one = self.useless_deletes == 1
-            which = "1 delete file applies" if one else f"{self.useless_deletes} delete files apply"
-            told.append(f"{which} to nothing and {'is' if one else 'are'} dropped")
+            apply = plurals.count(self.useless_deletes, "delete file applies", "delete files apply")
+            told.append(f"{apply} to nothing and {plurals.form(self.useless_deletes, 'is', 'are')} dropped")
         return f"{'; '.join(told)}.{self._spread}"
 
     @property
@@ -242,7 +242,7 @@ class Plan(_Planned):
         files, outputs = pc.sum(moved["files"]).as_py(), pc.sum(moved["outputs"]).as_py()
         lies, current = self.groups.sections(), self.pin.spec_id
         older = pc.sum(lies["files"].filter(pc.not_equal(lies["spec_id"], current))).as_py()
-        verb = "is" if older == 1 else "are"
+        verb = plurals.form(older, "is", "are")
         many = "" if outputs <= files else f", so that there are more than before ({files} become {outputs})"
         return (
             f" {older} of them {verb} of an older partition spec: rows go to the partitions of the current one{many}."

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from iceberg_compaction.model import plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.partition_section import Section
 from iceberg_compaction.model.policies import DEFAULT_MIN_ROW_GROUP, CopyMode, ProofLevel, Sizes
@@ -117,7 +118,7 @@ class StagedFile(Value):
 
 
 def _row_groups(count: int) -> str:
-    return "1 row group" if count == 1 else f"{count} row groups"
+    return plurals.count(count, "row group")
 
 
 class Effort(Value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.model import byte_size
+from iceberg_compaction.model import byte_size, plurals
 from iceberg_compaction.model.rewrite_plan import LeftOutReason
 
 if TYPE_CHECKING:
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 def left_out(reason: LeftOutReason, count: int, total: int, request: PlanRequest) -> str:
     """The reason why `count` files of `total` bytes are left alone."""
-    files = f"{count} {'file' if count == 1 else 'files'} ({byte_size.format_size(total)})"
-    be, where = "is" if count == 1 else "are", request.policy.where
+    files = f"{plurals.count(count, 'file')} ({byte_size.format_size(total)})"
+    be, where = plurals.form(count, "is", "are"), request.policy.where
     match reason:
         case LeftOutReason.NOT_SELECTED:
             return f"{files} cannot hold rows that match the filter" + (f" {where}" if where else "")
         case LeftOutReason.CLAIMED:
             return f"{files} {be} in partitions that another run is working on"
         case LeftOutReason.OVER_BUDGET:
-            verb = "waits" if count == 1 else "wait"
+            verb = plurals.form(count, "waits", "wait")
             return f"{files} {verb} for another run, because {' and '.join(_budgets(request.policy))}"
         case LeftOutReason.NO_DATA:
             return "The table has no data files"

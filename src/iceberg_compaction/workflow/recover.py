@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish, staged_metadata
 from iceberg_compaction.metadata import reachable, table_folders
-from iceberg_compaction.model import events, outcome, table_names
+from iceberg_compaction.model import events, outcome, plurals, table_names
 from iceberg_compaction.record import processes
 from iceberg_compaction.storage import file_names, listing, remove
 from iceberg_compaction.workflow import fates
@@ -53,8 +53,8 @@ class Recovered:
     def sentence(self) -> str:
         """The result for a person; empty if there is nothing to mention."""
         sentences = [
-            f"{count} {'file' if count == 1 else 'files'} of run {run_id}, which did not finish, "
-            f"{'was' if count == 1 else 'were'} removed."
+            f"{plurals.count(count, 'file')} of run {run_id}, which did not finish, "
+            f"{plurals.form(count, 'was', 'were')} removed."
             for run_id, count in self.removed.items()
         ]
         sentences += [

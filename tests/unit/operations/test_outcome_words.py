@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from iceberg_compaction.model import plurals
 from iceberg_compaction.model.outcome import GroupEnd, GroupOutcome, Kind
 from iceberg_compaction.model.policies import ProofLevel
 from iceberg_compaction.model.proof import Proof, Side
@@ -101,9 +100,3 @@ def test_a_stopped_run_names_its_commits() -> None:
         "Stopped. Before that 1 of 1 group landed and stay: 3 files (2.0 KiB) became 1 (1.0 KiB) in snapshot 7."
     )
     assert (stopped.groups_landed, stopped.snapshot_ids) == (1, (7,))
-
-
-def test_a_count_has_the_form_of_its_noun() -> None:
-    assert [plurals.count(number, "file") for number in (0, 1, 2)] == ["0 files", "1 file", "2 files"]
-    assert plurals.count(2, "entry", "entries") == "2 entries"
-    assert plurals.form(1, "is", "are") == "is"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from typing_extensions import assert_never
 
-from iceberg_compaction.model import events
+from iceberg_compaction.model import events, plurals
 from iceberg_compaction.model.byte_size import format_size
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Lines(Silent):
                 self._say(event, event.kind)
             case events.Committed():
                 self._rewriting = event.table
-                groups = f"{event.groups} {'group' if event.groups == 1 else 'groups'} in " if event.groups else ""
+                groups = f"{plurals.count(event.groups, 'group')} in " if event.groups else ""
                 self._say(event, f"committed {groups}snapshot {event.snapshot_id}")
             case events.Finished():
                 self._say(event, event.outcome.kind.value)

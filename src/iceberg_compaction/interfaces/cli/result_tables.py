@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from typing_extensions import assert_never
 
-from iceberg_compaction.model import outcome
+from iceberg_compaction.model import outcome, plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.outcome import GroupEnd
 
@@ -148,7 +148,7 @@ def cache_sentence(found: CacheFigures, *, cleared: bool) -> str:
     """The cache in words."""
     if found.path is None:
         return "Nothing is cached: ICEBERG_COMPACTION_CACHE is off."
-    entries = f"{found.entries} {'entry' if found.entries == 1 else 'entries'} ({format_size(found.bytes)})"
+    entries = f"{plurals.count(found.entries, 'entry', 'entries')} ({format_size(found.bytes)})"
     if cleared:
         return f"Removed {entries} from {escape(found.path)}."
     return f"{escape(found.path)}: {entries} of at most {format_size(found.capacity)}."

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction.interfaces import words
 from iceberg_compaction.interfaces.html import charts
+from iceberg_compaction.model import plurals
 from iceberg_compaction.model.byte_size import format_size
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def section(health: TableHealth, anchor: str) -> str:
     summary = (
         f"{health.data_files:,} data files, {format_size(health.bytes)}, {health.records:,} rows; "
         f"{format_size(health.mean_file_bytes)} on average, {format_size(health.target_file_bytes)} wanted; "
-        f"{health.partitions:,} partition{'' if health.partitions == 1 else 's'}"
+        f"{health.partitions:,} {plurals.form(health.partitions, 'partition')}"
     )
     return (
         f'<section id="{anchor}"><div class="head"><h2>{escape(health.table)}</h2>'

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iceberg_compaction.model import partition_key
+from iceberg_compaction.model import partition_key, plurals
 from iceberg_compaction.model.rewrite_plan import PLAN_FILES, Draft, EmptyPlan, Groups, Plan
 from iceberg_compaction.model.table_view import DATA
 
@@ -70,7 +70,7 @@ def _sentence(plan: Plan, changed: NDArray[np.int64], gone: NDArray[np.bool_]) -
     missing = changed[gone[changed]]
     rows = missing if len(missing) else changed
     path = plan.files["file_path"][int(rows[0])].as_py()
-    verb = "is" if len(rows) == 1 else "are"
+    verb = plurals.form(len(rows), "is", "are")
     if len(missing):
         return f"{len(rows)} of its files {verb} no longer in the table, the first is {path}."
     return f"{len(rows)} of its files {verb} not as planned any more, the first is {path}."

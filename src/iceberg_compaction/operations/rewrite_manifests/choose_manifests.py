@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iceberg_compaction.model import manifest_plan
+from iceberg_compaction.model import manifest_plan, plurals
 from iceberg_compaction.model.byte_size import format_size
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def _why(chosen: list[manifest_plan.ManifestFacts], reason: manifest_plan.Reason
         return f"{small} manifests are less than half of {format_size(target)}"
     if reason is manifest_plan.Reason.LARGE:
         large = sum(manifest.live_bytes > 2 * target for manifest in chosen)
-        return f"{large} {'manifest is' if large == 1 else 'manifests are'} more than twice {format_size(target)}"
+        return f"{plurals.count(large, 'manifest is', 'manifests are')} more than twice {format_size(target)}"
     return f"the files of a partition lie in {spread:.1f} manifests on average"
 
 
@@ -156,8 +156,8 @@ def _kept(
     spec_id: int,
     content: manifest_plan.Content,
 ) -> manifest_plan.KeptManifests:
-    count = "1 manifest" if len(rest) == 1 else f"{len(rest)} manifests"
-    what, are = f"{count} of {_LISTED[content]} (spec {spec_id})", "is" if len(rest) == 1 else "are"
+    what = f"{plurals.count(len(rest), 'manifest')} of {_LISTED[content]} (spec {spec_id})"
+    are = plurals.form(len(rest), "is", "are")
     sentence = {
         manifest_plan.KeptReason.WELL_PACKED: f"a rewrite would halve neither the {what} nor those that a "
         "partition lies in",

@@ -16,7 +16,7 @@ from iceberg_compaction.commit import snapshot_summary, spine
 from iceberg_compaction.commit.new_snapshot import NewSnapshot
 from iceberg_compaction.metadata import cluster_column
 from iceberg_compaction.metadata.manifest import entry_fields, snapshot_manifests, written_manifests
-from iceberg_compaction.model import manifest_plan
+from iceberg_compaction.model import manifest_plan, plurals
 from iceberg_compaction.operations.rewrite_files.change import validate_replace
 from iceberg_compaction.operations.rewrite_manifests import cluster_entries, gather_entries
 from iceberg_compaction.operations.rewrite_manifests.manifest_digest import Digest
@@ -166,9 +166,10 @@ class ManifestRewrite:
 
     def _check_present(self, live: Sequence[ManifestFile]) -> None:
         if missing := self._replaced - {manifest.manifest_path for manifest in live}:
+            are = plurals.form(len(missing), "is", "are")
             raise errors.ConflictError(
-                f"{len(missing)} of the manifests to replace {'is' if len(missing) == 1 else 'are'} no longer in the "
-                f"table (such as {min(missing)}), because another commit rewrote or merged them; run again."
+                f"{len(missing)} of the manifests to replace {are} no longer in the table "
+                f"(such as {min(missing)}), because another commit rewrote or merged them; run again."
             )
 
     def _writing(self, table: Table, metadata: TableMetadata) -> written_manifests.Writing:

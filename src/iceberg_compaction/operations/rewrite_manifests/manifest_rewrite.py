@@ -10,7 +10,7 @@ from iceberg_compaction import errors, version
 from iceberg_compaction.commit import snapshot_summary
 from iceberg_compaction.metadata import look
 from iceberg_compaction.metadata.manifest import snapshot_manifests
-from iceberg_compaction.model import byte_size, events, manifest_plan, outcome
+from iceberg_compaction.model import byte_size, events, manifest_plan, outcome, plurals
 from iceberg_compaction.operations.operation import PlannedWork
 from iceberg_compaction.operations.rewrite_manifests import choose_manifests, manifest_change, manifest_facts
 from iceberg_compaction.record import journal
@@ -130,8 +130,8 @@ def _existing_spec(table: Table, name: str, spec_id: int | None) -> int | None:
 
 
 def _rewritten(plan: manifest_plan.ManifestPlan, result: manifest_change.RewriteResult, run: Run) -> outcome.Outcome:
-    replaced = "1 manifest" if plan.replaced == 1 else f"{plan.replaced} manifests"
-    files = "1 file" if result.digest.entries == 1 else f"{result.digest.entries} files"
+    replaced = plurals.count(plan.replaced, "manifest")
+    files = plurals.count(result.digest.entries, "file")
     return outcome.Compacted(
         table=plan.table,
         sentence=(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.model import policies
+from iceberg_compaction.model import plurals, policies
 from iceberg_compaction.model.rewrite_plan import GroupReason, LeftOutReason
 from iceberg_compaction.plan import packing
 from iceberg_compaction.plan.strategies import by_policy, delete_thresholds, rewrite_strategy
@@ -50,7 +50,7 @@ def thresholds(policy: Policy) -> DeleteThresholds:
 
 
 def explain(_reason: LeftOutReason, count: int, request: PlanRequest) -> str:
-    have, resolved = "has" if count == 1 else "have", thresholds(request.policy)
+    have, resolved = plurals.form(count, "has", "have"), thresholds(request.policy)
     if resolved.files == 1:
         return f"{have} no deletes"
     share = f"less than {resolved.ratio:.0%} of rows deleted"

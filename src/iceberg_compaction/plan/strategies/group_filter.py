@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.model import byte_size
+from iceberg_compaction.model import byte_size, plurals
 from iceberg_compaction.model.rewrite_plan import GroupReason, LeftOutReason
 from iceberg_compaction.plan.strategies import rewrite_strategy
 
@@ -69,7 +69,7 @@ def judge(masks: SizeMasks, bins: Bins, request: PlanRequest, *, merged: GroupRe
 
 def explain(reason: LeftOutReason, count: int, request: PlanRequest) -> str:
     """As `RewriteStrategy.explain`, for the reasons above."""
-    be, sizes = "is" if count == 1 else "are", request.sizes
+    be, sizes = plurals.form(count, "is", "are"), request.sizes
     if reason is LeftOutReason.NO_GAIN:
         return "would become as many files again"
     if reason is LeftOutReason.TOO_FEW_FILES:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from iceberg_compaction.model import plurals
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
@@ -39,8 +41,7 @@ class TaskChunk:
         groups = sorted({task.group_id for task in self.tasks})
         group = f"group {groups[0]}" if len(groups) == 1 else f"groups {groups[0]}-{groups[-1]}"
         files = sum(len(task.file_paths) for task in self.tasks)
-        noun = "file" if files == 1 else "files"
-        return f"iceberg-compaction: {table}, rewrite {numbers}/{self.total} ({group}, {files} {noun})"
+        return f"iceberg-compaction: {table}, rewrite {numbers}/{self.total} ({group}, {plurals.count(files, 'file')})"
 
 
 def build_chunks(tasks: Sequence[RewriteTask], cores: int) -> list[TaskChunk]:

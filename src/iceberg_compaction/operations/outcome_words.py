@@ -86,7 +86,8 @@ def _change(facts: RunFacts) -> str:
         were = plurals.form(delete_files, "was", "were")
         return f"{plurals.count(delete_files, 'delete file')} that applied to nothing {were} removed in {where}."
     return (
-        f"{facts.files_removed} files ({byte_size.format_size(facts.bytes_removed)}) became {facts.files_added} "
+        f"{plurals.count(facts.files_removed, 'file')} ({byte_size.format_size(facts.bytes_removed)}) became "
+        f"{facts.files_added} "
         f"({byte_size.format_size(facts.bytes_added)}) in {where}{_deletes(facts.proof.deleted_rows, delete_files)}."
     )
 

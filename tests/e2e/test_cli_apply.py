@@ -116,7 +116,7 @@ def test_another_table_of_that_name_ends_with_1(shop: Shop) -> None:
     [
         (None, "cannot be read: No such file"),
         ("{}", "is not a plan"),
-        ("not JSON", "cannot be read as JSON"),
+        ("not JSON", "it is not JSON"),
         (("db.events", "db.orders"), "its checksum differs; make a new plan"),
         ((f'"format": {FORMAT}', '"format": 3'), "has format 3"),
     ],

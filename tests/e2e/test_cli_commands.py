@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from iceberg_compaction import Plan, load_plan
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli.app import app
+from iceberg_compaction.model import rewrite_plan
 from iceberg_compaction.model.copy_plan import Way
 from iceberg_compaction.model.outcome import parse
 from iceberg_compaction.model.rewrite_task import Effort
@@ -199,7 +200,7 @@ def test_options_go_by_their_spark_names(shop: Shop) -> None:
         "plan", "--table", "db.events", "--option", "min-input-files=7", "--target-file-size=1MB", "-o", "json"
     )
     assert result.exit_code == 0, result.stderr
-    plan = Plan.model_validate(document(result))
+    plan = rewrite_plan.parse(document(result))
     assert plan.policy.min_input_files == 7
     assert plan.policy.target_file_size_bytes == 1_000_000
     assert plan.empty

@@ -35,10 +35,12 @@ _PASSING = re.compile(
     r"status\((unavailable|deadline_exceeded|resource_exhausted|internal)",
     re.IGNORECASE,
 )
-# An answer to HEAD has no body, so that S3 cannot say there that it was the token: 400 and 403 may mean just that.
+# An answer to HEAD has no body, and Arrow does not always read that of GET, so that S3 cannot say there that it was the
+# token: 400 and 403 may mean just that.
 _EXPIRED = re.compile(
     r"expired_?token|token (has |is )?expired|expired token|token_refresh_required|invalid_?access_?key_?id|"
     r"invalid_?client_?token|request_?expired|(http status 40[0-3]\)|access_denied) during headobject|"
+    r"aws error unknown \(http status 40[0-3]\) during getobject|"
     r"status\(unauthenticated|authenticationfailed|signature not valid in the specified time frame",
     re.IGNORECASE,
 )

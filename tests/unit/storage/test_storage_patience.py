@@ -44,6 +44,7 @@ EXPIRED = [
         "When reading information: AWS Error UNKNOWN (HTTP status 400) during HeadObject operation: No response body."
     ),
     OSError("AWS Error ACCESS_DENIED during HeadObject operation: No response body."),
+    OSError("AWS Error UNKNOWN (HTTP status 400) during GetObject operation: "),
     OSError("AWS Error INVALID_ACCESS_KEY_ID during GetObject operation: unknown"),
     OSError("google::cloud::Status(UNAUTHENTICATED: Permanent error in Read())"),
     OSError("Azure Error: [AuthenticationFailed] 403 Server failed to authenticate the request."),

@@ -452,3 +452,23 @@ def test_interrupted_before_publishing_leaves_nothing(table: Table, monkeypatch:
     with pytest.raises(KeyboardInterrupt):
         replace_files.replace(table, request, runs.make_run())
     assert files_on_disk(table) == before
+
+
+def test_of_two_attempts_the_files_of_the_one_that_landed_stay(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first was refused by a gateway while it was still under way, and lands while the second one is sent."""
+    before, real, sent = ids(table), publish.publish, []
+
+    def late(*request: Any) -> None:
+        sent.append(request)
+        if len(sent) == 1:
+            raise errors.ConflictError("The catalog is too busy.")
+        if len(sent) == 2:
+            real(*sent[0])
+            raise errors.StateUnknownError("502")
+
+    monkeypatch.setattr(publish, "publish", late)
+    result = replace_files.replace(table, rewrites.rewrite_request(table), runs.make_run())
+    assert len(sent) == 2
+    assert result.snapshot_id == other(table).metadata.current_snapshot_id
+    assert ids(table) == before
+    assert avro_files(table) == avro_files_in_use(table)

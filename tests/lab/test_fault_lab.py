@@ -36,7 +36,7 @@ CATALOG = frozenset({"load", "commit"})
 # What may fail. The first few operations of a run succeed, so that it dies anywhere and not just at its beginning.
 PROFILES = {
     "everything": faults.Kind(operations=STORAGE | CATALOG, lies=True, grace=80),
-    "catalog": faults.Kind(operations=CATALOG, grace=8),
+    "catalog": faults.Kind(operations=CATALOG, grace=3),
     "commits": faults.Kind(operations=frozenset({"commit"}), rate=0.4),
     "reads": faults.Kind(operations=frozenset({"open", "read", "look"}), grace=120),
     "writes": faults.Kind(operations=frozenset({"create", "write"}), grace=30),

@@ -56,7 +56,8 @@ def commit(table: Table, change: Change[S], run: Committer) -> CommittedChange[S
                 f"nothing was deleted: {error}"
             ) from error
         raise
-    _tidy_up(attempts.table, change, committed.staged, run)
+    with run.cancel.shield():  # nobody would hear of the commit otherwise
+        _tidy_up(attempts.table, change, committed.staged, run)
     return committed
 
 
@@ -145,7 +146,7 @@ class _Attempts(Generic[S]):
             self._staged.append(staged)
             try:
                 with self.run.cancel.shield():
-                    self._publish(staged)
+                    landed = self._publish(staged)
             except errors.ConflictError as conflict:
                 _log.info("Commit attempt %d did not land: %s", attempt, conflict)
                 wait = next(waits, None)
@@ -156,7 +157,7 @@ class _Attempts(Generic[S]):
                 else:
                     raise
             else:
-                return CommittedChange(staged=staged, attempts=attempt)
+                return CommittedChange(staged=landed, attempts=attempt)
         raise AssertionError("unreachable")
 
     def _reload(self) -> S | None:
@@ -176,13 +177,22 @@ class _Attempts(Generic[S]):
         return landed
 
     def _landed(self, metadata: TableMetadata) -> S | None:
-        """The attempt that is in the table; the last one if they cannot be distinguished any more."""
+        """The attempt that is in the table. All attempts add the same snapshot id, and each needs files of its own, so
+        files may be removed only if it is known which attempt it was."""
         if not self._staged or not self._staged[-1].landed(metadata):
             return None
-        return next((staged for staged in self._staged if staged.is_exactly(metadata)), self._staged[-1])
+        exact = next((staged for staged in self._staged if staged.is_exactly(metadata)), None)
+        if exact is None and len(self._staged) > 1:
+            self.in_doubt = True
+            raise errors.StateUnknownError(
+                f"One of {len(self._staged)} attempts to commit {self.change.label} landed and has expired since; "
+                "which one is unknown, so nothing was deleted."
+            )
+        return exact or self._staged[-1]
 
-    def _publish(self, staged: S) -> None:
-        """Do the compare-and-set. Raises ConflictError if the change surely did not land and may be tried again."""
+    def _publish(self, staged: S) -> S:
+        """Do the compare-and-set, and return the attempt that landed: an earlier one may have been under way still.
+        Raises ConflictError if the change surely did not land and may be tried again."""
         request = _CompareAndSet(
             staged.requirements, staged.updates, _RunWitness(run=self.run, snapshot=staged.snapshot)
         )
@@ -190,33 +200,35 @@ class _Attempts(Generic[S]):
         try:
             request.send(self.table)
         except errors.StateUnknownError as error:
-            self._check_landed(staged, error, again=request)
+            return self._check_landed(staged, error, again=request)
         except errors.ConflictError:
             raise  # the next load of the table shows whether it landed all the same
         except errors.CommitError:
             self.in_doubt = False
             raise
         except KeyboardInterrupt as stopped:
+            self.run.cancel.cancel("Cancelled; commits before that stay.")
             try:
-                self._check_landed(staged, stopped)
+                return self._check_landed(staged, stopped)
             except errors.ConflictError:
                 raise stopped from None  # nothing landed, and nobody wants it to
+        return staged
 
-    def _check_landed(self, staged: S, error: BaseException, again: _CompareAndSet | None = None) -> None:
-        """Check whether the change landed after all. Its absence proves nothing: a slow server may add it later (R14),
+    def _check_landed(self, staged: S, error: BaseException, again: _CompareAndSet | None = None) -> S:
+        """Return the attempt that landed after all. Its absence proves nothing: a slow server may add it later (R14),
         or it landed and has expired since. Sending the same commit once more is safe: both require the same parent, so
         at most one of them lands, and either is ours. It is sent again only while the table has not changed at all. A
         refusal proves nothing; only the table's metadata does."""
         waits = commit_retry.status_check(self.table.metadata.properties).waits(self.run.chance, self.run.clock)
         for check in itertools.count():
             table = self._load_current()
-            if table is not None and self._is_in(table.metadata, staged, error):
-                return
+            if table is not None and (landed := self._in_table(table.metadata, staged, error)) is not None:
+                return landed
             if (wait := next(waits, None)) is None:
                 break
             untouched = table is not None and table.metadata_location == self.table.metadata_location
             if check and untouched and again is not None and self._send_again(again):
-                return
+                return staged
             self.run.pause(wait)
         raise errors.StateUnknownError(
             f"The catalog did not say whether {self.change.label} landed, and it has not appeared, so nothing was "
@@ -231,14 +243,13 @@ class _Attempts(Generic[S]):
             _log.warning("The state of the commit could not be looked up: %s", failure)
             return None
 
-    def _is_in(self, metadata: TableMetadata, staged: S, error: BaseException) -> bool:
-        """Whether the change is in the table. Raises ConflictError if it surely never will be."""
-        if self._landed(metadata) is not None:
-            return True
-        if staged.beaten(metadata):
+    def _in_table(self, metadata: TableMetadata, staged: S, error: BaseException) -> S | None:
+        """The attempt that is in the table. Raises ConflictError if the change surely never will be."""
+        landed = self._landed(metadata)
+        if landed is None and staged.beaten(metadata):
             self.in_doubt = False
             raise errors.ConflictError("Another commit landed instead of ours.") from error
-        return False
+        return landed
 
     def _send_again(self, request: _CompareAndSet) -> bool:
         """Send the same commit once more. Returns whether the catalog confirms it."""

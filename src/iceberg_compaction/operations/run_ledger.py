@@ -112,6 +112,11 @@ class Ledger:
     def groups_committed(self) -> int:
         return sum(len(commit.groups) for commit in self.commits)
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether it is unknown if some group was committed."""
+        return any(end.outcome is GroupEnd.UNKNOWN for end in self._ends.values())
+
     def facts(self) -> RunFacts:
         """The run so far."""
         committed = [self._groups[group_id] for commit in self.commits for group_id in commit.groups]

@@ -108,14 +108,14 @@ def keep(
     if entry is None:
         yield
         return
-    threading.Thread(target=entry.beat, name="heartbeat", daemon=True).start()
     run.entry = entry
     try:
+        threading.Thread(target=entry.beat, name="heartbeat", daemon=True).start()
         yield
     except errors.StateUnknownError as error:
         entry.clean = False
         raise errors.StateUnknownError(
-            f"{error} Run {command} later: it checks whether the snapshot landed, removes its files if it cannot land "
+            f"{error} Run {command} later: it checks whether the change landed, removes its files if it cannot land "
             "any more, and does the remaining work."
         ) from error
     except errors.CompactionError:

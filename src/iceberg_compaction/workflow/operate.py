@@ -43,12 +43,12 @@ def operate(operation: Operation[P], house: House, run: Run) -> outcome.Outcome:
     """Perform one operation on one table, and keep its outcome in the history."""
     ledger = run_ledger.Ledger(table=operation.table, run_id=run.run_id)
     try:
-        return run.remember(_work(operation, house, run, ledger))
+        result = _work(operation, house, run, ledger)
     except _TABLE_ERRORS as error:
         kind = next(kind for kinds, kind in _KINDS if isinstance(error, kinds))
-        return run.remember(ledger.stop(kind, str(error)))
+        result = ledger.stop(kind, str(error))
     except BaseException as error:
-        if not ledger.commits:
+        if not ledger.commits and not ledger.in_doubt:
             raise
         stopped = run.remember(ledger.stop(outcome.Kind.FAILED, str(error) or f"Stopped by {type(error).__name__}."))
         if isinstance(error, errors.CatalogError):
@@ -56,6 +56,7 @@ def operate(operation: Operation[P], house: House, run: Run) -> outcome.Outcome:
         if isinstance(error, errors.CancelledError):
             raise errors.CancelledError(stopped.sentence) from error
         raise
+    return run.remember(result)
 
 
 def _work(operation: Operation[P], house: House, run: Run, ledger: run_ledger.Ledger) -> outcome.Outcome:

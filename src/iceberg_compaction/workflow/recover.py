@@ -98,7 +98,12 @@ def recover(table: Table, run: Run) -> Recovered:
 
 def recover_again(table: Table, run: Run, before: Recovered) -> Recovered:
     """Recover once more after a commit of this run, which may have made a commit of another run impossible."""
-    again = recover(publish.reload(table), run)
+    try:
+        current = publish.reload(table)
+    except errors.CompactionError as error:  # the commit of this run must not look like a failure
+        _log.warning("Files of a run that did not finish could not be removed: %s", error)
+        return replace(before, failed=str(error))
+    again = recover(current, run)
     return replace(again, removed={**before.removed, **again.removed})
 
 

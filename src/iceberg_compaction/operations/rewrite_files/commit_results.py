@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction.model import portable_task, rewrite_task
 from iceberg_compaction.operations.operation import PlannedWork
-from iceberg_compaction.operations.rewrite_files import commit_batch, perform_files, rewrite_progress, staged_files
+from iceberg_compaction.operations.rewrite_files import (
+    commit_batch,
+    drop_useless,
+    perform_files,
+    rewrite_progress,
+    staged_files,
+)
 from iceberg_compaction.operations.rewrite_files.groups import collect_groups, match_results
 
 if TYPE_CHECKING:
@@ -61,6 +67,9 @@ class CommitResults:
         self, planned: PlannedWork[Plan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
     ) -> Outcome:
         plan = planned.plan
+        if not len(plan.groups):
+            drop_useless.drop_useless_deletes(table, plan, run, ledger)
+            return ledger.close()
         matched = match_results.match(table.io, plan, self.results)
         for group_id, reason in matched.reasons.items():
             ledger.fail(group_id, reason)

@@ -44,8 +44,8 @@ class StagedFiles:
         """Remove files that nobody needs, unless a commit holds them."""
         paths = [file.file_path for file in files]
         paths = [path for path in paths if path not in self._held and path not in self._removed]
-        self._removed.update(paths)
         left = remove.remove_files(self._io, paths, remove.RemovalProof.NOT_COMMITTED)
+        self._removed.update(set(paths) - set(left))  # not before: who is interrupted here tries once more at the end
         self._run.left_behind(left)
         if left:
             _log.warning("%d staged files could not be removed, the first is %s", len(left), left[0])

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from iceberg_compaction import errors
 from iceberg_compaction.execute.engines.spark import (
     chunks,
     interrupts,
@@ -82,8 +81,8 @@ class SparkWork:
         for spark_job in self._spark_jobs:
             try:
                 self._take(spark_job)
-            except (errors.CompactionError, futures.CancelledError):
-                continue  # the first failure is the one that is raised
+            except (Exception, futures.CancelledError):  # noqa: BLE001 - the first failure is the one that is raised
+                continue
 
     def _take(self, spark_job: futures.Future[submission.Done]) -> list[TaskEnd]:
         """The ends of a Spark job's tasks, each once. Raises the error that kept Spark from performing the job."""

@@ -3,6 +3,7 @@ together. Chunks come in; results and failures go out; Spark's own errors are tr
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import secrets
@@ -75,8 +76,8 @@ class Submission:
         if self.stopping.is_set():
             raise errors.CancelledError(f"Rewriting {self.context.table} was stopped.")
         description = chunk.describe(self.context.table)
-        labels.label(self.session, description, self.tag)
         try:
+            labels.label(self.session, description, self.tag)
             tasks = self.session.createDataFrame(rows.to_table(chunk.tasks)).coalesce(1)
             return rows.from_rows(tasks.mapInArrow(rows.executor_function(shared), rows.results_type()).collect())
         except Exception as error:  # Spark's errors, py4j's and gRPC's share no class
@@ -85,7 +86,8 @@ class Submission:
             kind = _GaveUpError if own else errors.ExecuteError
             raise kind(f"Spark job '{description}' failed: {message}{_hint(message)}") from error
         finally:
-            labels.unlabel(self.session, self.tag)
+            with contextlib.suppress(Exception):  # of a lost JVM: it must not hide why the job failed
+                labels.unlabel(self.session, self.tag)
 
     def stop(self, jobs: Collection[futures.Future[Done]]) -> None:
         """Ends the running jobs and waits for their threads: gently where workers see the marker, else by Spark."""

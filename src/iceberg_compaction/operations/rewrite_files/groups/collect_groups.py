@@ -148,7 +148,8 @@ class CollectedGroups:
         return Batch(number=self._batches, groups=groups)
 
     def _check_complete(self) -> None:
-        if len(self._proved | self._failed) < len(self._tasks_of):
+        expected = self._rows.keys() if self._gathers else self._tasks_of.keys()  # results of others may be a part
+        if not expected <= self._proved | self._failed:
             raise errors.ProofError(
                 f"{self._ended} results came back for {self._tasks_of.total()} tasks; what is not complete was not "
                 "committed."

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
+from iceberg_compaction.metadata import fetch
 from iceberg_compaction.storage import passing_faults
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ def _missing(io: FileIO, files: Sequence[StagedFile]) -> set[str]:
 
 
 def _is_there(io: FileIO, file: StagedFile) -> bool:
-    try:
-        return passing_faults.patiently(lambda: len(io.new_input(file.file_path))) == file.file_size_in_bytes
-    except FileNotFoundError:
-        return False
+    with fetch.storage_errors(f"File {file.file_path}"):
+        try:
+            return passing_faults.patiently(lambda: len(io.new_input(file.file_path))) == file.file_size_in_bytes
+        except FileNotFoundError:
+            return False

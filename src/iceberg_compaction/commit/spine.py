@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
+_CANCELLED = "Cancelled; commits before that stay."
 _log = logging.getLogger(__name__)
 
 
@@ -68,6 +69,8 @@ def _tidy_up(table: Table, change: Change[S], staged: S, run: Committer) -> None
         run.left_behind(remove.remove_files(table.io, unused, remove.RemovalProof.NOT_COMMITTED))
     except Exception as error:  # noqa: BLE001 - the change is committed, whatever this is
         _log.warning("The commit of %s landed, but the work after it failed: %s", change.label, type(error).__name__)
+    except KeyboardInterrupt:  # the caller enters the commit first, and stops at the next check
+        run.cancel.cancel(_CANCELLED)
 
 
 @contextmanager
@@ -207,7 +210,7 @@ class _Attempts(Generic[S]):
             self.in_doubt = False
             raise
         except KeyboardInterrupt as stopped:
-            self.run.cancel.cancel("Cancelled; commits before that stay.")
+            self.run.cancel.cancel(_CANCELLED)
             try:
                 return self._check_landed(staged, stopped)
             except errors.ConflictError:

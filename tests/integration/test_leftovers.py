@@ -351,18 +351,18 @@ def test_nothing_that_goes_wrong_once_a_snapshot_has_landed_costs_its_files(
 def test_nothing_that_goes_wrong_while_a_commit_is_in_doubt_costs_its_files(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit, is_in = SqlCatalog.commit_table, spine._Attempts._is_in
+    commit, in_table = SqlCatalog.commit_table, spine._Attempts._in_table
 
     def silent(catalog: SqlCatalog, *given: Any) -> None:
         commit(catalog, *given)
         raise TimeoutError("no answer")
 
     def odd(*given: Any) -> bool:
-        is_in(*given)
+        in_table(*given)
         raise errors.MetadataError("Something odd.")
 
     monkeypatch.setattr(SqlCatalog, "commit_table", silent)
-    monkeypatch.setattr(spine._Attempts, "_is_in", odd)
+    monkeypatch.setattr(spine._Attempts, "_in_table", odd)
     assert "so nothing was deleted: Something odd." in scene.run(IN_ONE).sentence
     scene.check()
 

@@ -265,4 +265,8 @@ def check_plain_run(ground: Ground) -> None:
     assert sorted(file["partition"] for file in files) == [(0,), (1,), (2,)], ended.sentence
     left = scene.unexplained(table)
     waiting = "may still land" in ended.sentence  # nothing was left to commit that would have settled it
-    assert left == set() or waiting, ended.sentence
+    # Metadata that was written and not swapped in may be all that another entry of a catalog has, so it stays.
+    in_doubt = "it is unknown whether its last" in ended.sentence and any(
+        path.endswith(".metadata.json") for path in left
+    )
+    assert left == set() or waiting or in_doubt, ended.sentence

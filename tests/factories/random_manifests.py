@@ -48,8 +48,8 @@ VALUES: list[tuple[types.PrimitiveType, st.SearchStrategy[Any]]] = [
     (types.DecimalType(30, 4), st.decimals(-(10**25), 10**25, places=4)),
 ]
 SCHEMA = Schema(*(types.NestedField(i + 1, f"p{i}", VALUES[i][0]) for i in range(len(VALUES))), schema_id=7)
-_COUNTS = st.dictionaries(st.integers(1, 200), st.integers(0, 2**60), max_size=4)
-_BOUNDS = st.dictionaries(st.integers(1, 200), st.binary(max_size=20), max_size=4)
+COUNTS = st.dictionaries(st.integers(1, 200), st.integers(0, 2**60), max_size=4)
+BOUNDS = st.dictionaries(st.integers(1, 200), st.binary(max_size=20), max_size=4)
 _METRICS = ("column_sizes", "value_counts", "null_value_counts", "nan_value_counts")
 FACTS = (
     *("content", "file_path", "file_format", "record_count", "file_size_in_bytes", "lower_bounds", "upper_bounds"),
@@ -88,9 +88,9 @@ def cases(draw: st.DrawFn) -> Case:
             record_count=draw(st.integers(0, 2**40)),
             spec_id=3,
             partition=partition_tuples.encode_one(record, layout.spec, layout.schema),
-            **{name: draw(_COUNTS) for name in _METRICS},
-            lower_bounds=draw(_BOUNDS),
-            upper_bounds=draw(_BOUNDS),
+            **{name: draw(COUNTS) for name in _METRICS},
+            lower_bounds=draw(BOUNDS),
+            upper_bounds=draw(BOUNDS),
             split_offsets=tuple(draw(st.lists(st.integers(4, 2**40), max_size=3))),
             sort_order_id=draw(st.none() | st.integers(0, 9)),
         )

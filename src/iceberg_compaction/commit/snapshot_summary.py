@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.snapshots import Operation, Summary
 
+from iceberg_compaction import version
 from iceberg_compaction.metadata.manifest.written_manifests import NONE
 
 if TYPE_CHECKING:
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 RUN_ID = "compaction.run-id"  # a property of every snapshot that a run commits
 PARTITION_LIMIT = "write.summary.partition-limit"
+
+
+def signature(run_id: str) -> dict[str, str]:
+    """The properties that name the maker of a snapshot, for anyone who reads the table's history."""
+    return {"engine-name": "iceberg-compaction", "engine-version": version.__version__, RUN_ID: run_id}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.typedef import Record
+from tests.factories import random_manifests
 from tests.factories.examples import examples
 
 from iceberg_compaction import errors
@@ -32,31 +33,6 @@ from iceberg_compaction.model.rewrite_task import StagedFile
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestEntry, ManifestFile
-
-_DAY = 86_400_000_000
-# Doubles as wide as floats: PyIceberg's decoder rounds them. Times that have a text form.
-VALUES: list[tuple[types.PrimitiveType, st.SearchStrategy[Any]]] = [
-    (types.BooleanType(), st.booleans()),
-    (types.IntegerType(), st.integers(-(2**31), 2**31 - 1)),
-    (types.LongType(), st.integers(-(2**63), 2**63 - 1)),
-    (types.FloatType(), st.floats(width=32, allow_nan=False)),
-    (types.DoubleType(), st.floats(width=32, allow_nan=False)),
-    (types.DateType(), st.integers(-20000, 40000)),
-    (types.TimeType(), st.integers(0, _DAY - 1)),
-    (types.TimestampType(), st.integers(-_DAY * 9000, _DAY * 40000)),
-    (types.TimestamptzType(), st.integers(-_DAY * 9000, _DAY * 40000)),
-    (types.StringType(), st.text(max_size=20)),
-    (types.UUIDType(), st.uuids()),
-    (types.FixedType(3), st.binary(min_size=3, max_size=3)),
-    (types.FixedType(3), st.binary(min_size=3, max_size=3)),
-    (types.BinaryType(), st.binary(max_size=20)),
-    (types.DecimalType(9, 2), st.decimals(-9999999, 9999999, places=2)),
-    (types.DecimalType(9, 2), st.decimals(-9999999, 9999999, places=2)),
-    (types.DecimalType(30, 4), st.decimals(-(10**25), 10**25, places=4)),
-]
-COUNTS = st.dictionaries(st.integers(1, 200), st.integers(0, 2**60), max_size=4)
-BOUNDS = st.dictionaries(st.integers(1, 200), st.binary(max_size=20), max_size=4)
-
 
 FACTS = [
     "file_path",
@@ -76,21 +52,17 @@ FACTS = [
 ]
 
 
-def layout_of(chosen: list[int], version: int = 2) -> entry_fields.ManifestLayout:
-    """A spec with identity fields of the chosen types; one has a name that Avro does not allow."""
-    names = [f"p-{index}" if index == chosen[0] else f"p{index}" for index in chosen]
-    fields = [types.NestedField(i + 1, f"p{i}", VALUES[i][0]) for i in range(len(VALUES))]
-    parts = [PartitionField(i + 1, 1000 + i, IdentityTransform(), name) for i, name in zip(chosen, names, strict=True)]
-    return entry_fields.ManifestLayout(
-        spec=PartitionSpec(*parts, spec_id=3), schema=Schema(*fields, schema_id=7), format_version=version
-    )
-
-
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[entry_fields.ManifestLayout, list[StagedFile], list[Record]]:
-    chosen = draw(st.lists(st.integers(0, len(VALUES) - 1), max_size=4, unique=True))
-    layout = layout_of(chosen, draw(st.sampled_from([1, 2]))) if chosen else flat(draw(st.sampled_from([1, 2])))
-    tuples = draw(st.lists(st.tuples(*(st.none() | VALUES[i][1] for i in chosen)), min_size=1, max_size=8))
+    chosen = draw(st.lists(st.integers(0, len(random_manifests.VALUES) - 1), max_size=4, unique=True))
+    layout = (
+        random_manifests.layout_of(chosen, draw(st.sampled_from([1, 2])))
+        if chosen
+        else flat(draw(st.sampled_from([1, 2])))
+    )
+    tuples = draw(
+        st.lists(st.tuples(*(st.none() | random_manifests.VALUES[i][1] for i in chosen)), min_size=1, max_size=8)
+    )
     records = [Record(*values) for values in tuples]
     files = [
         StagedFile(
@@ -99,12 +71,12 @@ def cases(draw: st.DrawFn) -> tuple[entry_fields.ManifestLayout, list[StagedFile
             record_count=draw(st.integers(0, 2**50)),
             spec_id=3,
             partition=partition_tuples.encode_one(record, layout.spec, layout.schema),
-            column_sizes=draw(COUNTS),
-            value_counts=draw(COUNTS),
-            null_value_counts=draw(COUNTS),
-            nan_value_counts=draw(COUNTS),
-            lower_bounds=draw(BOUNDS),
-            upper_bounds=draw(BOUNDS),
+            column_sizes=draw(random_manifests.COUNTS),
+            value_counts=draw(random_manifests.COUNTS),
+            null_value_counts=draw(random_manifests.COUNTS),
+            nan_value_counts=draw(random_manifests.COUNTS),
+            lower_bounds=draw(random_manifests.BOUNDS),
+            upper_bounds=draw(random_manifests.BOUNDS),
             split_offsets=tuple(draw(st.lists(st.integers(4, 2**40), max_size=3))),
             sort_order_id=draw(st.none() | st.integers(0, 9)),
         )
@@ -444,7 +416,7 @@ def test_counts_that_old_lists_leave_out_are_read_from_the_manifest(tmp_path: Pa
 
 
 def test_the_header_is_what_the_spec_demands(tmp_path: Path) -> None:
-    layout = layout_of([9, 11, 12, 14, 15])
+    layout = random_manifests.layout_of([9, 11, 12, 14, 15])
     record = Record("a", b"abc", b"xyz", None, None)
     text = partition_tuples.encode_one(record, layout.spec, layout.schema)
     file = StagedFile(file_path="f", file_size_in_bytes=1, record_count=1, spec_id=3, partition=text)

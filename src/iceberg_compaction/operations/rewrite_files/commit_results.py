@@ -51,7 +51,7 @@ class CommitResults:
 
     @property
     def branch(self) -> str:
-        return self.given.pin.branch if self.given.pin else "main"
+        return self.given.pin.branch
 
     @property
     def command(self) -> str:
@@ -59,8 +59,7 @@ class CommitResults:
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan]:
         ledger.open(self.given)
-        if not self.given.empty:
-            perform_files.check_same_table(table, self.given)
+        perform_files.check_same_table(table, self.given)
         return PlannedWork(plan=self.given)
 
     def perform(

@@ -59,17 +59,7 @@ class RewriteFiles:
     def perform(
         self, planned: PlannedWork[Plan | EmptyPlan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
     ) -> Outcome:
-        plan = planned.plan
-        if isinstance(plan, EmptyPlan):
-            return ledger.close()
-        if not len(plan.groups):
-            drop_useless.drop_useless_deletes(table, plan, run, ledger)
-            return ledger.close()
-        with engines() as engine:
-            perform_files.apply(table, PlannedWork(plan=plan, manifests=planned.manifests), engine, run, ledger)
-            for current, newer in plan_again.plans(table, plan, run, ledger):
-                perform_files.apply(current, newer, engine, run, ledger)
-        return ledger.close()
+        return _perform(planned, table, run, ledger, engines, replans=True)
 
     def idle(self, plan: Plan | EmptyPlan, run: Run, ledger: Ledger) -> Outcome:
         return ledger.close()
@@ -114,18 +104,32 @@ class ApplyPlan:
     def perform(
         self, planned: PlannedWork[Plan | EmptyPlan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
     ) -> Outcome:
-        plan = planned.plan
-        if isinstance(plan, EmptyPlan):
-            return ledger.close()
-        if not len(plan.groups):
-            drop_useless.drop_useless_deletes(table, plan, run, ledger)
-            return ledger.close()
-        with engines() as engine:
-            perform_files.apply(table, PlannedWork(plan=plan, manifests=planned.manifests), engine, run, ledger)
-        return ledger.close()
+        return _perform(planned, table, run, ledger, engines, replans=False)
 
     def idle(self, plan: Plan | EmptyPlan, run: Run, ledger: Ledger) -> Outcome:
         return ledger.close()
+
+
+def _perform(
+    planned: PlannedWork[Plan | EmptyPlan],
+    table: Table,
+    run: Run,
+    ledger: Ledger,
+    engines: EngineFactory,
+    *,
+    replans: bool,
+) -> Outcome:
+    plan = planned.plan
+    if isinstance(plan, EmptyPlan):
+        return ledger.close()
+    if not len(plan.groups):
+        drop_useless.drop_useless_deletes(table, plan, run, ledger)
+        return ledger.close()
+    with engines() as engine:
+        perform_files.apply(table, PlannedWork(plan=plan, manifests=planned.manifests), engine, run, ledger)
+        for current, newer in plan_again.plans(table, plan, run, ledger) if replans else ():
+            perform_files.apply(current, newer, engine, run, ledger)
+    return ledger.close()
 
 
 def planned_event(plan: Plan | EmptyPlan, run: Run) -> events.Planned:

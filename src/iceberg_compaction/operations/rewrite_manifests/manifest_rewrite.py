@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from iceberg_compaction import errors, version
+from iceberg_compaction import errors
 from iceberg_compaction.commit import snapshot_summary
 from iceberg_compaction.metadata import look
 from iceberg_compaction.metadata.manifest import snapshot_manifests
@@ -90,11 +90,7 @@ class RewriteManifests:
         request = manifest_change.RewriteRequest(
             plan=plan,
             sources=planned.manifests.manifest_files,
-            snapshot_properties={
-                "engine-name": "iceberg-compaction",
-                "engine-version": version.__version__,
-                snapshot_summary.RUN_ID: run.run_id,
-            },
+            snapshot_properties=snapshot_summary.signature(run.run_id),
             on_entries=progress.on_entries,
         )
         result = manifest_change.rewrite_manifests(table, request, run, on_commit=progress.on_commit)

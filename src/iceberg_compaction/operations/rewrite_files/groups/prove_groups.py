@@ -8,7 +8,7 @@ from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
 
-from iceberg_compaction import errors, version
+from iceberg_compaction import errors
 from iceberg_compaction.commit import snapshot_summary
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.operations.rewrite_files.groups import gather_pieces
@@ -82,9 +82,7 @@ def all_efforts(efforts: Iterable[Effort]) -> Effort:
 def snapshot_properties(plan: Plan, run: Run, *, batch: int) -> dict[str, str]:
     """Who made the snapshot, and why, for anyone who reads the table's history."""
     return {
-        "engine-name": "iceberg-compaction",
-        "engine-version": version.__version__,
-        snapshot_summary.RUN_ID: run.run_id,
+        **snapshot_summary.signature(run.run_id),
         _PLAN_ID: plan.id,
         "compaction.batch": str(batch),
         "compaction.strategy": plan.policy.strategy.value,

@@ -3,6 +3,8 @@ becomes a value here, the same everywhere."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import logging
 import secrets
 from typing import TYPE_CHECKING
@@ -44,8 +46,8 @@ def new_attempt(prefix: str = "0") -> str:
     return f"{prefix}-{secrets.token_hex(4)}"
 
 
-def worker() -> Rewrite:
-    """The real rewrite, imported only where tasks are performed."""
-    from iceberg_compaction.execute.worker import execute_task
+def worker(cores: int = 1) -> Rewrite:
+    """The real rewrite for tasks that may use so many cores each, imported only where tasks are performed."""
+    from iceberg_compaction.execute.worker import budgets, execute_task
 
-    return execute_task.rewrite
+    return functools.partial(execute_task.rewrite, limits=dataclasses.replace(budgets.DEFAULT, cores=cores))

@@ -1,11 +1,12 @@
-"""The engine without an engine: tasks one after the other in this process. For small work, for tests, and wherever a
-JVM would cost more than it brings."""
+"""The engine without an engine: tasks one after the other in this process, each on all cores of it. For small work,
+for tests, and wherever a JVM would cost more than it brings."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.execute import perform_task, task_failure
+from iceberg_compaction.execute.engines import process_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +22,7 @@ class InlineEngine:
     """Runs tasks in the thread that asks for their results. Cancelling takes effect between two tasks."""
 
     def __init__(self, *, rewrite: Rewrite | None = None) -> None:
-        self._rewrite = rewrite
+        self._rewrite = rewrite or perform_task.worker(process_cores.available())
 
     def cores(self) -> int:
         return 1

@@ -1,5 +1,5 @@
-"""The budgets of one task: memory, look-ahead and limits on rows. A frozen value with defaults that suit an executor of
-about one gigabyte per core; it travels down with the prepared task, so a caller can give another one."""
+"""The budgets of one task: cores, memory, look-ahead and limits on rows. A frozen value with defaults that suit an
+executor of about one gigabyte per core; it travels down with the prepared task, so a caller can give another one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ _MIB = 2**20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budgets:
     """Bytes are Arrow bytes in memory unless their comment says otherwise."""
+
+    cores: int = 1  # that a task may keep busy: threads that compute, its own included
 
     # Reading
     batch_bytes: int = 32 * _MIB  # of one decoded batch

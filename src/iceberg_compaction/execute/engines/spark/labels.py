@@ -19,6 +19,25 @@ def is_connect(session: SparkSession) -> bool:
 
 def cores(session: SparkSession) -> int:
     """How many tasks can run at once."""
+    return max(1, _parallelism(session) // task_cpus(session))
+
+
+def task_cores(session: SparkSession, tasks: int) -> int:
+    """How many cores each of so many tasks may use: those that Spark reserves for a task; on a local master also those
+    that would have nothing to do."""
+    reserved = task_cpus(session)
+    if is_connect(session) or not spark_session.is_local(session.sparkContext.master or ""):
+        return reserved
+    return max(reserved, _parallelism(session) // max(1, min(tasks, cores(session))))
+
+
+def task_cpus(session: SparkSession) -> int:
+    conf = session.conf if is_connect(session) else session.sparkContext.getConf()
+    reserved = str(conf.get("spark.task.cpus", "1"))
+    return max(1, int(reserved)) if reserved.isdigit() else 1
+
+
+def _parallelism(session: SparkSession) -> int:
     if not is_connect(session):
         return max(1, session.sparkContext.defaultParallelism)
     parallelism = session.conf.get("spark.default.parallelism", "")

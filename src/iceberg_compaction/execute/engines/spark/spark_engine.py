@@ -56,7 +56,9 @@ class SparkEngine:
         return labels.cores(self._session())
 
     def start(self, job: Job, *, cancel: CancelToken) -> spark_work.SparkWork:
-        return spark_work.SparkWork(self._session(), job, cancel, self._rewrite or perform_task.worker())
+        session = self._session()
+        rewrite = self._rewrite or perform_task.worker(labels.task_cores(session, len(job.tasks)))
+        return spark_work.SparkWork(session, job, cancel, rewrite)
 
     def _session(self) -> SparkSession:
         if self._open is None:

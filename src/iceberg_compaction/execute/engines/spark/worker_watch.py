@@ -36,7 +36,7 @@ def stop_on_request(marker: str | None, work: Callable[..., object]) -> Iterator
         yield
         return
     finished = threading.Event()
-    handler = _handler(marker, getattr(work, "__code__", None))
+    handler = _handler(marker, getattr(getattr(work, "func", work), "__code__", None))  # of a partial: the function
     before = {number: signal.signal(number, handler) for number in _SIGNALS}
     threading.Thread(target=_watch, args=(connection, marker, finished), daemon=True, name="spark-watch").start()
     try:

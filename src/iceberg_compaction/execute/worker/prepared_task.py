@@ -36,6 +36,7 @@ class PreparedTask:
     reader: read_files.DataFileReader
     constants: dict[int, pa.Array]  # partition values, and defaults for columns that a file lacks
     footers: list[read_files.Footer]
+    stored_rows: int  # of the inputs, dead or alive
     read_columns: frozenset[int]  # field ids of the top-level columns to read: those that the table has dropped are not
     deletes: apply_deletes.DeleteFilter | None  # takes deleted rows out of the inputs
     output: output_plan.OutputPlan
@@ -53,11 +54,6 @@ class PreparedTask:
     def dictionaries(self) -> frozenset[int]:
         """Field ids of the texts that stay dictionaries in memory."""
         return self.output.inputs.dictionaries
-
-    @property
-    def stored_rows(self) -> int:
-        """Rows of the inputs, dead or alive."""
-        return sum(footer.rows for footer in self.footers)
 
 
 def prepare(
@@ -93,6 +89,7 @@ def prepare(
         reader=reader,
         constants=constants,
         footers=footers,
+        stored_rows=sum(footer.rows for footer in footers),
         read_columns=read_files.columns_with(footers, wanted),
         deletes=deletes,
         output=output,

@@ -36,6 +36,10 @@ class RowBuffer:
         self._trial_bytes = trial_bytes
         self._untried = float(trial_bytes)  # so that the first batch is tried whatever its size
         self._parts: collections.deque[_BufferedRows] = collections.deque()
+        # Of all parts: a task has many small ones, and each is asked for after each.
+        self._arrow_bytes = 0.0
+        self._forecast = [0.0, 0.0]
+        self._exact_parts = 0
         self.rows = 0
 
     def append(self, batch: pa.RecordBatch) -> None:
@@ -45,7 +49,7 @@ class RowBuffer:
             piece = batch.slice(start, stop - start)
             if piece.num_rows == 1 and piece.nbytes >= self._trial_bytes:  # it says nothing about other rows
                 trial = self._forecasts.trial(piece, remember=False)
-                self._parts.append(_BufferedRows(piece, piece.nbytes, trial, exact=True))
+                self._put(_BufferedRows(piece, piece.nbytes, trial, exact=True))
             else:
                 self._append(piece)
         self.rows += batch.num_rows
@@ -62,7 +66,24 @@ class RowBuffer:
                 trial = self._forecasts.trial(piece)
             else:
                 trial = self._forecasts.latest
-            self._parts.append(_BufferedRows(piece, width, trial))
+            self._put(_BufferedRows(piece, width, trial))
+
+    def _put(self, part: _BufferedRows, *, first: bool = False) -> None:
+        (self._parts.appendleft if first else self._parts.append)(part)
+        self._count(part, 1)
+
+    def _pop(self) -> _BufferedRows:
+        part = self._parts.popleft()
+        self._count(part, -1)
+        if not self._parts:  # what rounding left
+            self._arrow_bytes, self._forecast = 0.0, [0.0, 0.0]
+        return part
+
+    def _count(self, part: _BufferedRows, sign: int) -> None:
+        rows = sign * part.batch.num_rows
+        self._arrow_bytes += rows * part.width
+        self._forecast[part.exact] += rows * part.trial
+        self._exact_parts += sign * part.exact
 
     @property
     def weight(self) -> int:
@@ -72,7 +93,7 @@ class RowBuffer:
     @property
     def nbytes(self) -> int:
         """Arrow bytes."""
-        return int(sum(part.batch.num_rows * part.width for part in self._parts))
+        return int(self._arrow_bytes)
 
     @property
     def size(self) -> float:
@@ -82,6 +103,8 @@ class RowBuffer:
 
     def forecast(self, rows: int) -> tuple[float, float]:
         """Bytes of the first rows by trial: those that need a correction, and those that are exact."""
+        if rows >= self.rows:
+            return self._forecast[0], self._forecast[1]
         totals = [0.0, 0.0]
         for part in self._parts:
             count = min(rows, part.batch.num_rows)
@@ -95,7 +118,7 @@ class RowBuffer:
     def rows_before(self, size: float) -> int | None:
         """Rows before the first row that takes so many bytes alone; None: there is no such row."""
         rows = 0
-        for part in self._parts:
+        for part in self._parts if self._exact_parts else ():
             if part.exact and part.trial >= size:
                 return rows
             rows += part.batch.num_rows
@@ -116,10 +139,10 @@ class RowBuffer:
         """Removes the first rows."""
         taken, missing = [], rows
         while missing:
-            part = self._parts.popleft()
+            part = self._pop()
             count = part.batch.num_rows
             if count > missing:
-                self._parts.appendleft(part.sliced(missing, count - missing))
+                self._put(part.sliced(missing, count - missing), first=True)
                 part = part.sliced(0, missing)
             taken.append(part.batch)
             missing -= part.batch.num_rows

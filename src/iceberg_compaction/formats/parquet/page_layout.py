@@ -11,7 +11,7 @@ from iceberg_compaction.formats.parquet import format_fields, thrift
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_PHYSICAL = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+PHYSICAL = ("BOOLEAN", "INT32", "INT64", "INT96", "FLOAT", "DOUBLE", "BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
 _LOGICAL = {1: "STRING", 4: "ENUM", 6: "DATE", 11: "UNKNOWN", 12: "JSON", 13: "BSON", 14: "UUID", 15: "FLOAT16"}
 _DECIMAL, _TIME, _TIMESTAMP, _INTEGER = 5, 7, 8, 10
 _UNITS = {1: "MILLIS", 2: "MICROS", 3: "NANOS"}
@@ -89,9 +89,9 @@ def _walk(
 
 def _layout(element: thrift.Struct, repetitions: tuple[int, ...]) -> Layout:
     number = format_fields.integer(element, format_fields.Element.TYPE)
-    if not 0 <= number < len(_PHYSICAL):
+    if not 0 <= number < len(PHYSICAL):
         raise ValueError(f"the schema has an unknown physical type {number}")
-    physical = _PHYSICAL[number]
+    physical = PHYSICAL[number]
     length = (
         format_fields.integer(element, format_fields.Element.TYPE_LENGTH) if physical == "FIXED_LEN_BYTE_ARRAY" else 0
     )

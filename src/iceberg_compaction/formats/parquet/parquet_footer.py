@@ -17,7 +17,7 @@ MAGIC = b"PAR1"
 Leaf = page_layout.Leaf
 _ENCRYPTED_MAGIC = b"PARE"
 _TAIL = 64 * 2**10  # read at once; few footers are larger
-_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
+CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
 _VERSION = re.compile(r"^(.*?)(?:\s+version\s+v?(\d+)\.(\d+)|\s*\(|\s*$)")
 # Readers recognise these writers by name and read their pages or bounds in a special way. Under another writer's name
 # they would not: wrong bounds (PARQUET-251), prefixes carried across pages (PARQUET-246), bounds in the wrong order,
@@ -203,7 +203,7 @@ def _chunk(leaf: int, raw: thrift.Struct, body: int) -> Chunk:
         start=start,
         length=length,
         uncompressed=format_fields.integer(meta, format_fields.Meta.UNCOMPRESSED),
-        codec=_CODECS[codec] if 0 <= codec < len(_CODECS) else f"CODEC_{codec}",
+        codec=CODECS[codec] if 0 <= codec < len(CODECS) else f"CODEC_{codec}",
         values=format_fields.integer(meta, format_fields.Meta.VALUES),
         raw=raw,
     )

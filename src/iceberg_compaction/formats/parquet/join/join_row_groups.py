@@ -1,0 +1,57 @@
+"""Joins row groups that lie in memory: decides for every column of the output, by its bytes, how it is joined, and
+joins it. Columns that must be decoded are left to the caller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction.formats.parquet.join import joined_column, merged_dictionary, move_pages, remap_indexes, ways
+from iceberg_compaction.storage import look_ahead
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from iceberg_compaction.formats.parquet import parquet_footer
+    from iceberg_compaction.formats.parquet.join import source_chunks
+
+_USEFUL = 0.5  # entries of a merged dictionary per value, from which on it saves nothing
+
+
+def join(
+    groups: Sequence[source_chunks.LoadedGroup],
+    leaves: Sequence[parquet_footer.Leaf],
+    columns: Sequence[int],
+    arguments: Mapping[str, Any],
+    *,
+    cores: int = 1,
+) -> dict[int, joined_column.JoinedColumn]:
+    """The joined columns by their number in `leaves`, of those that are asked for in `columns`. One that is missing
+    must be decoded. `arguments` are those of pyarrow's writer. ValueError, OSError or ArrowException: a page is
+    damaged, or does not say the truth."""
+    work = [(column, groups, leaves[column], arguments) for column in columns]
+    # Many columns are mere slices of bytes, so threads pay off for indexes only; those wait for nobody.
+    results = look_ahead.in_order(_join, work, at_once=cores) if cores > 1 else map(_join, work)
+    return {column: joined for column, joined in zip(columns, results, strict=True) if joined is not None}
+
+
+def _join(
+    work: tuple[int, Sequence[source_chunks.LoadedGroup], parquet_footer.Leaf, Mapping[str, Any]],
+) -> joined_column.JoinedColumn | None:
+    column, groups, leaf, arguments = work
+    sources = [group.chunk(column) for group in groups]
+    chunks = [chunk for chunk in sources if chunk is not None]
+    way = ways.judge([None if chunk is None else chunk.chunk for chunk in sources]).way
+    if way is ways.Way.DECODE or not all(map(move_pages.begins_with_data, chunks)):
+        return None
+    dictionaries = [chunk.dictionary for chunk in chunks]
+    is_same = all(dictionary == dictionaries[0] for dictionary in dictionaries)
+    if is_same and not ways.has_small_pages([chunk.chunk for chunk in chunks]):
+        return move_pages.join(groups, column, leaf.layout)
+    most = int(_USEFUL * sum(chunk.chunk.values for chunk in chunks))
+    try:
+        merged = merged_dictionary.merge(dictionaries, chunks[0].chunk.codec, leaf.layout, most_entries=most)
+    except ValueError:
+        return None
+    if merged.values.nbytes > arguments["dictionary_pagesize_limit"]:
+        return None
+    return remap_indexes.join(groups, column, leaf.layout, merged, arguments)

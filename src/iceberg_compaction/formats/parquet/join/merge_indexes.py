@@ -1,0 +1,128 @@
+"""Merges the page indexes of the chunks of a column, whose pages follow one another in the joined column. An index that
+is missing or does not fit leaves the whole column without: files without indexes are slower to search, files with wrong
+ones lose rows."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction.formats.parquet import column_index, format_fields, thrift
+from iceberg_compaction.formats.parquet.join import joined_column, value_order
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from iceberg_compaction.formats.parquet import page_layout
+
+_NULL_PAGES, _MIN, _MAX, _BOUNDARY_ORDER, _NULL_COUNTS = range(1, 6)
+_KINDS = {_NULL_PAGES: thrift.TRUE, _MIN: thrift.BINARY, _MAX: thrift.BINARY, _NULL_COUNTS: thrift.I64}
+_UNORDERED, _ASCENDING = 0, 1
+_LONGEST = 4096  # bytes of a bound
+# Both zeros are equal to readers, so a zero is the smaller one as a minimum and the larger one as a maximum.
+_ZEROS = {
+    physical: {_MIN: struct.pack(form, -0.0), _MAX: struct.pack(form, 0.0)}
+    for physical, form in (("FLOAT", "<f"), ("DOUBLE", "<d"))
+}
+
+
+def places(data: bytes | None, start: int, length: int, rows: int) -> list[joined_column.PagePlace] | None:
+    """The pages of a chunk, from its offset index: they begin at `start` of the file, fill `length` bytes without a gap
+    and have `rows` rows. None: there is no index that fits."""
+    if data is None:
+        return None
+    try:
+        raw, end = thrift.parse(data)
+        pages = [
+            joined_column.PagePlace(*(format_fields.integer(page, number) for number in (1, 2, 3)))
+            for page in format_fields.children(raw, 1)
+        ]
+    except (ValueError, IndexError):
+        return None
+    at, row = start, -1
+    for page in pages:
+        if page.offset != at or page.size <= 0 or page.first_row <= row:
+            return None
+        at, row = at + page.size, page.first_row
+    fits = pages and pages[0].first_row == 0 and row < rows and at == start + length and end == len(data)
+    return pages if fits else None
+
+
+class Bounds:
+    """The bounds of pages, chunk after chunk."""
+
+    def __init__(self, layout: page_layout.Layout) -> None:
+        self._layout = layout
+        self._lists: dict[int, list[Any]] = {number: [] for number in _KINDS}
+        self._is_known = True
+
+    def add(self, data: bytes | None, pages: int) -> None:
+        """Takes the column index of the next chunk, which has so many pages; None: it has none."""
+        if data is None or not column_index.fits(data, pages, self._layout):
+            self._is_known = False
+        if not self._is_known:
+            return
+        raw, _ = thrift.parse(data or b"")
+        self._extend({number: raw[number][1][1] for number in _KINDS if number in raw})
+
+    def add_nulls(self, values: int) -> None:
+        """Takes a page without values."""
+        self._extend({_NULL_PAGES: [True], _MIN: [b""], _MAX: [b""], _NULL_COUNTS: [values]})
+
+    def _extend(self, lists: dict[int, list[Any]]) -> None:
+        for number in list(self._lists):
+            if number in lists:
+                self._lists[number] += lists[number]
+            elif number == _NULL_COUNTS:
+                del self._lists[number]  # optional
+            else:
+                self._is_known = False
+
+    def merged(self) -> thrift.Struct | None:
+        """The column index of all pages; None: the bounds of some are not known."""
+        if not self._is_known or not self._lists[_NULL_PAGES]:
+            return None
+        lists: thrift.Struct = {number: (thrift.LIST, (_KINDS[number], each)) for number, each in self._lists.items()}
+        return {**lists, _BOUNDARY_ORDER: (thrift.I32, self._order())}
+
+    def _order(self) -> int:
+        """Ascending, if pages are; the order within chunks says nothing about that between them."""
+        key = value_order.sort_key(self._layout)
+        if key is None:
+            return _UNORDERED
+        nulls = self._lists[_NULL_PAGES]
+        try:
+            for number in (_MIN, _MAX):
+                keys = [key(bound) for bound, null in zip(self._lists[number], nulls, strict=True) if not null]
+                if any(before > after for before, after in itertools.pairwise(keys)):
+                    return _UNORDERED
+        except ValueError:
+            return _UNORDERED
+        return _ASCENDING
+
+
+def of_ranks(
+    data: bytes, value: Callable[[int], bytes], layout: page_layout.Layout, pages: int
+) -> thrift.Struct | None:
+    """A column index whose bounds are ranks, with the values that the ranks stand for. None: it has other pages, or a
+    bound that is too long."""
+    raw, _ = thrift.parse(data)
+    lists = {number: raw[number][1][1] for number in _KINDS if number in raw}
+    if len(lists.get(_NULL_PAGES, ())) != pages:
+        return None
+    nulls = lists[_NULL_PAGES]
+    for number in (_MIN, _MAX):
+        ranks = lists[number]
+        bounds = [
+            b"" if null else value(int.from_bytes(rank, "little")) for rank, null in zip(ranks, nulls, strict=True)
+        ]
+        if any(len(bound) > _LONGEST for bound in bounds):
+            return None
+        if layout.physical in _ZEROS:
+            bounds = [
+                _ZEROS[layout.physical][number] if bound in _ZEROS[layout.physical].values() else bound
+                for bound in bounds
+            ]
+        raw[number] = (thrift.LIST, (thrift.BINARY, bounds))
+    return {number: raw[number] for number in (*_KINDS, _BOUNDARY_ORDER) if number in raw}

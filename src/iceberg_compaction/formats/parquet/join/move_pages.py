@@ -1,0 +1,120 @@
+"""Joins the chunks of a column by moving their pages as bytes: chunks without dictionaries, or with equal ones. Pages
+are complete in themselves, so the joined column is one page after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction.formats.parquet import format_fields, thrift
+from iceberg_compaction.formats.parquet.join import joined_column, merge_indexes, merge_statistics, page_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iceberg_compaction.formats.parquet import page_layout
+    from iceberg_compaction.formats.parquet.join import source_chunks
+
+_DATA_PAGES = (page_bytes.DATA, page_bytes.DATA_2)
+_OFFSETS = (format_fields.Column.OFFSET_INDEX, format_fields.Column.OFFSET_INDEX_LENGTH)
+_BOUNDS = (format_fields.Column.COLUMN_INDEX, format_fields.Column.COLUMN_INDEX_LENGTH)
+
+
+def begins_with_data(chunk: source_chunks.SourceChunk) -> bool:
+    """Whether a data page comes first where the footer says so. Certain writers put a dictionary there."""
+    try:
+        return page_bytes.header(chunk.data, chunk.first_page).kind in _DATA_PAGES
+    except ValueError:
+        return False
+
+
+def join(
+    groups: Sequence[source_chunks.LoadedGroup], column: int, layout: page_layout.Layout
+) -> joined_column.JoinedColumn:
+    """The column of the joined row group. Row groups that lack it get a page of nulls."""
+    sources = [group.chunk(column) for group in groups]
+    pages = _Pages(next(chunk for chunk in sources if chunk is not None), layout)
+    for group, chunk in zip(groups, sources, strict=True):
+        number = group.columns[column]
+        if chunk is None or number is None:
+            pages.add_nulls(group.group.rows)
+        else:
+            pages.add(chunk, group.index(number, *_OFFSETS), group.index(number, *_BOUNDS))
+    return pages.joined()
+
+
+class _Pages:
+    """The pages of a column, chunk after chunk, behind the dictionary that all of them share, if they have one."""
+
+    def __init__(self, first: source_chunks.SourceChunk, layout: page_layout.Layout) -> None:
+        self._codec = first.chunk.codec
+        self._layout = layout
+        self._dictionary = first.dictionary
+        self._pieces: list[Any] = [self._dictionary] if self._dictionary else []
+        head = page_bytes.header(self._dictionary, 0) if self._dictionary else None
+        self._dictionary_size = head.body + head.uncompressed if head is not None else 0
+        self._at, self._uncompressed = len(self._dictionary), self._dictionary_size
+        self._row = self._values = 0
+        self._chunks: list[source_chunks.SourceChunk] = []
+        self._counted: list[tuple[int, thrift.Struct]] = []
+        self._null_pages = 0
+        self._places: list[joined_column.PagePlace] | None = []
+        self._bounds = merge_indexes.Bounds(layout)
+
+    def add(self, chunk: source_chunks.SourceChunk, offsets: bytes | None, bounds: bytes | None) -> None:
+        start, length = chunk.chunk.data_pages
+        places = merge_indexes.places(offsets, start, length, chunk.rows) if self._places is not None else None
+        if places is None or self._places is None:
+            self._places = None
+        else:
+            self._bounds.add(bounds, len(places))
+            self._places += [
+                joined_column.PagePlace(each.offset - start + self._at, each.size, each.first_row + self._row)
+                for each in places
+            ]
+        self._pieces.append(chunk.pages)
+        self._chunks.append(chunk)
+        self._counted.append((chunk.chunk.values, chunk.chunk.statistics))
+        self._advance(length, chunk.rows, chunk.chunk.values, chunk.chunk.uncompressed - self._dictionary_size)
+
+    def add_nulls(self, rows: int) -> None:
+        page, uncompressed = page_bytes.nulls(rows, self._codec, self._layout.repetitions)
+        if self._places is not None:
+            self._places.append(joined_column.PagePlace(self._at, len(page), self._row))
+            self._bounds.add_nulls(rows)
+        self._pieces.append(page)
+        self._null_pages += 1
+        self._counted.append((rows, {format_fields.Statistics.NULLS: (thrift.I64, rows)}))
+        self._advance(len(page), rows, rows, uncompressed)
+
+    def _advance(self, length: int, rows: int, values: int, uncompressed: int) -> None:
+        self._at += length
+        self._row += rows
+        self._values += values
+        self._uncompressed += uncompressed
+
+    def joined(self) -> joined_column.JoinedColumn:
+        chunks = [each.chunk for each in self._chunks]
+        counts = joined_column.page_counts(chunks)
+        encodings = {
+            int(encoding)
+            for chunk in chunks
+            for encoding in chunk.meta.get(format_fields.Meta.ENCODINGS, (0, (0, ())))[1][1]
+        }
+        if self._null_pages:
+            encodings |= {page_bytes.PLAIN, page_bytes.RLE}
+            key = (page_bytes.DATA, page_bytes.PLAIN)
+            counts = counts and counts | {key: counts.get(key, 0) + self._null_pages}
+        if self._dictionary and counts:
+            counts = counts | {(page_bytes.DICTIONARY, page_bytes.PLAIN): 1}
+        return joined_column.JoinedColumn(
+            pieces=self._pieces,
+            codec=self._codec,
+            values=self._values,
+            uncompressed=self._uncompressed,
+            dictionary_bytes=len(self._dictionary),
+            encodings=tuple(sorted(encodings)),
+            page_counts=counts,
+            statistics=merge_statistics.merge(self._counted, self._layout),
+            places=None if self._places is None else tuple(self._places),
+            bounds=self._bounds.merged(),
+        )

@@ -1,0 +1,101 @@
+"""The way that each column takes into a joined row group, judged by footers alone: its pages move as bytes, its indexes
+are mapped to a merged dictionary, or its values are decoded and encoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from iceberg_compaction.formats.parquet import format_fields
+from iceberg_compaction.formats.parquet.join import page_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iceberg_compaction.formats.parquet import parquet_footer
+
+_DICTIONARY_ENCODINGS = frozenset((2, 8))  # PLAIN_DICTIONARY, RLE_DICTIONARY
+_LEVEL_ENCODINGS = frozenset((3, 4))  # RLE, BIT_PACKED
+# Every page costs a reader a few microseconds, so small ones are encoded into larger ones. A page is large enough by
+# its bytes or by its rows: an encoder makes no pages of more rows than this either.
+_LEAST_PAGE = 32 * 2**10  # bytes without compression
+_LEAST_PAGE_ROWS = 10_000
+_PLACE = 9  # bytes of a page in an offset index, about
+_MOST_OF_CHUNK = 0.5  # that a dictionary may take where it saves anything
+_BYTES_PER_VALUE = 1.0  # in a chunk whose dictionary takes that much
+
+
+class Way(str, Enum):
+    PAGES = "pages"
+    INDEXES = "indexes"
+    DECODE = "decode"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnWay:
+    """The way of a column, and the bytes of its chunks."""
+
+    way: Way
+    bytes: int
+    uncompressed: int
+
+
+def judge(chunks: Sequence[parquet_footer.Chunk | None]) -> ColumnWay:
+    """The way of a column, given its chunk in each row group; None: the row group lacks the column."""
+    present = [chunk for chunk in chunks if chunk is not None]
+    return ColumnWay(
+        way=_way(present, has_gaps=len(present) < len(chunks)),
+        bytes=sum(chunk.length for chunk in present),
+        uncompressed=sum(chunk.uncompressed for chunk in present),
+    )
+
+
+def _way(chunks: Sequence[parquet_footer.Chunk], *, has_gaps: bool) -> Way:
+    if not chunks or any(chunk.codec != chunks[0].codec or not chunk.length for chunk in chunks):
+        return Way.DECODE
+    kinds = {_kind(chunk) for chunk in chunks}
+    if len(kinds) > 1 or Way.DECODE in kinds:
+        return Way.DECODE
+    (kind,) = kinds
+    is_composed = has_gaps or kind is Way.INDEXES
+    if is_composed and not page_bytes.can_compress(chunks[0].codec):
+        return Way.DECODE
+    return Way.DECODE if kind is Way.PAGES and has_small_pages(chunks) else kind
+
+
+def _kind(chunk: parquet_footer.Chunk) -> Way:
+    has_dictionary = chunk.data_pages[0] != chunk.start
+    counts = _data_pages(chunk)
+    encodings = frozenset(encoding for encoding, count in counts if count) or _encodings(chunk) - _LEVEL_ENCODINGS
+    if not has_dictionary:
+        return Way.DECODE if encodings & _DICTIONARY_ENCODINGS else Way.PAGES
+    # The list of encodings names those of dictionaries and levels too; only counts tell that no page is plain.
+    if not counts or not encodings <= _DICTIONARY_ENCODINGS:
+        return Way.DECODE
+    dictionary = chunk.data_pages[0] - chunk.start
+    is_useless = dictionary > _MOST_OF_CHUNK * chunk.length and chunk.length > _BYTES_PER_VALUE * chunk.values
+    return Way.DECODE if is_useless else Way.INDEXES
+
+
+def _data_pages(chunk: parquet_footer.Chunk) -> list[tuple[int, int]]:
+    """Encodings of data pages, each with the number of such pages; empty if the footer does not count them."""
+    entries = format_fields.children(chunk.meta, format_fields.Meta.ENCODING_STATS)
+    counts = [[format_fields.integer(entry, number) for number in (1, 2, 3)] for entry in entries]
+    return [(encoding, count) for kind, encoding, count in counts if kind in (page_bytes.DATA, page_bytes.DATA_2)]
+
+
+def _encodings(chunk: parquet_footer.Chunk) -> frozenset[int]:
+    return frozenset(chunk.meta.get(format_fields.Meta.ENCODINGS, (0, (0, ())))[1][1])
+
+
+def has_small_pages(chunks: Sequence[parquet_footer.Chunk]) -> bool:
+    """Whether readers would suffer from the pages of a column."""
+    pages = sum(_pages(chunk) for chunk in chunks)
+    is_small = sum(chunk.uncompressed for chunk in chunks) < _LEAST_PAGE * pages
+    return pages > 1 and is_small and sum(chunk.values for chunk in chunks) < _LEAST_PAGE_ROWS * pages
+
+
+def _pages(chunk: parquet_footer.Chunk) -> int:
+    counted = sum(count for _, count in _data_pages(chunk))
+    return counted or max(1, format_fields.integer(chunk.raw, format_fields.Column.OFFSET_INDEX_LENGTH, 0) // _PLACE)

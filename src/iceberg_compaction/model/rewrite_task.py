@@ -127,6 +127,9 @@ class Effort(Value):
     copied_groups: int = 0  # row groups
     copied_bytes: int = 0  # of the inputs
     copy_seconds: float = 0.0
+    joined_groups: int = 0  # row groups of the inputs that became fewer and larger ones, mostly as bytes
+    joined_bytes: int = 0
+    join_seconds: float = 0.0
     encoded_groups: int = 0
     encoded_bytes: int = 0  # of the inputs
     encode_seconds: float = 0.0
@@ -134,7 +137,7 @@ class Effort(Value):
 
     @property
     def groups(self) -> int:
-        return self.copied_groups + self.encoded_groups
+        return self.copied_groups + self.joined_groups + self.encoded_groups
 
     @property
     def copied_share(self) -> float:
@@ -163,6 +166,9 @@ class Effort(Value):
             copied_groups=self.copied_groups + other.copied_groups,
             copied_bytes=self.copied_bytes + other.copied_bytes,
             copy_seconds=self.copy_seconds + other.copy_seconds,
+            joined_groups=self.joined_groups + other.joined_groups,
+            joined_bytes=self.joined_bytes + other.joined_bytes,
+            join_seconds=self.join_seconds + other.join_seconds,
             encoded_groups=self.encoded_groups + other.encoded_groups,
             encoded_bytes=self.encoded_bytes + other.encoded_bytes,
             encode_seconds=self.encode_seconds + other.encode_seconds,

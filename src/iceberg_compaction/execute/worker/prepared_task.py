@@ -40,6 +40,7 @@ class PreparedTask:
     read_columns: frozenset[int]  # field ids of the top-level columns to read: those that the table has dropped are not
     deletes: apply_deletes.DeleteFilter | None  # takes deleted rows out of the inputs
     output: output_plan.OutputPlan
+    wanted: copied_row_groups.Wanted | None  # None: nothing can be copied
     steps: copied_row_groups.Steps
 
     @property
@@ -69,8 +70,8 @@ def prepare(
         task.file_paths,
         task.record_counts,
         _name_mapping(context),
-        None if context.copy_row_groups is CopyMode.NEVER else context.min_row_group,
         partition_values.keys(),
+        raw=context.copy_row_groups is not CopyMode.NEVER,
     )
     dictionaries = _dictionaries(footers) | identity_columns.repeated_texts(schema, partition_values)
     constants = project.fillers(schema, partition_values)
@@ -85,6 +86,10 @@ def prepare(
     )
     output = output_plan.plan_output(task, context, _summary(footers, deletes, dictionaries))
     wanted = {field.field_id for field in schema.fields} | (deletes.fields if deletes else set())
+    wanted_form = None
+    # Where rows change their order or their partition, all are encoded.
+    if output.keeps_rows and context.copy_row_groups is not CopyMode.NEVER:
+        wanted_form = _wanted(context, output, partition_values, frozenset(constants))
     return PreparedTask(
         reader=reader,
         constants=constants,
@@ -93,7 +98,10 @@ def prepare(
         read_columns=read_files.columns_with(footers, wanted),
         deletes=deletes,
         output=output,
-        steps=_steps(context, footers, deletes, output, partition_values),
+        wanted=wanted_form,
+        steps=copied_row_groups.encode_all(footers, deletes)
+        if wanted_form is None
+        else copied_row_groups.choose(footers, deletes, wanted_form),
     )
 
 
@@ -117,28 +125,30 @@ def _summary(
     )
 
 
-def _steps(
+def _wanted(
     context: rewrite_task.RewriteContext,
-    footers: list[read_files.Footer],
-    deletes: apply_deletes.DeleteFilter | None,
     output: output_plan.OutputPlan,
     partition_values: Mapping[int, Any],
-) -> copied_row_groups.Steps:
-    """Copy or encode, for every row group. Where rows change their order or their partition, all are encoded."""
-    if not output.keeps_rows or all(footer.raw is None for footer in footers):
-        return copied_row_groups.encode_all(footers, deletes)
-    wanted = copied_row_groups.Wanted(
+    filled: frozenset[int],
+) -> copied_row_groups.Wanted:
+    """The form that row groups must have in order to be copied or joined."""
+    leaves = splice.template(output.columns, output.options.parquet).leaves
+    filters = output.options.parquet.get("bloom_filter_options", {})
+    return copied_row_groups.Wanted(
         mode=context.copy_row_groups,
-        leaves=splice.template(output.columns, output.options.parquet).leaves,
+        leaves=leaves,
         tops=output.tops,
         partition=identity_columns.constants(output.schema, partition_values),
+        filled=filled,
+        filtered=frozenset(
+            top for top, leaf in zip(output.tops, leaves, strict=True) if ".".join(leaf.path) in filters
+        ),
         codecs=copied_row_groups.codecs(
             output.options.parquet["compression"], asked_for="write.parquet.compression-codec" in context.properties
         ),
         least=context.min_row_group,
         most=context.sizes.write_max,
     )
-    return copied_row_groups.choose(footers, deletes, wanted)
 
 
 def _name_mapping(context: rewrite_task.RewriteContext) -> NameMapping | None:

@@ -83,6 +83,20 @@ def row_group(
     return raw
 
 
+def joined_row_group(rows: int, columns: Sequence[FooterColumn], ordinal: int) -> thrift.Struct:
+    """The row group of the new footer that is made of several old ones. Their order would not be true of it."""
+    raw: thrift.Struct = {
+        format_fields.RowGroup.COLUMNS: (thrift.LIST, (thrift.STRUCT, [each.raw for each in columns])),
+        format_fields.RowGroup.UNCOMPRESSED: (thrift.I64, sum(each.uncompressed for each in columns)),
+        format_fields.RowGroup.ROWS: (thrift.I64, rows),
+        format_fields.RowGroup.FILE_OFFSET: (thrift.I64, min(each.span[0] for each in columns)),
+        format_fields.RowGroup.COMPRESSED: (thrift.I64, sum(each.span[1] for each in columns)),
+    }
+    if ordinal < _ORDINALS:
+        raw[format_fields.RowGroup.ORDINAL] = (thrift.I16, ordinal)
+    return raw
+
+
 def end(template: parquet_footer.RawFooter, groups: list[thrift.Struct]) -> bytes:
     """The footer, its length and the magic bytes: the end of the file."""
     raw = {

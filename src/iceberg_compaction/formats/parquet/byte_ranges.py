@@ -122,6 +122,16 @@ def move(source: Input, target: RangeOutput, spans: Sequence[Span], *, digest: b
     return [None] * len(spans) if hashed is None else list(hashed.finish())
 
 
+def write_pieces(target: RangeOutput, pieces: Iterable[Any], *, digest: bool = False) -> int | None:
+    """Append bytes that are in memory. Returns one digest of all of them, if wanted."""
+    hashed = xxhash.xxh3_64()
+    for piece in pieces:
+        if digest:
+            hashed.update(piece)
+        target.write(piece)
+    return hashed.intdigest() if digest else None
+
+
 def digests(source: Input, spans: Sequence[Span]) -> list[int]:
     """The digests of spans of a file, read for nothing else."""
     hashed = _Digests(spans)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.io import FileIO
 
-    from iceberg_compaction.formats.parquet import page_layout
+    from iceberg_compaction.formats.parquet import assemble, page_layout
+    from iceberg_compaction.formats.parquet.join import joined_column
 
 _AT_ONCE = 16 * 2**20  # bytes that are read together
 _GAP = 64 * 2**10  # bytes between two spans; a smaller gap is read rather than a second request made
@@ -85,6 +86,22 @@ def write(output: byte_ranges.RangeOutput, carried: Sequence[Carried]) -> None:
     all_wanted = [wanted for group in by_origin.values() if 0 < (wanted := _wanted(group)).size <= _MOST]
     for wanted, data in zip(all_wanted, look_ahead.in_order(_fetch, all_wanted, at_once=_FILES_AT_ONCE), strict=True):
         _write_page_indexes(output, _moved(wanted, data))
+
+
+def write_joined(
+    output: byte_ranges.RangeOutput, columns: Sequence[tuple[assemble.FooterColumn, joined_column.JoinedColumn]]
+) -> None:
+    """Append the indexes of joined columns, and write their offsets into each column: bounds first, as above."""
+    for column, joined in columns:
+        if (bounds := joined.column_index()) is not None:
+            column.raw[format_fields.Column.COLUMN_INDEX] = (thrift.I64, output.position)
+            column.raw[format_fields.Column.COLUMN_INDEX_LENGTH] = (thrift.I32, len(bounds))
+            output.write(bounds)
+    for column, joined in columns:
+        if (offsets := joined.offset_index(column.span[0])) is not None:
+            column.raw[format_fields.Column.OFFSET_INDEX] = (thrift.I64, output.position)
+            column.raw[format_fields.Column.OFFSET_INDEX_LENGTH] = (thrift.I32, len(offsets))
+            output.write(offsets)
 
 
 def _write_blooms(output: byte_ranges.RangeOutput, carried: list[Carried]) -> None:

@@ -12,14 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_compaction.formats.parquet import assemble, byte_ranges, encode_row_groups, page_indexes, parquet_footer
+from iceberg_compaction.formats.parquet.join import source_chunks
 from iceberg_compaction.storage import remove
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyiceberg.io import FileIO
 
     from iceberg_compaction.formats.parquet import thrift
+    from iceberg_compaction.formats.parquet.join import joined_column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,12 @@ class Source:
         self.footer = footer
         self.input = byte_ranges.Input(io, footer.path)
         self.origin = page_indexes.Stored(io, footer.path, footer.body)
+
+    def load(self, group: parquet_footer.Group, columns: Sequence[int | None]) -> source_chunks.LoadedGroup:
+        """A row group with its bytes in memory. `columns` are as in LoadedGroup."""
+        spans = source_chunks.spans(group, columns, self.footer.body)
+        segments = tuple((start, self.input.read(start, length)) for start, length in spans)
+        return source_chunks.LoadedGroup(footer=self.footer, group=group, columns=columns, segments=segments)
 
     def close(self) -> None:
         self.input.close()
@@ -63,6 +71,7 @@ class SplicedFile:
         self._template = template(columns, arguments)
         self._groups: list[thrift.Struct] = []
         self._carried: list[page_indexes.Carried] = []
+        self._joined: list[tuple[assemble.FooterColumn, joined_column.JoinedColumn]] = []
         self._output = byte_ranges.RangeOutput(io, path)
         try:
             self._output.write(parquet_footer.MAGIC)
@@ -113,7 +122,7 @@ class SplicedFile:
         digests: list[int | None] = []
         for is_patch, run in itertools.groupby(enumerate(source_columns), key=lambda each: each[1] is None):
             if is_patch:
-                columns += self._patch(group, [leaf_number for leaf_number, _ in run], patch, arguments or {})
+                columns += self._patch(group.rows, [leaf_number for leaf_number, _ in run], patch, arguments or {})
                 digests += [None] * (len(columns) - len(digests))
                 continue
             at = self.position
@@ -129,9 +138,39 @@ class SplicedFile:
             bytes=self.position - before, spans=tuple(column.span for column in columns), digests=tuple(digests)
         )
 
+    def join(
+        self,
+        rows: int,
+        joined: Mapping[int, joined_column.JoinedColumn],
+        patch: pa.Table | None = None,
+        arguments: dict[str, Any] | None = None,
+        *,
+        digest: bool = False,
+    ) -> Copied:
+        """Append a row group of joined columns, given by their number among ours; the others come from `patch`."""
+        before = self.position
+        columns: list[assemble.FooterColumn] = []
+        digests: list[int | None] = []
+        for is_joined, run in itertools.groupby(range(len(self.leaves)), key=lambda number: number in joined):
+            numbers = list(run)
+            if not is_joined:
+                columns += self._patch(rows, numbers, patch, arguments or {})
+                digests += [None] * len(numbers)
+                continue
+            for number in numbers:
+                column = joined[number]
+                columns.append(column.footer_column(self.leaves[number], self.position))
+                self._joined.append((columns[-1], column))
+                digests.append(byte_ranges.write_pieces(self._output, column.pieces, digest=digest))
+        self._groups.append(assemble.joined_row_group(rows, columns, len(self._groups)))
+        return Copied(
+            bytes=self.position - before, spans=tuple(column.span for column in columns), digests=tuple(digests)
+        )
+
     def finish(self) -> tuple[Any, int]:
         """Write page indexes and footer; returns the footer as pyarrow reads it, and the size of the file."""
         page_indexes.write(self._output, self._carried)
+        page_indexes.write_joined(self._output, self._joined)
         end = assemble.end(self._template, self._groups)
         self._output.write(end)
         self._output.close()
@@ -151,12 +190,12 @@ class SplicedFile:
                 raise ValueError(f"column {'.'.join(leaf.path)} is laid out in another way than that of {footer.path}")
 
     def _patch(
-        self, group: parquet_footer.Group, leaf_numbers: list[int], patch: pa.Table | None, arguments: dict[str, Any]
+        self, rows: int, leaf_numbers: list[int], patch: pa.Table | None, arguments: dict[str, Any]
     ) -> list[assemble.FooterColumn]:
         """Encode columns that lie beside each other."""
         names = list(dict.fromkeys(self.leaves[number].path[0] for number in leaf_numbers))
-        if patch is None or patch.num_rows != group.rows or not set(names) <= set(patch.column_names):
-            raise ValueError(f"a row group of {group.rows} rows lacks columns {', '.join(names)}")
+        if patch is None or patch.num_rows != rows or not set(names) <= set(patch.column_names):
+            raise ValueError(f"a row group of {rows} rows lacks columns {', '.join(names)}")
         # Sorting columns are numbers of columns, and a column has another number among all columns than among these.
         few = {name: value for name, value in arguments.items() if name != "sorting_columns"}
         encoded = encode_row_groups.encode(self._output, patch.select(names), few)

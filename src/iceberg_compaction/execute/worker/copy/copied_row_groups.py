@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.execute.worker.copy import extents
+from iceberg_compaction.execute.worker.copy import extents, join_choice
 from iceberg_compaction.execute.worker.input import identity_columns, read_files
 from iceberg_compaction.model.policies import CopyMode
 
@@ -40,7 +40,11 @@ class Kept(str, Enum):
     COLUMNS = "most of its columns have changed"
     NO_IDS = "its file has no field ids"
     WRITER = "its file was written in a way that is not copied"
+    PAGES = "its pages could not be joined"
     TOO_LARGE = "does not fit into a file of the target size"
+
+
+_MOVABLE = (None, Kept.SMALL)  # as bytes: alone, or joined with neighbours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,15 @@ class Copy:
     columns: tuple[int | None, ...]  # for each leaf of the output the index of the file's leaf; None: encoded
     patched: frozenset[int]  # field ids of the top-level columns that are encoded
     bytes: int
+    absent: frozenset[int] = frozenset()  # of these, the columns that the file lacks and that are null in all its rows
+
+    @property
+    def rows(self) -> int:
+        return self.raw.groups[self.group].rows
+
+    def physical(self, field_id: int) -> str | None:
+        """The physical type of a column; None: the file lacks it."""
+        return next((leaf.layout.physical for leaf in self.raw.leaves if leaf.field_id == field_id), None)
 
     @property
     def part(self) -> read_files.FilePart:
@@ -63,6 +76,13 @@ class Copy:
         """The columns that are copied, by field id."""
         chunks = self.raw.groups[self.group].chunks
         return {self.raw.leaves[index].field_id: chunks[index] for index in self.columns if index is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """Row groups that become fewer and larger ones, column by column, mostly as bytes."""
+
+    sources: tuple[Copy, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +99,13 @@ class Encode:
 class Steps:
     """Steps that move all rows of a task. `copies` is False where there is nothing to copy."""
 
-    order: tuple[Copy | Encode, ...]
+    order: tuple[Copy | Join | Encode, ...]
     kept: dict[str, int] = field(default_factory=dict)  # row groups that are encoded, by reason
     merges: bool = False  # whether a row group is encoded if the rows before it would make an undersized one
 
     @property
     def copies(self) -> bool:
-        return any(isinstance(step, Copy) for step in self.order)
+        return any(not isinstance(step, Encode) for step in self.order)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +116,8 @@ class Wanted:
     leaves: Sequence[parquet_footer.Leaf]  # of the output files
     tops: Sequence[int]  # field id of the top-level column of each leaf
     partition: Mapping[int, pa.Array]  # values that readers see in all rows of a column, by field id (R51)
+    filled: frozenset[int]  # field ids of columns that have a value where a file lacks them
+    filtered: frozenset[int]  # field ids of top-level columns with Bloom filters, which cannot be merged
     codecs: frozenset[str]
     least: int  # bytes
     most: int
@@ -132,8 +154,19 @@ def choose(footers: Sequence[read_files.Footer], deletes: apply_deletes.DeleteFi
         groups = list(_with_deletes(groups, deletes))
     merges = wanted.mode is CopyMode.AUTO
     groups = _without_undersized(groups, int(_SHRINKAGE * wanted.least) if merges else 0)
-    kept = collections.Counter(group.kept.value for group in groups if group.kept is not None)
-    return Steps(order=tuple(_steps(groups)), kept=dict(kept), merges=merges)
+    order: list[Copy | Join | Encode] = []
+    kept: collections.Counter[str] = collections.Counter()
+    for way, neighbours in itertools.groupby(groups, key=lambda group: _way(group, wanted)):
+        run = list(neighbours)
+        copies = tuple(group.copy for group in run if group.copy is not None)
+        if way is Copy:
+            order += copies
+        elif way is Join and join_choice.worth_joining(copies, wanted):
+            order.append(Join(sources=copies))
+        else:
+            order.append(_encode(run))
+            kept.update(group.kept.value for group in run if group.kept is not None)
+    return Steps(order=tuple(order), kept=dict(kept), merges=merges)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +200,7 @@ def _judge_file(number: int, footer: read_files.Footer, wanted: Wanted) -> Itera
         whole_file = Kept.WRITER
     elif not any(leaf.field_id is not None for leaf in raw.leaves):
         whole_file = Kept.NO_IDS
+    absent = _absent(raw.leaves, wanted)
     matches: dict[frozenset[int], tuple[int | None, ...]] = {}  # most row groups are alike
     for index, group in enumerate(raw.groups):
         if not group.rows:
@@ -183,6 +217,7 @@ def _judge_file(number: int, footer: read_files.Footer, wanted: Wanted) -> Itera
             columns=columns,
             patched=patched,
             bytes=sum(chunk.length for chunk in chunks),
+            absent=absent & patched,
         )
         yield _Group(
             number=number,
@@ -193,6 +228,16 @@ def _judge_file(number: int, footer: read_files.Footer, wanted: Wanted) -> Itera
             copy=copy,
             kept=whole_file or _judge(copy, group, wanted),
         )
+
+
+def _absent(leaves: Sequence[parquet_footer.Leaf], wanted: Wanted) -> frozenset[int]:
+    """The optional top-level columns that a file lacks and nothing fills."""
+    present = {leaf.ids[0] for leaf in leaves}
+    return frozenset(
+        top
+        for top, leaf in zip(wanted.tops, wanted.leaves, strict=True)
+        if top not in present and top not in wanted.filled and leaf.layout.repetitions[0] == 1
+    )
 
 
 def match(
@@ -235,19 +280,20 @@ def _top(leaf: parquet_footer.Leaf) -> int | None:
 
 def _with_deletes(groups: Sequence[_Group], deletes: apply_deletes.DeleteFilter) -> Iterator[_Group]:
     """The row groups that have rows left, those that deletes touch marked as such. Keys are looked up beforehand only
-    in files with row groups that may be copied."""
+    in files with row groups that may be copied or joined."""
     for number, same_file in itertools.groupby(groups, key=lambda group: group.number):
         of_file = list(same_file)
         counts = of_file[0].footer.group_rows
         starts = [0, *itertools.accumulate(counts)]
-        if any(group.kept is None for group in of_file):
+        if any(group.kept in _MOVABLE for group in of_file):
             deletes.look_up(number, {group.index: _extents(group, deletes) for group in of_file})
         for group in of_file:
             dead = deletes.dead_rows(number, starts[group.index], counts[group.index])
             if dead == counts[group.index]:
                 deletes.pass_over(dead)
             elif dead or deletes.is_open(number):
-                yield replace(group, rows=group.rows - dead, kept=group.kept or Kept.DELETED)
+                kept = Kept.DELETED if group.kept in _MOVABLE else group.kept
+                yield replace(group, rows=group.rows - dead, kept=kept)
             else:
                 yield group
 
@@ -274,19 +320,22 @@ def _without_undersized(groups: Sequence[_Group], least: int) -> list[_Group]:
     return merged
 
 
-def _steps(groups: Sequence[_Group]) -> Iterator[Copy | Encode]:
-    for is_copied, neighbours in itertools.groupby(groups, key=lambda group: group.kept is None):
-        run = list(neighbours)
-        if is_copied:
-            yield from (group.copy for group in run if group.copy is not None)
-            continue
-        files = [list(same) for _, same in itertools.groupby(run, key=lambda group: group.number)]
-        yield Encode(
-            parts=tuple(_part(of_file) for of_file in files),
-            rows=sum(group.rows for group in run),
-            bytes=sum(group.bytes for group in run),
-            groups=len(run),
-        )
+def _way(group: _Group, wanted: Wanted) -> type:
+    """How a row group moves; whether joining pays off is seen with its neighbours."""
+    if group.kept is None:
+        return Copy
+    is_small = group.kept in (Kept.SMALL, Kept.NEIGHBOUR) and group.copy is not None
+    return Join if is_small and wanted.mode is CopyMode.AUTO else Encode
+
+
+def _encode(run: Sequence[_Group]) -> Encode:
+    files = [list(same) for _, same in itertools.groupby(run, key=lambda group: group.number)]
+    return Encode(
+        parts=tuple(_part(of_file) for of_file in files),
+        rows=sum(group.rows for group in run),
+        bytes=sum(group.bytes for group in run),
+        groups=len(run),
+    )
 
 
 def _part(of_file: Sequence[_Group]) -> read_files.FilePart:

@@ -3,6 +3,7 @@ source and a writer come in; the measurements of the copies and the effort go ou
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 from pyiceberg.schema import Schema
 
 from iceberg_compaction.execute.worker import arrow_schemas
-from iceberg_compaction.execute.worker.copy import copied_row_groups
+from iceberg_compaction.execute.worker.copy import copied_row_groups, join_choice, join_rows
 from iceberg_compaction.execute.worker.input import project, read_files
 from iceberg_compaction.execute.worker.proof import copied_bytes, measure, measurements
 from iceberg_compaction.model import policies, proof, rewrite_task
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.worker import source
     from iceberg_compaction.execute.worker.output import output_file, rolling_writer
 
+_log = logging.getLogger(__name__)
 _MASK = 2**64 - 1
 _DIGESTED = (policies.ProofLevel.CHECKSUM, policies.ProofLevel.DEEP)
 
@@ -44,11 +46,10 @@ class MixedRows:
             started = time.monotonic()
             if isinstance(step, copied_row_groups.Encode):
                 self._encode(step, started)
+            elif isinstance(step, copied_row_groups.Join):
+                self._join(step)
             elif (reason := self._reason_to_encode(step)) is not None:
-                rows = step.footer.group_rows[step.group]
-                self._encode(
-                    copied_row_groups.Encode(parts=(step.part,), rows=rows, bytes=step.bytes, groups=1), started
-                )
+                self._encode(_encode_step((step,)), started)
                 self.effort += rewrite_task.Effort(kept_from_copying={reason.value: 1})
             else:
                 self._copy(step, started)
@@ -81,34 +82,89 @@ class MixedRows:
         return None if self._writer.takes(step.bytes) else copied_row_groups.Kept.TOO_LARGE
 
     def _copy(self, step: copied_row_groups.Copy, started: float) -> None:
-        patch, meter = self._patch(step)
+        patch, meter = self._patch((step,), step.patched)
         with read_files.translated(step.footer.path):
             self._writer.copy(step, patch, meter, digest=self._level in _DIGESTED)
-        self._source.count_copied(step.footer.group_rows[step.group])
-        if meter is not None:
-            self._patches_encoded += _columns_only(meter.side)
-        if self._level is policies.ProofLevel.DEEP:
-            for _, _, batch in self._prepared.reader.batches([step.part], frozenset()):
-                self._decoded.add(batch)
+        self._after_bytes((step,), meter)
         seconds = time.monotonic() - started
         self.effort += rewrite_task.Effort(copied_groups=1, copied_bytes=step.bytes, copy_seconds=seconds)
 
-    def _patch(self, step: copied_row_groups.Copy) -> tuple[pa.Table | None, measure.Meter | None]:
-        """The columns of a row group that must be encoded, in the schema of the output; and a meter for them."""
-        if not step.patched:
+    def _join(self, step: copied_row_groups.Join) -> None:
+        """Joins row groups into as many as the sizes of row groups and files call for."""
+        rest = step.sources
+        while rest:
+            started = time.monotonic()
+            count = join_rows.take(rest, self._writer.next_joined_bytes(sum(source.bytes for source in rest)))
+            sources, rest = rest[:count], rest[count:]
+            if (joined := self._joined(sources)) is None:
+                self._encode(_encode_step(sources), started)
+                self.effort += rewrite_task.Effort(kept_from_copying={copied_row_groups.Kept.PAGES.value: count})
+                continue
+            patch, meter = self._patch(sources, joined[1])
+            self._writer.join(joined[0], patch, meter, digest=self._level in _DIGESTED)
+            self._after_bytes(sources, meter)
+            seconds, size = time.monotonic() - started, joined[0].bytes
+            self.effort += rewrite_task.Effort(joined_groups=count, joined_bytes=size, join_seconds=seconds)
+
+    def _joined(
+        self, sources: tuple[copied_row_groups.Copy, ...]
+    ) -> tuple[output_file.JoinedRows, frozenset[int]] | None:
+        """Joined row groups, and the columns that have to be decoded. None: their pages cannot be joined after all, so
+        rows are decoded, which tells what is wrong with which file."""
+        wanted, prepared = self._prepared.wanted, self._prepared
+        assert wanted is not None
+        try:
+            joined, decoded = join_rows.join(
+                prepared.io,
+                sources,
+                wanted,
+                join_choice.decoded_columns(sources, wanted),
+                prepared.output.options.parquet,
+            )
+        except (ValueError, OSError, pa.ArrowException) as error:
+            _log.info("%d row groups are encoded, because their pages cannot be joined: %s", len(sources), error)
+            return None
+        return (joined, decoded) if joined.columns else None
+
+    def _after_bytes(self, sources: tuple[copied_row_groups.Copy, ...], meter: measure.Meter | None) -> None:
+        """Counts and checks rows that went into the outputs as bytes."""
+        self._source.count_copied(sum(source.rows for source in sources))
+        if meter is not None:
+            self._patches_encoded += _columns_only(meter.side)
+        if self._level is policies.ProofLevel.DEEP:
+            parts = [source.part for source in sources]
+            for _, _, batch in self._prepared.reader.batches(parts, frozenset()):
+                self._decoded.add(batch)
+
+    def _patch(
+        self, sources: tuple[copied_row_groups.Copy, ...], patched: frozenset[int]
+    ) -> tuple[pa.Table | None, measure.Meter | None]:
+        """The columns of row groups that must be encoded, in the schema of the output; and a meter for them."""
+        if not patched:
             return None, None
         prepared, output = self._prepared, self._prepared.output
-        schema = Schema(*(field for field in output.schema.fields if field.field_id in step.patched))
-        columns = pa.schema([field for field in output.columns if arrow_schemas.field_id(field) in step.patched])
+        schema = Schema(*(field for field in output.schema.fields if field.field_id in patched))
+        columns = pa.schema([field for field in output.columns if arrow_schemas.field_id(field) in patched])
         meter = measure.Meter(schema, self._level, prepared.constants)
-        only = read_files.columns_with([step.footer], step.patched) or _smallest_column(step)
         batches = []
-        for footer, _, batch in prepared.reader.batches([step.part], prepared.dictionaries, only):
-            meter.add(batch)
-            with read_files.translated(footer.path):
-                batches.append(project.Projection(batch.schema, schema, columns, prepared.constants).apply(batch))
+        for source in sources:  # one by one: a file that lacks all of these columns is read for its number of rows
+            only = read_files.columns_with([source.footer], patched) or _smallest_column(source)
+            for footer, _, batch in prepared.reader.batches([source.part], prepared.dictionaries, only):
+                meter.add(batch)
+                with read_files.translated(footer.path):
+                    projection = project.Projection(batch.schema, schema, columns, prepared.constants)
+                    batches.append(projection.apply(batch))
         self._patches_read += _columns_only(meter.side)
         return pa.Table.from_batches(batches, schema=columns).unify_dictionaries(), measure.Meter(schema, self._level)
+
+
+def _encode_step(sources: tuple[copied_row_groups.Copy, ...]) -> copied_row_groups.Encode:
+    return copied_row_groups.Encode(
+        parts=tuple(source.part for source in sources),
+        rows=sum(source.rows for source in sources),
+        bytes=sum(source.bytes for source in sources),
+        groups=len(sources),
+    )
 
 
 def _columns_only(side: proof.Side) -> proof.Side:

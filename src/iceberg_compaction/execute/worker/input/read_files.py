@@ -43,7 +43,7 @@ class Footer:
     schema: pa.Schema  # the file's own, with field ids; columns that the partition has values of have none (R51)
     dictionaries: frozenset[int]  # field ids of top-level text columns that are stored as dictionaries throughout
     needs: decoding.Needs  # memory
-    raw: parquet_footer.RawFooter | None = None  # all of it, if the file has row groups worth copying
+    raw: parquet_footer.RawFooter | None = None  # all of it, if row groups may be copied or joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,13 @@ class DataFileReader:
         paths: Sequence[str],
         record_counts: Sequence[int],
         mapping: NameMapping | None = None,
-        worth_copying: int | None = None,
         partitioned: Collection[int] = (),
+        *,
+        raw: bool = False,
     ) -> list[Footer]:
-        """The footers of all files, each checked against the manifest's record count. `worth_copying`: the bytes from
-        which on a row group may be copied; None: none is. `partitioned`: columns whose values come from the partition,
-        so that a file's own values of them are ignored."""
+        """The footers of all files, each checked against the manifest's record count. `partitioned`: columns whose
+        values come from the partition, so that a file's own values of them are ignored. `raw`: whether row groups may
+        be copied or joined."""
         tails = look_ahead.in_order(lambda path: _read_tail(self.io, path), paths, at_once=_READERS)
         footers = []
         for path, (tail, size), rows in zip(paths, tails, record_counts, strict=True):
@@ -90,7 +91,7 @@ class DataFileReader:
                     )
                 schema = arrow_schemas.without_ids(_with_ids(file.schema_arrow, mapping), partitioned)
                 footer = _footer(path, size, file.metadata, schema, self.budgets)
-                if worth_copying is not None and max(footer.group_bytes, default=0) >= worth_copying:
+                if raw:
                     footer = replace(footer, raw=parquet_footer.parse(path, tail, size))
                 footers.append(footer)
         return footers

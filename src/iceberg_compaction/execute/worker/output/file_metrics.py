@@ -44,6 +44,25 @@ class ManifestMetrics:
         return (None, None) if _has_nan(low, high) else (low, high)
 
 
+def merge_manifest_metrics(parts: Sequence[ManifestMetrics], rows: Sequence[int], *, floats: bool) -> ManifestMetrics:
+    """The metrics of a column in several whole inputs with so many rows. What one of them lacks is left out, except for
+    the bounds of an input without values."""
+    nulls = [part.nulls for part in parts]
+    total = None if None in nulls else sum(count or 0 for count in nulls)
+    filled = [part for part, count in zip(parts, rows, strict=True) if part.nulls != count]
+    bounds = [part.floats if floats else (part.low, part.high) for part in filled]
+    if not filled or any(None in pair for pair in bounds):
+        return ManifestMetrics(nulls=total)
+    numbers = range(len(filled))
+    low = filled[min(numbers, key=lambda number: _orderable(bounds[number][0]))].low
+    high = filled[max(numbers, key=lambda number: _orderable(bounds[number][1]))].high
+    return ManifestMetrics(nulls=total, low=low, high=high)
+
+
+def _orderable(bound: Any) -> Any:
+    return _order(bound) if isinstance(bound, float) else bound
+
+
 def _has_nan(*values: float) -> bool:
     return any(math.isnan(value) for value in values)
 

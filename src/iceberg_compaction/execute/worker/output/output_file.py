@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow.parquet as pq
 
@@ -13,20 +13,39 @@ from iceberg_compaction.execute.worker.output import file_metrics
 from iceberg_compaction.formats.parquet import splice
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
     from pyiceberg.io import FileIO
 
     from iceberg_compaction.execute.worker.copy import copied_row_groups
     from iceberg_compaction.execute.worker.output import parquet_options
+    from iceberg_compaction.formats.parquet.join import joined_column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopiedGroup:
-    """A row group that came as bytes."""
+    """A row group that came as bytes: one of an input, or several that were joined."""
 
     index: int  # in the output
-    step: copied_row_groups.Copy
-    digests: tuple[int | None, ...]  # of each column's bytes in the input; None: encoded, or not wanted
+    sources: tuple[copied_row_groups.Copy, ...]
+    moved: tuple[bool, ...]  # for each column, whether it was not encoded from rows
+    digests: tuple[int | None, ...]  # of each moved column's bytes; None: not wanted
+
+
+class JoinedRows(NamedTuple):
+    """Row groups of inputs as one, ready to be written."""
+
+    sources: tuple[copied_row_groups.Copy, ...]
+    columns: Mapping[int, joined_column.JoinedColumn]  # by their number in the output; the others are in a patch
+
+    @property
+    def rows(self) -> int:
+        return sum(source.rows for source in self.sources)
+
+    @property
+    def bytes(self) -> int:
+        return sum(source.bytes for source in self.sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,9 +118,27 @@ class MixedFile:
         arguments = None if patch is None else self._options.arguments(patch)
         group = step.raw.groups[step.group]
         copied = self._file.copy(self._open(step), group, step.columns, patch, arguments, digest=digest)
-        self._copied.append(CopiedGroup(index=self._rows.groups, step=step, digests=tuple(copied.digests)))
-        self._rows.add_copied(patch)
+        moved = tuple(column is not None for column in step.columns)
+        self._add_copied((step,), moved, copied.digests, patch)
         return self.position - before
+
+    def join(self, joined: JoinedRows, patch: pa.Table | None, *, digest: bool) -> int:
+        """Writes joined row groups as one; returns its bytes."""
+        arguments = None if patch is None else self._options.arguments(patch)
+        copied = self._file.join(joined.rows, joined.columns, patch, arguments, digest=digest)
+        moved = tuple(number in joined.columns for number in range(len(self._file.leaves)))
+        self._add_copied(joined.sources, moved, copied.digests, patch)
+        return copied.bytes
+
+    def _add_copied(
+        self,
+        sources: tuple[copied_row_groups.Copy, ...],
+        moved: tuple[bool, ...],
+        digests: tuple[int | None, ...],
+        patch: pa.Table | None,
+    ) -> None:
+        self._copied.append(CopiedGroup(index=self._rows.groups, sources=sources, moved=moved, digests=digests))
+        self._rows.add_copied(patch)
 
     def _open(self, step: copied_row_groups.Copy) -> splice.Source:
         if self._source is None or self._source.footer is not step.raw:

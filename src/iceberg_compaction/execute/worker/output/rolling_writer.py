@@ -120,10 +120,35 @@ class RollingWriter:
         if self._file is None:
             self._file = self._open_mixed()
         assert isinstance(self._file, output_file.MixedFile)
+        self._measure(patch, meter)
+        self._count(step.footer.group_rows[step.group], self._file.copy(step, patch, digest=digest))
+
+    def next_joined_bytes(self, to_come: int) -> int:
+        """Bytes that the next joined row group should have, so that row groups and files come out even. `to_come`:
+        bytes that can be joined before other rows come."""
+        self.flush()
+        if self._file is not None and not self._held():
+            self._finish_file()
+        held = 0 if self._file is None else self._file.position
+        room, takes_all = self._room(held)
+        return int(_even(min(to_come, room) if not takes_all else to_come, self._request.options.row_group_bytes))
+
+    def join(
+        self, joined: output_file.JoinedRows, patch: pa.Table | None, meter: measure.Meter | None, *, digest: bool
+    ) -> None:
+        """Writes joined row groups as one. `patch` holds the columns that are encoded, which the meter sees."""
+        if self._file is not None and self._ends_before(joined.bytes):
+            self._finish_file()
+        if self._file is None:
+            self._file = self._open_mixed()
+        assert isinstance(self._file, output_file.MixedFile)
+        self._measure(patch, meter)
+        self._count(joined.rows, self._file.join(joined, patch, digest=digest))
+
+    def _measure(self, patch: pa.Table | None, meter: measure.Meter | None) -> None:
         if patch is not None and meter is not None:
             for batch in patch.to_batches():
                 meter.add(batch)
-        self._count(step.footer.group_rows[step.group], self._file.copy(step, patch, digest=digest))
 
     def flush(self) -> None:
         """Encodes the buffered rows, to free their memory."""
@@ -173,7 +198,10 @@ class RollingWriter:
         buffered, arrived = self._buffer.size, self._part(self._written_rows + self._buffer.rows)
         part, size = self._recent
         seen = part + arrived - self._part(self._written_rows)
-        return int(buffered + (1 - arrived) * (size + buffered) / seen) if seen > 0 else int(buffered)
+        if seen > 0:
+            return int(buffered + (1 - arrived) * (size + buffered) / seen)
+        # Nothing is written or buffered: the inputs are the only guess, and a good one for what comes as bytes.
+        return int(max(buffered, (self._expected_rows or 0) * self._request.bytes_per_row))
 
     def _part(self, rows: int) -> float:
         """The part of the input's bytes that so many rows have, the first ones."""

@@ -3,7 +3,7 @@ manifest entry carries go out. For row groups that came as bytes, manifests of t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from iceberg_compaction.execute.worker.output import column_bounds, file_metrics
 from iceberg_compaction.formats.parquet import format_fields
@@ -12,7 +12,11 @@ from iceberg_compaction.model import rewrite_task
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from iceberg_compaction.execute.worker.copy import copied_row_groups
     from iceberg_compaction.execute.worker.output import output_file, output_plan
+
+
+_FLOATS = ("FLOAT", "DOUBLE")
 
 
 def stage(
@@ -45,28 +49,66 @@ def stage(
     )
 
 
-def _groups_by_input(file: output_file.WrittenFile) -> dict[int, list[output_file.CopiedGroup]]:
-    groups: dict[int, list[output_file.CopiedGroup]] = {}
-    for group in file.copied:
-        groups.setdefault(group.step.number, []).append(group)
+def _groups_by_input(file: output_file.WrittenFile) -> dict[int, list[_InputGroup]]:
+    """The row groups of each input that came as bytes, each with its place in the file."""
+    groups: dict[int, list[_InputGroup]] = {}
+    for copied in file.copied:
+        for source in copied.sources:
+            groups.setdefault(source.number, []).append(_InputGroup(copied, source))
     return groups
 
 
-def _is_whole_input(groups: list[output_file.CopiedGroup]) -> bool:
+class _InputGroup(NamedTuple):
+    """A row group of an input, as part of a row group of the output."""
+
+    copied: output_file.CopiedGroup
+    source: copied_row_groups.Copy
+
+    @property
+    def fields(self) -> set[int | None]:
+        """Field ids of the columns that were not encoded from rows."""
+        columns = zip(self.source.columns, self.copied.moved, strict=True)
+        return {
+            self.source.raw.leaves[column].field_id for column, is_moved in columns if is_moved and column is not None
+        }
+
+
+def _is_whole_input(groups: list[_InputGroup]) -> bool:
     """Whether these are all row groups of their input that have rows."""
-    return len(groups) == sum(1 for rows in groups[0].step.footer.group_rows if rows)
+    return len(groups) == sum(1 for rows in groups[0].source.footer.group_rows if rows)
 
 
 def _nans_by_manifest(task: rewrite_task.RewriteTask, file: output_file.WrittenFile) -> dict[tuple[int, int], int]:
     """NaNs of copied row groups by row group and field id. A manifest counts those of a whole input, which is enough
-    where the count is zero, or where all of its row groups are here: then it does not matter which has how many."""
-    nans: dict[tuple[int, int], int] = {}
+    where the count is zero, or where all of its row groups are here: then it does not matter which has how many. A
+    joined row group needs the counts of all its inputs."""
+    sums = _Sums()
     for number, groups in _groups_by_input(file).items():
-        for field_id, count in (task.nan_counts[number] if task.nan_counts else {}).items():
-            if not count or _is_whole_input(groups):
-                nans.update({(group.index, field_id): 0 for group in groups})
-                nans[groups[0].index, field_id] = count
-    return nans
+        counts = task.nan_counts[number] if task.nan_counts else {}
+        usable = {field_id: count for field_id, count in counts.items() if not count or _is_whole_input(groups)}
+        for position, group in enumerate(groups):
+            sums.add(group, {field_id: 0 if position else count for field_id, count in usable.items()})
+    return sums.totals()
+
+
+class _Sums:
+    """Figures of the inputs of each row group, by field id. A figure that one of several inputs lacks is left out,
+    unless the input lacks the column."""
+
+    def __init__(self) -> None:
+        self._by_group: dict[int, list[tuple[_InputGroup, dict[int, int]]]] = {}
+
+    def add(self, group: _InputGroup, counts: dict[int, int]) -> None:
+        self._by_group.setdefault(group.copied.index, []).append((group, counts))
+
+    def totals(self) -> dict[tuple[int, int], int]:
+        totals: dict[tuple[int, int], int] = {}
+        for index, parts in self._by_group.items():
+            for field_id in {field_id for _, counts in parts for field_id in counts}:
+                present = [counts for group, counts in parts if field_id in group.fields]
+                if all(field_id in counts for counts in present):
+                    totals[index, field_id] = sum(counts[field_id] for counts in present)
+        return totals
 
 
 def _metrics_by_manifest(
@@ -75,16 +117,47 @@ def _metrics_by_manifest(
     """Nulls and bounds of copied columns by row group and field id. A manifest describes a whole input, so it is exact
     only if all of the input's rows are here; and nulls count once, unless a footer has counted them."""
     metrics: dict[tuple[int, int], file_metrics.ManifestMetrics] = {}
-    for number, groups in _groups_by_input(file).items() if task.told else ():
-        if not _is_whole_input(groups):
+    by_input = _groups_by_input(file) if task.told else {}
+    for number, groups in by_input.items():
+        if not _is_whole_input(groups) or any(len(group.copied.sources) > 1 for group in groups):
             continue
-        columns = [group.step.chunks() for group in groups]
+        columns = [group.source.chunks() for group in groups]
         for field_id, (nulls, low, high) in task.told[number].items():
             if not all(field_id in chunks for chunks in columns):
                 continue  # it was encoded, and measured on that way
             if any(format_fields.Statistics.NULLS in chunks[field_id].statistics for chunks in columns):
                 nulls = None
             for group in groups:
-                metrics[group.index, field_id] = file_metrics.ManifestMetrics(nulls=nulls, low=low, high=high)
+                metrics[group.copied.index, field_id] = file_metrics.ManifestMetrics(nulls=nulls, low=low, high=high)
                 nulls = None if nulls is None else 0
+    for copied in file.copied if task.told else ():
+        inputs = [by_input[source.number] for source in copied.sources]
+        if len(inputs) > 1 and all(_is_whole_input(groups) and _is_all_in(groups, copied) for groups in inputs):
+            metrics.update(_joined_metrics(task, copied))
+    return metrics
+
+
+def _is_all_in(groups: list[_InputGroup], copied: output_file.CopiedGroup) -> bool:
+    return all(group.copied is copied for group in groups)
+
+
+def _joined_metrics(
+    task: rewrite_task.RewriteTask, copied: output_file.CopiedGroup
+) -> dict[tuple[int, int], file_metrics.ManifestMetrics]:
+    """The metrics of a row group that holds whole inputs and nothing else. Inputs that lack a column have nulls."""
+    numbers = dict.fromkeys(source.number for source in copied.sources)
+    first = {number: next(each for each in copied.sources if each.number == number) for number in numbers}
+    metrics = {}
+    for field_id in {field_id for number in numbers for field_id in task.told[number]}:
+        parts = []
+        for number in numbers:
+            if field_id not in _InputGroup(copied, first[number]).fields:
+                parts.append(file_metrics.ManifestMetrics(nulls=first[number].footer.rows))
+            elif field_id in task.told[number]:
+                nulls, low, high = task.told[number][field_id]
+                parts.append(file_metrics.ManifestMetrics(nulls=nulls, low=low, high=high))
+        if len(parts) == len(numbers):
+            rows = [first[number].footer.rows for number in numbers]
+            floats = any(source.physical(field_id) in _FLOATS for source in first.values())
+            metrics[copied.index, field_id] = file_metrics.merge_manifest_metrics(parts, rows, floats=floats)
     return metrics

@@ -24,10 +24,9 @@ def measure_inputs(files: Sequence[output_file.WrittenFile], tops: tuple[int, ..
     columns."""
     total = proof.Side()
     for group in (group for file in files for group in file.copied):
-        step = group.step
         total += proof.Side(
-            rows=step.raw.groups[step.group].rows,
-            nulls=_null_counts(step.raw, step.group, step.columns, tops),
+            rows=sum(source.rows for source in group.sources),
+            nulls=_null_counts_of_inputs(group, tops),
             checksums=_by_column(group.digests, tops),
         )
     return total
@@ -52,13 +51,30 @@ def _measure_output(io: FileIO, file: output_file.WrittenFile, tops: tuple[int, 
         spans = [(group.chunks[index].start, group.chunks[index].length) for index in chosen]
         with byte_ranges.Input(io, file.path) as bytes_of:
             digests = dict(zip(chosen, byte_ranges.digests(bytes_of, spans), strict=True))
-        columns = [None if source is None else index for index, source in enumerate(copied.step.columns)]
+        columns = [index if is_moved else None for index, is_moved in enumerate(copied.moved)]
         total += proof.Side(
             rows=group.rows,
             nulls=_null_counts(stored, copied.index, columns, tops),
             checksums=_by_column(tuple(map(digests.get, range(len(tops)))), tops),
         )
     return total
+
+
+def _null_counts_of_inputs(group: output_file.CopiedGroup, tops: tuple[int, ...]) -> dict[int, int]:
+    """Nulls of the top-level columns that were moved, if all inputs count them. An input that lacks a column has a null
+    in every row."""
+    counts: list[dict[int, int]] = []
+    for source in group.sources:
+        columns = [column if is_moved else None for column, is_moved in zip(source.columns, group.moved, strict=True)]
+        counted = _null_counts(source.raw, source.group, columns, tops)
+        lacking = {
+            top: source.rows
+            for top, column, is_moved in zip(tops, source.columns, group.moved, strict=True)
+            if is_moved and column is None
+        }
+        counts.append(counted | lacking)
+    common = set.intersection(*map(set, counts)) if counts else set()
+    return {top: sum(count[top] for count in counts) for top in common}
 
 
 def _null_counts(

@@ -96,7 +96,7 @@ def _sortable(values: pa.Array, layout: page_layout.Layout) -> pa.Array | None:
         raw[:, 0] ^= 0x80  # two's complement in the order of plain bytes
         return pa.FixedSizeBinaryArray.from_buffers(pa.binary(layout.length), len(raw), [None, pa.py_buffer(raw)])
     is_unsigned = kind == "INT" and not layout.annotation[2]
-    return None if is_unsigned or kind == "DECIMAL" and layout.physical == "BYTE_ARRAY" else values
+    return None if is_unsigned or (kind == "DECIMAL" and layout.physical == "BYTE_ARRAY") else values
 
 
 def plain(values: pa.Array) -> bytes:

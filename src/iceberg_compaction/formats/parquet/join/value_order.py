@@ -18,7 +18,8 @@ _AS_BYTES = ("STRING", "ENUM", "JSON", "BSON", "UUID")
 
 
 def sort_key(layout: page_layout.Layout) -> Order | None:
-    """A sort key of bounds, which raises ValueError for what is no bound. None: bounds of such a column are not compared, so they are not kept."""
+    """A sort key of bounds, which raises ValueError for a value that is no bound. None: bounds of such a column are not
+    compared, so they are not kept."""
     kind = layout.annotation[0] if layout.annotation else None
     if layout.physical in _NUMBERS:
         is_unsigned = kind == "INT" and not layout.annotation[2]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.schema import index_by_id
 from pyiceberg.table import refs
 
 from iceberg_compaction import errors
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyiceberg.manifest import ManifestFile
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
@@ -74,11 +76,17 @@ def look(
         sorts_rows=sort_order.followed(table, table.schema()) is not None,
         unwritable_specs=support.unwritable_specs(table),
         **_delete_columns(table, files),
+        columns=_leaf_count(table.schema()),
         snapshots=len(table.metadata.snapshots),
         refs=len(table.metadata.refs),
         unsupported=support.unsupported(table, files),
     )
     return TableLook(view=view, manifests=manifests)
+
+
+def _leaf_count(schema: Schema) -> int:
+    """The columns of a data file of this schema."""
+    return sum(field.field_type.is_primitive for field in index_by_id(schema).values())
 
 
 def _live_counts(manifest_files: Sequence[ManifestFile], total: int) -> tuple[int, ...]:

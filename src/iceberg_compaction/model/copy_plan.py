@@ -46,10 +46,11 @@ class Rate(Value):
 
 
 class Rates(Value):
-    """The rates of encoding and of copying row groups."""
+    """The rates of encoding, copying and joining row groups."""
 
     encoding: Rate = Rate(bytes_per_second=40 * _MB)
     copying: Rate = Rate(bytes_per_second=600 * _MB)
+    joining: Rate = Rate(bytes_per_second=120 * _MB)
 
 
 class Way(str, Enum):
@@ -57,6 +58,7 @@ class Way(str, Enum):
 
     LARGE = "copied-large-row-groups"
     ASKED = "copied-as-asked"
+    JOINED = "joined-small-row-groups"
     SMALL = "encoded-small-row-groups"
     DELETES = "encoded-deletes"  # most row groups have deleted rows
     SORTED = "encoded-sorted"  # rows are sorted by the table's sort order
@@ -81,11 +83,14 @@ class Copying(Value):
     bytes: Count = 0  # of all groups
     row_groups: Count = 0
     copied_bytes: Count = 0  # of these, expected
+    joined_bytes: Count = 0  # likewise
     sentence: str = ""  # the above in words
 
     def of(self, groups: pa.Table) -> Copying:
         """The same with the totals of these groups (PLAN_GROUPS)."""
         totals = {name: int(pc.sum(groups[name]).as_py() or 0) for name in ("bytes", "row_groups", "copied_bytes")}
+        joined = groups.filter(pc.equal(groups["copying"], Way.JOINED.value))
+        totals["joined_bytes"] = int(pc.sum(pc.subtract(joined["bytes"], joined["copied_bytes"])).as_py() or 0)
         copying = self.model_copy(update=totals)
         return copying.model_copy(update={"sentence": copying._sentence()})
 
@@ -95,8 +100,8 @@ class Copying(Value):
         share = self.copied_bytes / self.bytes
         much = "nothing" if not self.copied_bytes else f"about {share:.0%}"
         amount = (
-            f"{much[0].upper()}{much[1:]} of {format_size(self.bytes)} is copied as bytes, row groups of "
-            f"{format_size(self.bytes / max(1, self.row_groups))} on average"
+            f"{much[0].upper()}{much[1:]} of {format_size(self.bytes)} is copied as bytes{self._joined()}, row groups "
+            f"of {format_size(self.bytes / max(1, self.row_groups))} on average"
         )
         match self.mode:
             case CopyMode.AUTO:
@@ -107,6 +112,13 @@ class Copying(Value):
                 return f"{amount}; all are encoded, as asked."
             case _:
                 assert_never(self.mode)
+
+    def _joined(self) -> str:
+        if not self.joined_bytes:
+            return ""
+        rate = self.rates.joining
+        speed = f"at {rate.bytes_per_second / _MB:.0f} MB/s ({rate.sentence})"
+        return f" and about {self.joined_bytes / self.bytes:.0%} is joined page by page {speed}"
 
     def _break_even(self) -> str:
         encoding, copying = self.rates.encoding, self.rates.copying
@@ -134,6 +146,9 @@ class Copying(Value):
                 return f"{groups} are copied {where}{_but_deleted(row)}"
             case Way.ASKED:
                 return f"{groups} are copied as asked{_but_deleted(row)}"
+            case Way.JOINED:
+                why = f"because they have less than {least} in {small} of {_files(files)}"
+                return f"{groups} are joined page by page, {why}{_but_copied(row)}{_but_deleted(row)}"
             case Way.SMALL:
                 why = f"because they have less than {least} in {small} of {_files(files)}"
                 return f"{groups} are encoded, {why}{_but_copied(row)}"

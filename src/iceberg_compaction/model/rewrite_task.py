@@ -140,21 +140,33 @@ class Effort(Value):
         return self.copied_groups + self.joined_groups + self.encoded_groups
 
     @property
+    def bytes(self) -> int:
+        return self.copied_bytes + self.joined_bytes + self.encoded_bytes
+
+    @property
     def copied_share(self) -> float:
-        """Of the bytes."""
-        return self.copied_bytes / max(1, self.copied_bytes + self.encoded_bytes)
+        """Of the bytes, those that were copied or joined."""
+        return (self.copied_bytes + self.joined_bytes) / max(1, self.bytes)
 
     @property
     def sentence(self) -> str:
-        """What was copied and what was not, and why; empty where nothing is known."""
+        """What was copied and joined and what was not, and why; empty where nothing is known."""
         if not self.groups:
             return ""
-        total = format_size(self.copied_bytes + self.encoded_bytes)
-        if not self.copied_groups:
-            return f"Nothing of {total} was copied, {_row_groups(self.encoded_groups)} encoded{self._reasons()}."
-        copied = f"{self.copied_share:.0%} of {total} was copied as bytes, {_row_groups(self.copied_groups)}"
-        rest = f"; {_row_groups(self.encoded_groups)} encoded{self._reasons()}" if self.encoded_groups else ""
-        return f"{copied}{rest}."
+        total = format_size(self.bytes)
+        encoded = f"{_row_groups(self.encoded_groups)} encoded{self._reasons()}"
+        if self.encoded_groups == self.groups:
+            return f"Nothing of {total} was copied, {encoded}."
+        ways = []
+        if self.copied_groups:
+            share = f"{self.copied_bytes / max(1, self.bytes):.0%} of {total}"
+            ways.append(f"{share} was copied as bytes, {_row_groups(self.copied_groups)}")
+        if self.joined_groups:
+            share = f"{self.joined_bytes / max(1, self.bytes):.0%}" + ("" if ways else f" of {total}")
+            ways.append(f"{share} was joined page by page, {_row_groups(self.joined_groups)}")
+        if self.encoded_groups:
+            ways.append(encoded)
+        return f"{'; '.join(ways)}."
 
     def _reasons(self) -> str:
         most = sorted(self.kept_from_copying.items(), key=lambda item: (-item[1], item[0]))

@@ -79,6 +79,7 @@ class TableView:
     manifest_files: tuple[int, ...] = ()  # number of rows of `files` in each, one after the other; empty: unknown
     clustering_column: str | None = None  # whose bounds `cluster_lower` and `cluster_upper` are
     sorts_rows: bool = False  # the table has a sort order that a rewrite can follow
+    columns: int = 0  # of the table's files: leaves of its schema; 0: unknown
     snapshots: int = 0
     refs: int = 0
     feeds: pa.Table | None = None  # current partitions of rows of older specs, see NULL; None: not looked up

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 SCAN_SECONDS = 0.004  # cost of one more row group for one scan
 SCANS = 50  # expected scans of a file
+# Bytes of a column in a row group from which on its pages are probably large enough to be joined as they are. Manifests
+# know neither pages nor encodings, so workers decide by the footers.
+JOINED_CHUNK = 10 * 2**10
 DEFAULT_ROW_GROUP = 128 * 2**20  # Iceberg's own default of write.parquet.row-group-size-bytes
 _WAYS = tuple(Way)
 _DIGITS = len(str(byte_size.LARGEST))
@@ -45,6 +48,7 @@ class GroupInputs:
     bytes: Ints
     row_groups: Ints  # 0: the manifest has no number
     deleted_rows: Ints | None  # None: the table has no deletes
+    columns: int = 0  # of each file; 0: unknown
 
 
 def weigh(request: PlanRequest, rates: Rates) -> Copying:
@@ -93,6 +97,7 @@ def _inputs(view: TableView, rows: Ints, first: Ints) -> GroupInputs:
         bytes=files["file_size_in_bytes"].to_numpy()[rows],
         row_groups=pc.fill_null(files["row_groups"], 0).to_numpy()[rows],
         deleted_rows=None if deleted is None else deleted.to_numpy()[rows],
+        columns=view.columns,
     )
 
 
@@ -105,11 +110,16 @@ def judge(files: GroupInputs, weighed: Copying, forbidden: dict[Way, NDArray[np.
     small = files.bytes / row_groups < weighed.least
     large = np.where(small, 0, files.bytes)
     by_size = copied = selection.sums(large, first)
+    total = whole = selection.sums(files.bytes, first)
     if files.deleted_rows is not None:
         # If deleted rows are spread at random, this share of a file's row groups has none of them.
         untouched = (1 - 1 / row_groups) ** files.deleted_rows
         copied = selection.sums((large * untouched).astype(np.int64), first)
-    ways = _ways(weighed, selection.sums(files.bytes, first), by_size, copied)
+        whole = selection.sums((files.bytes * untouched).astype(np.int64), first)
+    ways = _ways(weighed, total, by_size, copied)
+    if weighed.mode is CopyMode.AUTO and files.columns:
+        joined = (total >= JOINED_CHUNK * files.columns * selection.sums(row_groups, first)) & (2 * whole >= total)
+        ways[(ways == _WAYS.index(Way.SMALL)) & joined] = _WAYS.index(Way.JOINED)
     for way, groups in reversed(forbidden.items()):
         ways[groups], copied[groups] = _WAYS.index(way), 0
     return {

@@ -1,5 +1,5 @@
-"""Rates of copying and encoding, learned from earlier runs. Efforts come in, the newest first; rates with their origin
-go out. Pure."""
+"""Rates of copying, joining and encoding, learned from earlier runs. Efforts come in, the newest first; rates with
+their origin go out. Pure."""
 
 from __future__ import annotations
 
@@ -24,8 +24,13 @@ def learn(own: Sequence[Effort], others: Sequence[Effort]) -> Rates:
     """Rates of this table's runs; if they have too little data, of other tables' runs; else the assumed rates."""
     encoding = [[(effort.encoded_bytes, effort.encode_seconds) for effort in efforts] for efforts in (own, others)]
     copying = [[(effort.copied_bytes, effort.copy_seconds) for effort in efforts] for efforts in (own, others)]
+    joining = [[(effort.joined_bytes, effort.join_seconds) for effort in efforts] for efforts in (own, others)]
     assumed = Rates()
-    return Rates(encoding=_rate(*encoding) or assumed.encoding, copying=_rate(*copying) or assumed.copying)
+    return Rates(
+        encoding=_rate(*encoding) or assumed.encoding,
+        copying=_rate(*copying) or assumed.copying,
+        joining=_rate(*joining) or assumed.joining,
+    )
 
 
 def _rate(own: Sequence[Figure], others: Sequence[Figure]) -> Rate | None:

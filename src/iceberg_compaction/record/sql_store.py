@@ -211,4 +211,4 @@ def _effort(row: Row[Any]) -> Effort:
 
 
 def _is_work(effort: Effort) -> bool:
-    return effort.copied_bytes + effort.encoded_bytes > 0
+    return effort.bytes > 0

@@ -18,7 +18,7 @@ from tests.factories import bombs, delete_files, tasks
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task
 from iceberg_compaction.model import table_view
-from iceberg_compaction.model.policies import ProofLevel
+from iceberg_compaction.model.policies import CopyMode, ProofLevel
 from iceberg_compaction.model.rewrite_task import DeleteFile
 
 if TYPE_CHECKING:
@@ -166,9 +166,19 @@ def test_pages_that_do_not_fit_into_memory_are_refused(tmp_path: Path) -> None:
     columns = {"id": pa.array(range(100)), "c": pa.array(["y" * 10**6] * 100)}
     path = bombs.write(tmp_path / "in.parquet", columns, arrow_schemas.file_schema(schema), use_dictionary=False)
     limits = budgets.Budgets(page_bytes=2**25)
+    context = tasks.make_context(tmp_path, schema).model_copy(update={"copy_row_groups": CopyMode.NEVER})
     with pytest.raises(errors.UnsupportedError, match=r"in.parquet cannot be .*: its pages decompress to 95.4 MiB"):
-        execute_task.rewrite(tasks.make_task([path]), tasks.make_context(tmp_path, schema), "0", limits)
+        execute_task.rewrite(tasks.make_task([path]), context, "0", limits)
     assert not tasks.files_below(tmp_path)
+
+
+def test_pages_that_move_as_bytes_need_not_fit_into_memory(tmp_path: Path) -> None:
+    schema = Schema(_optional(1, "id", LongType()), _optional(2, "c", StringType()))
+    columns = {"id": pa.array(range(100)), "c": pa.array(["y" * 10**6] * 100)}
+    path = bombs.write(tmp_path / "in.parquet", columns, arrow_schemas.file_schema(schema), use_dictionary=False)
+    limits = budgets.Budgets(page_bytes=2**25)
+    result = execute_task.rewrite(tasks.make_task([path]), tasks.make_context(tmp_path, schema), "0", limits)
+    assert (result.effort.joined_groups, result.effort.encoded_groups) == (1, 0)
 
 
 def test_texts_inside_lists_are_read_where_their_dictionary_was_given_up(tmp_path: Path) -> None:

@@ -120,6 +120,7 @@ class MixedRows:
                 wanted,
                 join_choice.decoded_columns(sources, wanted),
                 prepared.output.options.parquet,
+                cores=prepared.budgets.cores,
             )
         except (ValueError, OSError, pa.ArrowException) as error:
             _log.info("%d row groups are encoded, because their pages cannot be joined: %s", len(sources), error)

@@ -107,13 +107,18 @@ def _proof_properties(groups: Sequence[ProvedGroup]) -> dict[str, str]:
 
 
 def _effort_properties(groups: Sequence[ProvedGroup]) -> dict[str, str]:
-    """Only where something was copied as bytes."""
+    """Only where something was copied or joined as bytes."""
     effort = all_efforts(group.effort for group in groups)
-    if not effort.copied_groups:
+    if not effort.copied_groups and not effort.joined_groups:
         return {}
+    joined = {
+        "compaction.joined-row-groups": str(effort.joined_groups),
+        "compaction.joined-bytes": str(effort.joined_bytes),
+    }
     return {
         "compaction.copied-row-groups": str(effort.copied_groups),
         "compaction.copied-bytes": str(effort.copied_bytes),
+        **(joined if effort.joined_groups else {}),
         "compaction.encoded-row-groups": str(effort.encoded_groups),
         "compaction.encoded-bytes": str(effort.encoded_bytes),
     }

@@ -36,7 +36,9 @@ def test_a_row_without_a_version_reads_and_loses_nothing(row: str) -> None:
     assert "version" not in written["outcome"]
     record = run_record.RunRecord.model_validate_json(row)
     again = json.loads(record.model_dump_json())
+    effort = written["outcome"].pop("effort", {})  # of which new ones have more figures
     assert again["outcome"] == again["outcome"] | written["outcome"]
+    assert again["outcome"]["effort"] == again["outcome"]["effort"] | effort
     assert again["outcome"]["version"] == 1
     assert type(record.outcome) is CLASSES[outcome.Kind(written["outcome"]["kind"])]
 

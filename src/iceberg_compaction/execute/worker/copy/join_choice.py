@@ -22,13 +22,16 @@ DECODED_BYTES = 128 * 2**20  # without compression, since the decoded columns of
 def decoded_columns(sources: Sequence[copied_row_groups.Copy], wanted: copied_row_groups.Wanted) -> frozenset[int]:
     """Field ids of the top-level columns that must be decoded to join these row groups. A column's leaves belong
     together, so one that must be decoded takes the others with it."""
-    return frozenset(top for top, judged in _judged(sources, wanted) if judged.way is ways.Way.DECODE) | wanted.filtered
+    return (
+        frozenset(top for top, judged in _judged(sources, wanted) if judged.way is ways.JoinWay.DECODE)
+        | wanted.filtered
+    )
 
 
 def worth_joining(sources: Sequence[copied_row_groups.Copy], wanted: copied_row_groups.Wanted) -> bool:
     """Whether joining these row groups takes less time than encoding them."""
     judged = _judged(sources, wanted)
-    decoded = {top for top, column in judged if column.way is ways.Way.DECODE} | wanted.filtered
+    decoded = {top for top, column in judged if column.way is ways.JoinWay.DECODE} | wanted.filtered
     join = len(sources) * (_PER_SOURCE + len(judged) * _PER_CHUNK)
     encode = len(sources) * _PER_ENCODED_SOURCE
     for top, column in judged:
@@ -36,7 +39,7 @@ def worth_joining(sources: Sequence[copied_row_groups.Copy], wanted: copied_row_
         if top in decoded:
             join += column.bytes / _DECODED
         else:
-            join += column.bytes / (_MOVED if column.way is ways.Way.PAGES else _MAPPED)
+            join += column.bytes / (_MOVED if column.way is ways.JoinWay.PAGES else _MAPPED)
     return join < _GAIN * encode
 
 
@@ -52,6 +55,6 @@ def _judged(
             chunks.append(None if column is None else source.raw.groups[source.group].chunks[column])
         way = ways.judge(chunks)
         if any(source.columns[number] is None and top not in source.absent for source in sources):
-            way = ways.ColumnWay(way=ways.Way.DECODE, bytes=way.bytes, uncompressed=way.uncompressed)
+            way = ways.ColumnWay(way=ways.JoinWay.DECODE, bytes=way.bytes, uncompressed=way.uncompressed)
         judged.append((top, way))
     return judged

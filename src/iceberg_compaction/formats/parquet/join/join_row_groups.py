@@ -41,7 +41,7 @@ def _join(
     sources = [group.chunk(column) for group in groups]
     chunks = [chunk for chunk in sources if chunk is not None]
     way = ways.judge([None if chunk is None else chunk.chunk for chunk in sources]).way
-    if way is ways.Way.DECODE or not all(map(move_pages.begins_with_data, chunks)):
+    if way is ways.JoinWay.DECODE or not all(map(move_pages.begins_with_data, chunks)):
         return None
     dictionaries = [chunk.dictionary for chunk in chunks]
     is_same = all(dictionary == dictionaries[0] for dictionary in dictionaries)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-class PagePlace(NamedTuple):
+class PageLocation(NamedTuple):
     """A data page: where it begins, its bytes with the header, and its first row."""
 
     offset: int
@@ -33,7 +33,7 @@ class JoinedColumn:
     encodings: tuple[int, ...]
     page_counts: dict[tuple[int, int], int]  # pages by their type and encoding
     statistics: thrift.Struct
-    places: tuple[PagePlace, ...] | None  # None: not all of them are known
+    page_locations: tuple[PageLocation, ...] | None  # None: not all of them are known
     bounds: thrift.Struct | None  # a column index
     moved: bool = True  # whether the bytes are those of the sources
 
@@ -71,17 +71,21 @@ class JoinedColumn:
 
     def offset_index(self, start: int) -> bytes | None:
         """The offset index of the column in a file in which it begins at `start`."""
-        if self.places is None:
+        if self.page_locations is None:
             return None
         pages = [
-            {1: (thrift.I64, start + place.offset), 2: (thrift.I32, place.size), 3: (thrift.I64, place.first_row)}
-            for place in self.places
+            {
+                1: (thrift.I64, start + location.offset),
+                2: (thrift.I32, location.size),
+                3: (thrift.I64, location.first_row),
+            }
+            for location in self.page_locations
         ]
         return thrift.compose({1: (thrift.LIST, (thrift.STRUCT, pages))})
 
     def column_index(self) -> bytes | None:
         """The bounds of the column's pages. Without offsets they are of no use."""
-        return None if self.bounds is None or self.places is None else thrift.compose(self.bounds)
+        return None if self.bounds is None or self.page_locations is None else thrift.compose(self.bounds)
 
 
 def page_counts(chunks: Iterable[parquet_footer.Chunk]) -> dict[tuple[int, int], int]:

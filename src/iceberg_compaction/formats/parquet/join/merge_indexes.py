@@ -27,7 +27,7 @@ _ZEROS = {
 }
 
 
-def places(data: bytes | None, start: int, length: int, rows: int) -> list[joined_column.PagePlace] | None:
+def page_locations(data: bytes | None, start: int, length: int, rows: int) -> list[joined_column.PageLocation] | None:
     """The pages of a chunk, from its offset index: they begin at `start` of the file, fill `length` bytes without a gap
     and have `rows` rows. None: there is no index that fits."""
     if data is None:
@@ -35,7 +35,7 @@ def places(data: bytes | None, start: int, length: int, rows: int) -> list[joine
     try:
         raw, end = thrift.parse(data)
         pages = [
-            joined_column.PagePlace(*(format_fields.integer(page, number) for number in (1, 2, 3)))
+            joined_column.PageLocation(*(format_fields.integer(page, number) for number in (1, 2, 3)))
             for page in format_fields.children(raw, 1)
         ]
     except (ValueError, IndexError):

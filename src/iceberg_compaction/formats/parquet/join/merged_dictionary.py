@@ -78,7 +78,7 @@ def _decoded(
 
 
 def _order(values: pa.Array, layout: page_layout.Layout) -> tuple[npt.NDArray[Any], bool]:
-    """Indexes that sort the values, and whether that is the order of bounds. NaNs have no place in it."""
+    """Indexes that sort the values, and whether that is the order of bounds. NaNs have no location in it."""
     sortable = _sortable(values, layout)
     if sortable is None:
         return np.arange(len(values)), False

@@ -32,7 +32,7 @@ def join(
 ) -> joined_column.JoinedColumn:
     """The column of the joined row group. Row groups that lack it get a page of nulls."""
     sources = [group.chunk(column) for group in groups]
-    pages = _Pages(next(chunk for chunk in sources if chunk is not None), layout)
+    pages = _MovedPages(next(chunk for chunk in sources if chunk is not None), layout)
     for group, chunk in zip(groups, sources, strict=True):
         number = group.columns[column]
         if chunk is None or number is None:
@@ -42,7 +42,7 @@ def join(
     return pages.joined()
 
 
-class _Pages:
+class _MovedPages:
     """The pages of a column, chunk after chunk, behind the dictionary that all of them share, if they have one."""
 
     def __init__(self, first: source_chunks.SourceChunk, layout: page_layout.Layout) -> None:
@@ -57,19 +57,21 @@ class _Pages:
         self._chunks: list[source_chunks.SourceChunk] = []
         self._counted: list[tuple[int, thrift.Struct]] = []
         self._null_pages = 0
-        self._places: list[joined_column.PagePlace] | None = []
+        self._locations: list[joined_column.PageLocation] | None = []
         self._bounds = merge_indexes.Bounds(layout)
 
     def add(self, chunk: source_chunks.SourceChunk, offsets: bytes | None, bounds: bytes | None) -> None:
         start, length = chunk.chunk.data_pages
-        places = merge_indexes.places(offsets, start, length, chunk.rows) if self._places is not None else None
-        if places is None or self._places is None:
-            self._places = None
+        locations = (
+            merge_indexes.page_locations(offsets, start, length, chunk.rows) if self._locations is not None else None
+        )
+        if locations is None or self._locations is None:
+            self._locations = None
         else:
-            self._bounds.add(bounds, len(places))
-            self._places += [
-                joined_column.PagePlace(each.offset - start + self._at, each.size, each.first_row + self._row)
-                for each in places
+            self._bounds.add(bounds, len(locations))
+            self._locations += [
+                joined_column.PageLocation(each.offset - start + self._at, each.size, each.first_row + self._row)
+                for each in locations
             ]
         self._pieces.append(chunk.pages)
         self._chunks.append(chunk)
@@ -78,8 +80,8 @@ class _Pages:
 
     def add_nulls(self, rows: int) -> None:
         page, uncompressed = page_bytes.nulls(rows, self._codec, self._layout.repetitions)
-        if self._places is not None:
-            self._places.append(joined_column.PagePlace(self._at, len(page), self._row))
+        if self._locations is not None:
+            self._locations.append(joined_column.PageLocation(self._at, len(page), self._row))
             self._bounds.add_nulls(rows)
         self._pieces.append(page)
         self._null_pages += 1
@@ -115,6 +117,6 @@ class _Pages:
             encodings=tuple(sorted(encodings)),
             page_counts=counts,
             statistics=merge_statistics.merge(self._counted, self._layout),
-            places=None if self._places is None else tuple(self._places),
+            page_locations=None if self._locations is None else tuple(self._locations),
             bounds=self._bounds.merged(),
         )

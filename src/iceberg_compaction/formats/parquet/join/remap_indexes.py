@@ -67,7 +67,7 @@ def join(
     )
     chunk, pages = encoded.chunk, encoded.pages()
     shift = len(page) - chunk.data_pages[0]
-    places = encoded.places()
+    locations = encoded.page_locations()
     counts = joined_column.page_counts([chunk])
     if any(encoding not in _INDEXES for _, encoding in counts):
         raise ValueError("indexes of a dictionary were encoded as plain numbers")
@@ -80,8 +80,10 @@ def join(
         encodings=tuple(chunk.meta[format_fields.Meta.ENCODINGS][1][1]),
         page_counts=counts | {(page_bytes.DICTIONARY, page_bytes.PLAIN): 1},
         statistics=_statistics(groups, column, layout),
-        places=None if places is None else tuple(each._replace(offset=each.offset + shift) for each in places),
-        bounds=_bounds(encoded, merged, layout, len(places)) if places and merged.ordered else None,
+        page_locations=None
+        if locations is None
+        else tuple(each._replace(offset=each.offset + shift) for each in locations),
+        bounds=_bounds(encoded, merged, layout, len(locations)) if locations and merged.ordered else None,
         moved=False,
     )
 
@@ -154,9 +156,9 @@ class _Encoded:
         start, count = (format_fields.integer(self.chunk.raw, number, 0) for number in (at, length))
         return bytes(self._view[start : start + count]) if start and count else None
 
-    def places(self) -> list[joined_column.PagePlace] | None:
+    def page_locations(self) -> list[joined_column.PageLocation] | None:
         index = self.index(format_fields.Column.OFFSET_INDEX, format_fields.Column.OFFSET_INDEX_LENGTH)
-        return merge_indexes.places(index, *self.chunk.data_pages, self.chunk.values)
+        return merge_indexes.page_locations(index, *self.chunk.data_pages, self.chunk.values)
 
 
 def _statistics(groups: Sequence[source_chunks.LoadedGroup], column: int, layout: page_layout.Layout) -> thrift.Struct:

@@ -49,7 +49,7 @@ def _of_size(bound: bytes, size: int) -> bytes:
 
 
 def _float(form: str) -> Order:
-    """Floats by value, a negative zero before a positive one. A NaN has no place in the order: ValueError."""
+    """Floats by value, a negative zero before a positive one. A NaN has no location in the order: ValueError."""
     size = struct.calcsize(form)
 
     def key(bound: bytes) -> tuple[float, float]:

@@ -26,7 +26,7 @@ _MOST_OF_CHUNK = 0.5  # that a dictionary may take where it saves anything
 _BYTES_PER_VALUE = 1.0  # in a chunk whose dictionary takes that much
 
 
-class Way(str, Enum):
+class JoinWay(str, Enum):
     PAGES = "pages"
     INDEXES = "indexes"
     DECODE = "decode"
@@ -36,7 +36,7 @@ class Way(str, Enum):
 class ColumnWay:
     """The way of a column, and the bytes of its chunks."""
 
-    way: Way
+    way: JoinWay
     bytes: int
     uncompressed: int
 
@@ -51,31 +51,31 @@ def judge(chunks: Sequence[parquet_footer.Chunk | None]) -> ColumnWay:
     )
 
 
-def _way(chunks: Sequence[parquet_footer.Chunk], *, has_gaps: bool) -> Way:
+def _way(chunks: Sequence[parquet_footer.Chunk], *, has_gaps: bool) -> JoinWay:
     if not chunks or any(chunk.codec != chunks[0].codec or not chunk.length for chunk in chunks):
-        return Way.DECODE
+        return JoinWay.DECODE
     kinds = {_kind(chunk) for chunk in chunks}
-    if len(kinds) > 1 or Way.DECODE in kinds:
-        return Way.DECODE
+    if len(kinds) > 1 or JoinWay.DECODE in kinds:
+        return JoinWay.DECODE
     (kind,) = kinds
-    is_composed = has_gaps or kind is Way.INDEXES
+    is_composed = has_gaps or kind is JoinWay.INDEXES
     if is_composed and not page_bytes.can_compress(chunks[0].codec):
-        return Way.DECODE
-    return Way.DECODE if kind is Way.PAGES and has_small_pages(chunks) else kind
+        return JoinWay.DECODE
+    return JoinWay.DECODE if kind is JoinWay.PAGES and has_small_pages(chunks) else kind
 
 
-def _kind(chunk: parquet_footer.Chunk) -> Way:
+def _kind(chunk: parquet_footer.Chunk) -> JoinWay:
     has_dictionary = chunk.data_pages[0] != chunk.start
     counts = _data_pages(chunk)
     encodings = frozenset(encoding for encoding, count in counts if count) or _encodings(chunk) - _LEVEL_ENCODINGS
     if not has_dictionary:
-        return Way.DECODE if encodings & _DICTIONARY_ENCODINGS else Way.PAGES
+        return JoinWay.DECODE if encodings & _DICTIONARY_ENCODINGS else JoinWay.PAGES
     # The list of encodings names those of dictionaries and levels too; only counts tell that no page is plain.
     if not counts or not encodings <= _DICTIONARY_ENCODINGS:
-        return Way.DECODE
+        return JoinWay.DECODE
     dictionary = chunk.data_pages[0] - chunk.start
     is_useless = dictionary > _MOST_OF_CHUNK * chunk.length and chunk.length > _BYTES_PER_VALUE * chunk.values
-    return Way.DECODE if is_useless else Way.INDEXES
+    return JoinWay.DECODE if is_useless else JoinWay.INDEXES
 
 
 def _data_pages(chunk: parquet_footer.Chunk) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
 
 from iceberg_compaction import errors
+from iceberg_compaction.execute.worker import garbage
 from iceberg_compaction.execute.worker.copy import copied_row_groups
 from iceberg_compaction.execute.worker.deletes import apply_deletes
 from iceberg_compaction.execute.worker.input import identity_columns, project, read_files
@@ -66,17 +67,18 @@ def prepare(
     )
     schema = Schema.model_validate_json(context.table_schema)
     partition_values = identity_columns.values(task, context, schema)
-    footers = reader.footers(
-        task.file_paths,
-        task.record_counts,
-        _name_mapping(context),
-        partition_values.keys(),
-        raw=context.copy_row_groups is not CopyMode.NEVER,
-    )
+    with garbage.paused():
+        footers = reader.footers(
+            task.file_paths,
+            task.record_counts,
+            _name_mapping(context),
+            partition_values.keys(),
+            raw=context.copy_row_groups is not CopyMode.NEVER,
+        )
     dictionaries = _dictionaries(footers) | identity_columns.repeated_texts(schema, partition_values)
     constants = project.fillers(schema, partition_values)
     columns = output_plan.file_columns(schema, dictionaries)
-    for footer in footers:
+    for footer in {id(footer.schema): footer for footer in footers}.values():
         with read_files.translated(footer.path):
             project.Projection(footer.schema, schema, columns, constants)
     deletes = apply_deletes.build(

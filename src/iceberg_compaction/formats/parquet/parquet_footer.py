@@ -3,6 +3,7 @@ its pages. A path comes in, a RawFooter goes out."""
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,8 @@ Leaf = page_layout.Leaf
 _ENCRYPTED_MAGIC = b"PARE"
 _TAIL = 64 * 2**10  # read at once; few footers are larger
 CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "LZO", "BROTLI", "LZ4", "ZSTD", "LZ4_RAW")
+_SCHEMAS = 16  # that are kept
+_VERSION_FIELD, _SCHEMA_FIELD = 0x10 | thrift.I32, 0x10 | thrift.LIST
 _VERSION = re.compile(r"^(.*?)(?:\s+version\s+v?(\d+)\.(\d+)|\s*\(|\s*$)")
 # Readers recognise these writers by name and read their pages or bounds in a special way. Under another writer's name
 # they would not: wrong bounds (PARQUET-251), prefixes carried across pages (PARQUET-246), bounds in the wrong order,
@@ -25,9 +28,10 @@ _VERSION = re.compile(r"^(.*?)(?:\s+version\s+v?(\d+)\.(\d+)|\s*\(|\s*$)")
 _MISTRUSTED = {"parquet-mr": (1, 10), "parquet-cpp": (2, 0), "DuckDB": (1, 0)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Chunk:
-    """A column of a row group: the span of its bytes, and its entry in the footer."""
+    """A column of a row group: the span of its bytes, and its entry in the footer. Without slots, since wide tables
+    have many chunks and most of them are asked for the same things several times."""
 
     leaf: int
     start: int
@@ -37,19 +41,28 @@ class Chunk:
     values: int
     raw: thrift.Struct  # the ColumnChunk, untouched
 
-    @property
+    @functools.cached_property
     def meta(self) -> thrift.Struct:
         return format_fields.child(self.raw, format_fields.Column.META) or {}
 
-    @property
+    @functools.cached_property
     def statistics(self) -> thrift.Struct:
         return format_fields.child(self.meta, format_fields.Meta.STATISTICS) or {}
 
-    @property
+    @functools.cached_property
     def data_pages(self) -> tuple[int, int]:
         """The start and length of the pages behind the dictionary."""
         first = format_fields.integer(self.meta, format_fields.Meta.DATA_PAGE)
         return first, self.start + self.length - first
+
+    @functools.cached_property
+    def page_counts(self) -> dict[tuple[int, int], int]:
+        """The number of pages of each type and encoding; empty if the footer does not count them."""
+        counts: dict[tuple[int, int], int] = {}
+        for entry in format_fields.children(self.meta, format_fields.Meta.ENCODING_STATS):
+            kind, encoding, count = (format_fields.integer(entry, number) for number in (1, 2, 3))
+            counts[kind, encoding] = counts.get((kind, encoding), 0) + count
+        return counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -125,12 +138,11 @@ def _footer_length(tail: bytes, size: int) -> int:
     return length
 
 
-def parse(path: str, tail: bytes, size: int) -> RawFooter:
-    """The footer from the last bytes of a file of this size."""
+def parse(path: str, tail: bytes, size: int, schemas: Schemas | None = None) -> RawFooter:
+    """The footer from the last bytes of a file of this size. `schemas` are those of footers before it."""
     length = _footer_length(tail, size)
-    raw, _ = thrift.parse(tail[len(tail) - 8 - length : len(tail) - 8])
+    raw, leaves = (schemas or Schemas()).parse(tail[len(tail) - 8 - length : len(tail) - 8])
     body = size - 8 - length
-    leaves = page_layout.leaves(format_fields.children(raw, format_fields.File.SCHEMA))
     groups = tuple(
         _group(each, len(leaves), body) for each in format_fields.children(raw, format_fields.File.ROW_GROUPS)
     )
@@ -159,6 +171,36 @@ def parse(path: str, tail: bytes, size: int) -> RawFooter:
         why_not=why_not,
         raw=raw,
     )
+
+
+class Schemas:
+    """Schemas of footers that were parsed before. Footers of one writer and schema begin with the same bytes, which
+    need to be parsed only once: half of the work where a table has many columns."""
+
+    def __init__(self) -> None:
+        self._by_head: dict[bytes, tuple[thrift.Struct, tuple[Leaf, ...]]] = {}
+
+    def parse(self, data: bytes) -> tuple[thrift.Struct, tuple[Leaf, ...]]:
+        """A footer and its columns."""
+        for head, (first, leaves) in self._by_head.items():
+            if data.startswith(head):
+                rest, _ = thrift.parse(data, len(head), format_fields.File.SCHEMA)
+                if not first.keys() & rest.keys():
+                    return {**first, **rest}, leaves
+        raw, _ = thrift.parse(data)
+        leaves = page_layout.leaves(format_fields.children(raw, format_fields.File.SCHEMA))
+        if len(self._by_head) < _SCHEMAS and (end := _schema_end(data)) is not None:
+            first = {number: raw[number] for number in (format_fields.File.VERSION, format_fields.File.SCHEMA)}
+            self._by_head[data[:end]] = (first, leaves)
+        return raw, leaves
+
+
+def _schema_end(data: bytes) -> int | None:
+    """The offset behind version and schema; None: they are not the first fields."""
+    if not data or data[0] != _VERSION_FIELD:
+        return None
+    at = thrift.varint(data, 1)[1]
+    return thrift.parse_list(data, at + 1)[1] if data[at] == _SCHEMA_FIELD else None
 
 
 def _mistrust(created_by: str | None) -> str | None:

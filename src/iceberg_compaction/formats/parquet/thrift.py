@@ -14,19 +14,27 @@ _DEEPEST = 64
 _NUMBERS = 1 << 15  # field numbers are 16 bits wide
 
 
-def parse(data: bytes, at: int = 0) -> tuple[Struct, int]:
-    """The struct that begins at an offset, and the offset of its end. Raises ValueError if the bytes are no struct."""
+def parse(data: bytes, at: int = 0, last: int = 0) -> tuple[Struct, int]:
+    """The struct that begins at an offset, and the offset of its end. Raises ValueError if the bytes are no struct.
+    `last`: the number of the field before that offset, where the first fields are passed over."""
     try:
-        return _struct(data, at, 0)
+        return _struct(data, at, 0, last)
     except IndexError:
         raise ValueError("a Thrift struct ends too early") from None
 
 
-def _struct(data: bytes, at: int, depth: int) -> tuple[Struct, int]:
+def parse_list(data: bytes, at: int) -> tuple[Any, int]:
+    """The list that begins at an offset, and the offset of its end."""
+    try:
+        return _list(data, at, 1)
+    except IndexError:
+        raise ValueError("a Thrift list ends too early") from None
+
+
+def _struct(data: bytes, at: int, depth: int, number: int = 0) -> tuple[Struct, int]:
     if depth > _DEEPEST:
         raise ValueError("a Thrift struct is nested too deeply")
     fields: Struct = {}
-    number = 0
     value: Any
     while head := data[at]:
         at += 1

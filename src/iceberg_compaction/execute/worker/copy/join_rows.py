@@ -3,10 +3,9 @@ out: most of them joined as bytes, the others named, so that the caller decodes 
 
 from __future__ import annotations
 
-import contextlib
-import gc
 from typing import TYPE_CHECKING, Any
 
+from iceberg_compaction.execute.worker import garbage
 from iceberg_compaction.execute.worker.input import read_files
 from iceberg_compaction.execute.worker.output import output_file
 from iceberg_compaction.formats.parquet import splice
@@ -14,7 +13,7 @@ from iceberg_compaction.formats.parquet.join import join_row_groups
 from iceberg_compaction.storage import look_ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
     from pyiceberg.io import FileIO
 
@@ -44,7 +43,7 @@ def join(
     cores: int = 1,
 ) -> tuple[output_file.JoinedRows, frozenset[int]]:
     """The joined columns, and field ids of the top-level columns that must be decoded, `decoded` among them."""
-    with _without_garbage_collection():
+    with garbage.paused():
         groups = list(look_ahead.in_order(lambda source: _load(io, source), sources, at_once=_AT_ONCE))
         columns = [number for number, top in enumerate(wanted.tops) if top not in decoded]
         joined = join_row_groups.join(groups, wanted.leaves, columns, arguments, cores=cores)
@@ -56,15 +55,3 @@ def join(
 def _load(io: FileIO, source: copied_row_groups.Copy) -> source_chunks.LoadedGroup:
     with read_files.translated(source.footer.path), splice.Source(io, source.raw) as file:
         return file.load(source.raw.groups[source.group], source.columns)
-
-
-@contextlib.contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Footers are trees of many small objects: to collect garbage among them takes longer than to join."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

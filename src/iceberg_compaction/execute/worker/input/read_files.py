@@ -79,7 +79,8 @@ class DataFileReader:
         values come from the partition, so that a file's own values of them are ignored. `raw`: whether row groups may
         be copied or joined."""
         tails = look_ahead.in_order(lambda path: _read_tail(self.io, path), paths, at_once=_READERS)
-        footers = []
+        footers: list[Footer] = []
+        schemas, arrow = parquet_footer.Schemas(), _ArrowSchemas(mapping, partitioned)
         for path, (tail, size), rows in zip(paths, tails, record_counts, strict=True):
             with translated(path), in_memory():
                 file = pq.ParquetFile(
@@ -89,10 +90,9 @@ class DataFileReader:
                     raise errors.DamagedFileError(
                         f"it has {file.metadata.num_rows} rows where the manifest says {rows}"
                     )
-                schema = arrow_schemas.without_ids(_with_ids(file.schema_arrow, mapping), partitioned)
-                footer = _footer(path, size, file.metadata, schema, self.budgets)
+                footer = _footer(path, size, file.metadata, arrow.of(file.schema_arrow), self.budgets)
                 if raw:
-                    footer = replace(footer, raw=parquet_footer.parse(path, tail, size))
+                    footer = replace(footer, raw=parquet_footer.parse(path, tail, size, schemas))
                 footers.append(footer)
         return footers
 
@@ -214,6 +214,23 @@ def _with_ids(schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:
     return arrow_schemas.with_mapped_ids(plain, mapping.root)
 
 
+class _ArrowSchemas:
+    """The Arrow schemas of files. Most files have the same one, and get the same object."""
+
+    def __init__(self, mapping: NameMapping | None, partitioned: Collection[int]) -> None:
+        self._mapping = mapping
+        self._partitioned = partitioned
+        self._pairs: list[tuple[pa.Schema, pa.Schema]] = []
+
+    def of(self, stored: pa.Schema) -> pa.Schema:
+        for other, schema in self._pairs:
+            if stored.equals(other, check_metadata=True):
+                return schema
+        schema = arrow_schemas.without_ids(_with_ids(stored, self._mapping), self._partitioned)
+        self._pairs.append((stored, schema))
+        return schema
+
+
 def _dictionary_columns(schema: pa.Schema, groups: list[Any]) -> frozenset[int]:
     """Top-level text columns that are small because of their dictionaries."""
     chosen = set()
@@ -232,7 +249,8 @@ def _bytes_per_value(chunk: Any) -> float:
 
 def columns_with(footers: Sequence[Footer], wanted: Collection[int]) -> frozenset[int]:
     """Field ids of the top-level columns which are, or hold, one of the wanted fields in one of the files."""
-    leaves = [leaf for footer in footers for leaf in arrow_schemas.leaves(footer.schema)]
+    schemas = {id(footer.schema): footer.schema for footer in footers}
+    leaves = [leaf for schema in schemas.values() for leaf in arrow_schemas.leaves(schema)]
     return frozenset(leaf.top for leaf in leaves if leaf.top in wanted or leaf.field_id in wanted)
 
 

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+_DICTIONARY_PAGE = 2  # Parquet's number for that type of page
+
+
 class PageLocation(NamedTuple):
     """A data page: where it begins, its bytes with the header, and its first row."""
 
@@ -92,11 +95,7 @@ def page_counts(chunks: Iterable[parquet_footer.Chunk]) -> dict[tuple[int, int],
     """Pages of all chunks by type and encoding, dictionaries left out; empty if a chunk does not count them."""
     total: collections.Counter[tuple[int, int]] = collections.Counter()
     for chunk in chunks:
-        entries = format_fields.children(chunk.meta, format_fields.Meta.ENCODING_STATS)
-        if not entries:
+        if not chunk.page_counts:
             return {}
-        for entry in entries:
-            kind, encoding, count = (format_fields.integer(entry, number) for number in (1, 2, 3))
-            if kind != 2:
-                total[kind, encoding] += count
-    return dict(total)
+        total.update(chunk.page_counts)
+    return {key: count for key, count in total.items() if key[0] != _DICTIONARY_PAGE}

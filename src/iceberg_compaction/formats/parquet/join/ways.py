@@ -67,7 +67,7 @@ def _way(chunks: Sequence[parquet_footer.Chunk], *, has_gaps: bool) -> JoinWay:
 def _kind(chunk: parquet_footer.Chunk) -> JoinWay:
     has_dictionary = chunk.data_pages[0] != chunk.start
     counts = _data_pages(chunk)
-    encodings = frozenset(encoding for encoding, count in counts if count) or _encodings(chunk) - _LEVEL_ENCODINGS
+    encodings = counts.keys() or _encodings(chunk) - _LEVEL_ENCODINGS
     if not has_dictionary:
         return JoinWay.DECODE if encodings & _DICTIONARY_ENCODINGS else JoinWay.PAGES
     # The list of encodings names those of dictionaries and levels too; only counts tell that no page is plain.
@@ -78,11 +78,13 @@ def _kind(chunk: parquet_footer.Chunk) -> JoinWay:
     return JoinWay.DECODE if is_useless else JoinWay.INDEXES
 
 
-def _data_pages(chunk: parquet_footer.Chunk) -> list[tuple[int, int]]:
-    """Encodings of data pages, each with the number of such pages; empty if the footer does not count them."""
-    entries = format_fields.children(chunk.meta, format_fields.Meta.ENCODING_STATS)
-    counts = [[format_fields.integer(entry, number) for number in (1, 2, 3)] for entry in entries]
-    return [(encoding, count) for kind, encoding, count in counts if kind in (page_bytes.DATA, page_bytes.DATA_2)]
+def _data_pages(chunk: parquet_footer.Chunk) -> dict[int, int]:
+    """The number of data pages of each encoding; empty if the footer does not count them."""
+    return {
+        encoding: count
+        for (kind, encoding), count in chunk.page_counts.items()
+        if count and kind in (page_bytes.DATA, page_bytes.DATA_2)
+    }
 
 
 def _encodings(chunk: parquet_footer.Chunk) -> frozenset[int]:
@@ -97,5 +99,5 @@ def has_small_pages(chunks: Sequence[parquet_footer.Chunk]) -> bool:
 
 
 def _pages(chunk: parquet_footer.Chunk) -> int:
-    counted = sum(count for _, count in _data_pages(chunk))
+    counted = sum(_data_pages(chunk).values())
     return counted or max(1, format_fields.integer(chunk.raw, format_fields.Column.OFFSET_INDEX_LENGTH, 0) // _PLACE)

@@ -239,5 +239,5 @@ def test_a_stores_refusal_is_recognised(s3_lake: lakes.Lake) -> None:
     ):
         io = file_io.open_io(properties | change, table.location())
         with pytest.raises(OSError, match="AWS Error") as caught:
-            io.new_input(table.metadata_location).open()
+            io.new_input(table.metadata_location).open().read()
         assert isinstance(translate.storage_error(caught.value, table.metadata_location), expected)

@@ -22,6 +22,7 @@ MOST_MODULES = 17  # of a package; one that has more needs rooms
 STATE = {
     "interfaces.cli.logs": "no log line of this process may show a secret",
     "execute.engines.spark.sockets": "the session of a process has one configuration",
+    "storage.s3.plain_requests": "tasks of a process share connections",
     "execute.engines.spark.shipping": "the package does not change while the process runs",
 }
 # Modules that read the environment.
@@ -51,6 +52,7 @@ CHANCE = {
     "cancel": "the default of an argument",
     "record.runs": "the default of an argument",
     "storage.passing_faults": "the default of an argument",
+    "storage.s3.plain_requests": "a signature has a time",
 }
 # Modules outside of `interfaces` with functions that import modules of ours.
 LATE_IMPORTS = {

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.model import table_names
-from iceberg_compaction.storage import exact_paths, passing_faults, redact, translate
+from iceberg_compaction.storage import exact_paths, passing_faults, redact, request_counts, translate
+from iceberg_compaction.storage.s3 import object_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,7 +55,17 @@ def _exact(table: Table) -> Table:
     if reason and isinstance(table.catalog, MetastoreCatalog):
         raise errors.UnsupportedError(f"The path of the table's metadata {table.metadata_location!r} {reason}.")
     table.io = exact_paths.exact(table.io)
+    count_metadata_read(table)
     return table
+
+
+def count_metadata_read(table: Table) -> None:
+    """A catalog that keeps no metadata of its own has let PyIceberg read the table's file: its size, then all of it."""
+    from pyiceberg.catalog import MetastoreCatalog
+
+    scheme, _, _ = exact_paths.split(table.metadata_location)
+    if isinstance(table.catalog, MetastoreCatalog) and object_files.has_objects(scheme or "file"):
+        request_counts.current().add(heads=1, gets=1)
 
 
 def _lasting(table: Table) -> Table:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from iceberg_compaction.catalog import load_tables
 from iceberg_compaction.storage import counted_writes, exact_paths, file_names
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def naming(catalog: Any, run_id: str, listener: Listener) -> Catalog:
         if file_names.is_distinct(run_id):
             staged.metadata_location = file_names.table_metadata(staged.metadata_location, run_id)
         exact_paths.check_new(staged.metadata_location, staged.metadata.location)
+        if current_table is not None:
+            load_tables.count_metadata_read(current_table)
         staged.io = counted_writes.CountingIO(exact_paths.exact(staged.io), listener.on_stored)
         listener.on_staged(current_table, staged)
         return staged

@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter
 from iceberg_compaction.model.policies import Strategy
 from iceberg_compaction.model.proof import Proof
 from iceberg_compaction.model.rewrite_task import Effort
+from iceberg_compaction.model.storage_requests import StorageRequests
 from iceberg_compaction.model.value import Value
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class _RunEnd(Value):
     groups_failed: int = 0
     group_outcomes: tuple[GroupOutcome, ...] = ()  # one for each group
     effort: Effort = Effort()  # bytes that were copied, and bytes that were encoded
+    requests: StorageRequests = StorageRequests()  # to storage, of the run and of its workers
     seconds: float = 0.0
 
     @property

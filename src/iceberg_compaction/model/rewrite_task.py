@@ -12,6 +12,7 @@ from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.partition_section import Section
 from iceberg_compaction.model.policies import DEFAULT_MIN_ROW_GROUP, CopyMode, ProofLevel, Sizes
 from iceberg_compaction.model.proof import Proof
+from iceberg_compaction.model.storage_requests import StorageRequests
 from iceberg_compaction.model.value import Value
 
 Told = tuple[int | None, bytes | None, bytes | None]  # nulls, lower and upper bound of a column
@@ -202,4 +203,5 @@ class TaskResult(Value):
     bytes_written: int
     seconds: float
     effort: Effort = Effort()
+    requests: StorageRequests = StorageRequests()  # to storage, of all attempts in this worker
     left_behind: bool = False  # not all files of other attempts at the task are surely removed

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
+from iceberg_compaction.storage.s3 import object_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,6 +34,7 @@ def exact(io: FileIO) -> FileIO:
     changed by it or below it."""
     if hasattr(io, "parse_location"):  # PyArrow's: everything goes through there, and file systems get the rest
         vars(io)["parse_location"] = _parse_location
+        object_files.install(io)
         return io
     for name in _OPENS:  # others have ways of their own with odd characters
         vars(io)[name] = _guarded(getattr(type(io), name).__get__(io), type(io).__name__)

@@ -75,9 +75,10 @@ class LastingIO(FileIO):
         except Exception as error:
             if not passing_faults.is_expired(error):
                 raise
-        return act(self._renewed(io))
+        return act(self.renewed(io))
 
-    def _renewed(self, expired: FileIO) -> FileIO:
+    def renewed(self, expired: FileIO) -> FileIO:
+        """A FileIO with fresh credentials, in place of one whose credentials have expired."""
         with self._lock:  # of many threads that find out at once, one asks the catalog
             if self.current is expired:
                 self.current = self._load()
@@ -97,10 +98,18 @@ class _File(InputFile, OutputFile):
         return self._io.using(lambda io: io.new_input(self.location).exists())
 
     def open(self, seekable: bool = True) -> Any:
-        return self._io.using(lambda io: io.new_input(self.location).open(seekable))
+        return self._lasting(lambda io: io.new_input(self.location).open(seekable))
 
     def create(self, overwrite: bool = False) -> Any:
-        return self._io.using(lambda io: io.new_output(self.location).create(overwrite))
+        return self._lasting(lambda io: io.new_output(self.location).create(overwrite))
+
+    def _lasting(self, act: Callable[[FileIO], Any]) -> Any:
+        """The stream that an act opens. Files in object stores make their requests later than that: they open
+        themselves again where the store refuses one."""
+        stream, io = self._io.using(lambda io: (act(io), io))
+        if hasattr(stream, "reopen"):
+            stream.reopen = lambda error: act(self._io.renewed(io)) if passing_faults.is_expired(error) else None
+        return stream
 
     def to_input_file(self) -> Any:
         return self

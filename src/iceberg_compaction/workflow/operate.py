@@ -11,6 +11,7 @@ from iceberg_compaction.catalog import load_tables
 from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.model import events, outcome
 from iceberg_compaction.operations import run_ledger
+from iceberg_compaction.storage import request_counts
 from iceberg_compaction.workflow import recover
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class House:
 
 def operate(operation: Operation[P], house: House, run: Run) -> outcome.Outcome:
     """Perform one operation on one table, and keep its outcome in the history."""
+    with request_counts.counting() as count:
+        return _operate(operation, house, run, count)
+
+
+def _operate(operation: Operation[P], house: House, run: Run, count: request_counts.RequestCount) -> outcome.Outcome:
     ledger = run_ledger.Ledger(table=operation.table, run_id=run.run_id)
     try:
         result = _work(operation, house, run, ledger)
@@ -50,13 +56,14 @@ def operate(operation: Operation[P], house: House, run: Run) -> outcome.Outcome:
     except BaseException as error:
         if not ledger.commits and not ledger.in_doubt:
             raise
-        stopped = run.remember(ledger.stop(outcome.Kind.FAILED, str(error) or f"Stopped by {type(error).__name__}."))
+        result = ledger.stop(outcome.Kind.FAILED, str(error) or f"Stopped by {type(error).__name__}.")
+        stopped = run.remember(result.model_copy(update={"requests": count.requests}))
         if isinstance(error, errors.CatalogError):
             return stopped  # raised alone, it would hide the commits
         if isinstance(error, errors.CancelledError):
             raise errors.CancelledError(stopped.sentence) from error
         raise
-    return run.remember(result)
+    return run.remember(result.model_copy(update={"requests": count.requests}))
 
 
 def _work(operation: Operation[P], house: House, run: Run, ledger: run_ledger.Ledger) -> outcome.Outcome:

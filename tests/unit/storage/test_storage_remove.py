@@ -14,7 +14,7 @@ from iceberg_compaction.storage import remove
 
 HOUSE = Path(iceberg_compaction.__file__).parent
 # FileIOs that pass a delete on to the one that they wrap
-WRAPPERS = {"storage/counted_writes.py", "storage/vended_credentials.py"}
+WRAPPERS = {"storage/counted_writes.py", "storage/vended_credentials.py", "storage/s3/object_files.py"}
 
 
 def test_files_that_cannot_be_removed_are_returned(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

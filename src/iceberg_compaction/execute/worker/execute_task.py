@@ -16,7 +16,7 @@ from iceberg_compaction.execute.worker.copy import mixed_rows
 from iceberg_compaction.execute.worker.output import sink
 from iceberg_compaction.execute.worker.proof import measurements
 from iceberg_compaction.model import rewrite_task
-from iceberg_compaction.storage import passing_faults
+from iceberg_compaction.storage import passing_faults, request_counts
 
 if TYPE_CHECKING:
     from iceberg_compaction.model import policies
@@ -34,6 +34,14 @@ def rewrite(
     limits: budgets.Budgets = budgets.DEFAULT,
 ) -> rewrite_task.TaskResult:
     """Writes the task's rows anew. If this raises, nothing stays behind, except for the files that the error names."""
+    with request_counts.counting() as count:
+        result = _rewrite(task, context, attempt, limits)
+    return result.model_copy(update={"requests": count.requests})
+
+
+def _rewrite(
+    task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, attempt: str, limits: budgets.Budgets
+) -> rewrite_task.TaskResult:
     waits = None
     for number in itertools.count():
         try:

@@ -67,10 +67,13 @@ def prepare(
     )
     schema = Schema.model_validate_json(context.table_schema)
     partition_values = identity_columns.values(task, context, schema)
+    inputs = [
+        read_files.InputFacts(path=path, rows=rows, size=size)
+        for path, rows, size in zip(task.file_paths, task.record_counts, task.file_sizes, strict=True)
+    ]
     with garbage.paused():
         footers = reader.footers(
-            task.file_paths,
-            task.record_counts,
+            inputs,
             _name_mapping(context),
             partition_values.keys(),
             raw=context.copy_row_groups is not CopyMode.NEVER,

@@ -105,13 +105,17 @@ def read(io: FileIO, path: str, size: int | None = None) -> RawFooter:
     return parse(path, tail, size)
 
 
-def read_tail(io: FileIO, path: str, size: int | None = None) -> tuple[bytes, int]:
-    """The last bytes of a file, its footer among them, and its size; in one read, unless the footer is very large."""
-    return passing_faults.patiently(lambda: _read_tail(io, path, size))
+def read_tail(io: FileIO, path: str, size: int | None = None, *, whole: bool = False) -> tuple[bytes, int]:
+    """The last bytes of a file, its footer among them, and its size; in one read, unless the footer is very large.
+    `whole`: all bytes, for a FileIO that keeps them."""
+    return passing_faults.patiently(lambda: _read_tail(io, path, size, whole=whole))
 
 
-def _read_tail(io: FileIO, path: str, size: int | None) -> tuple[bytes, int]:
+def _read_tail(io: FileIO, path: str, size: int | None, *, whole: bool) -> tuple[bytes, int]:
     with io.new_input(path).open() as stream:
+        if whole:
+            content = bytes(stream.read())
+            return content, len(content)
         if size is None:
             stream.seek(0, 2)
             size = stream.tell()

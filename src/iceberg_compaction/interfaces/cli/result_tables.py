@@ -110,6 +110,8 @@ def outcome_sentences(found: Sequence[Outcome]) -> Iterator[RenderableType]:
             yield f"  {escape(one.proof.sentence)}"
         if one.effort.sentence:
             yield f"  {escape(one.effort.sentence)}"
+        if one.requests.sentence:
+            yield f"  {escape(one.requests.sentence)}"
         yield from _groups_left(one)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.execute import task_failure
 from iceberg_compaction.model import rewrite_task
-from iceberg_compaction.storage import file_io, vended_credentials
+from iceberg_compaction.storage import file_io, request_counts, vended_credentials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -109,6 +109,8 @@ class Rounds:
         self._open.enter_context(work)
         for end in work.results():
             self._task_left_files |= end.left_behind
+            if isinstance(end, rewrite_task.TaskResult):
+                request_counts.current().add_all(end.requests)
             yield end
         self._open.close()
 

@@ -16,6 +16,7 @@ from iceberg_compaction.execute.worker import arrow_schemas
 from iceberg_compaction.execute.worker.input import decoding
 from iceberg_compaction.formats.parquet import parquet_footer
 from iceberg_compaction.storage import look_ahead, passing_faults
+from iceberg_compaction.storage.s3 import object_files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -28,6 +29,15 @@ if TYPE_CHECKING:
 _READERS = 8  # threads that wait for storage; decoding stays on one
 # The remedy for a damaged file of the table. Without a delete file deleted rows would come back.
 _CURES = {"Data file": "; restore it or drop it from the table.", "Delete file": "; restore it."}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFacts:
+    """A data file as its manifest describes it."""
+
+    path: str
+    rows: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +78,7 @@ class DataFileReader:
 
     def footers(
         self,
-        paths: Sequence[str],
-        record_counts: Sequence[int],
+        files: Sequence[InputFacts],
         mapping: NameMapping | None = None,
         partitioned: Collection[int] = (),
         *,
@@ -78,17 +87,21 @@ class DataFileReader:
         """The footers of all files, each checked against the manifest's record count. `partitioned`: columns whose
         values come from the partition, so that a file's own values of them are ignored. `raw`: whether row groups may
         be copied or joined."""
-        tails = look_ahead.in_order(lambda path: _read_tail(self.io, path), paths, at_once=_READERS)
+        whole = self._whole(files)
+        tails = look_ahead.in_order(
+            lambda file: _read_tail(self.io, file.path, whole=file.path in whole), files, at_once=_READERS
+        )
         footers: list[Footer] = []
         schemas, arrow = parquet_footer.Schemas(), _ArrowSchemas(mapping, partitioned)
-        for path, (tail, size), rows in zip(paths, tails, record_counts, strict=True):
+        for facts, (tail, size) in zip(files, tails, strict=True):
+            path = facts.path
             with translated(path), in_memory():
                 file = pq.ParquetFile(
                     pa.BufferReader(tail), arrow_extensions_enabled=False, coerce_int96_timestamp_unit="us"
                 )
-                if file.metadata.num_rows != rows:
+                if file.metadata.num_rows != facts.rows:
                     raise errors.DamagedFileError(
-                        f"it has {file.metadata.num_rows} rows where the manifest says {rows}"
+                        f"it has {file.metadata.num_rows} rows where the manifest says {facts.rows}"
                     )
                 footer = _footer(path, size, file.metadata, arrow.of(file.schema_arrow), self.budgets)
                 if raw:
@@ -120,24 +133,33 @@ class DataFileReader:
                     for first, batch in _read_part(stream, part, dictionaries, only, self.budgets):
                         yield footer, first, batch
 
+    def _whole(self, files: Sequence[InputFacts]) -> set[str]:
+        """Paths of small files in object stores that are read in one request and kept until their rows are wanted."""
+        room = object_files.room(self.io, files[0].path) if files else 0
+        chosen = set()
+        for file in files:
+            if file.size <= min(room, self.budgets.whole_file_bytes):
+                chosen.add(file.path)
+                room -= file.size
+        return chosen
+
     def _open(self, footer: Footer) -> Any:
         with translated(footer.path):
             return passing_faults.patiently(lambda: self._fetch(footer))
 
     def _fetch(self, footer: Footer) -> Any:
-        stream: Any = self.io.new_input(footer.path).open()
         if footer.size > self.budgets.whole_file_bytes:
-            return stream
-        with stream:
+            return object_files.open_native(self.io, footer.path)
+        with self.io.new_input(footer.path).open() as stream:
             content = stream.read()
         if len(content) != footer.size:
             raise passing_faults.EndedEarly(f"reading ended after {len(content)} of {footer.size} bytes")
         return pa.BufferReader(content)
 
 
-def _read_tail(io: FileIO, path: str) -> tuple[bytes, int]:
+def _read_tail(io: FileIO, path: str, *, whole: bool) -> tuple[bytes, int]:
     with translated(path):
-        return parquet_footer.read_tail(io, path)
+        return parquet_footer.read_tail(io, path, whole=whole)
 
 
 def _footer(path: str, size: int, metadata: Any, schema: pa.Schema, limits: budgets.Budgets) -> Footer:

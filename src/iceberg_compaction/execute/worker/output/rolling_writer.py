@@ -345,7 +345,11 @@ class RollingWriter:
     def _finish_file(self) -> None:
         assert self._file is not None
         position = self._file.position
-        self.finished.append(self._file.finish(self._request.partition))
+        try:
+            self.finished.append(self._file.finish(self._request.partition))
+        except FileExistsError:  # object stores notice it at the end
+            self.paths.pop()  # a file that was there before is not ours to delete
+            raise
         self._footer = self.finished[-1].size - position
         self._aimed = None if self._aimed is None else self._aimed - 1
         self._file = None

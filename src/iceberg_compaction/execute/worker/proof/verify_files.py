@@ -54,7 +54,9 @@ def read_back(
     """The outputs, read in full and measured as the inputs were."""
     meter = measure.Meter(schema, policies.ProofLevel.DEEP)
     reader = read_files.DataFileReader(io=io, budgets=limits)
-    footers = reader.footers([file.path for file in files], [file.metadata.num_rows for file in files])
+    footers = reader.footers(
+        [read_files.InputFacts(path=file.path, rows=file.metadata.num_rows, size=file.size) for file in files]
+    )
     for _, _, batch in reader.batches([read_files.FilePart(footer) for footer in footers], frozenset()):
         meter.add(batch)
     return meter.side

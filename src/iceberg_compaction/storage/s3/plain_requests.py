@@ -1,0 +1,138 @@
+"""Plain requests for one bucket: GET of a range, HEAD, conditional PUT, DELETE. Arrow's client asks for a file's size
+before every read (HEAD), for a folder after every miss (LIST), and uploads small files in three requests; these do
+not. Keys come from Arrow's file system, so that both use the same."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit
+
+import urllib3
+
+from iceberg_compaction.storage import passing_faults
+from iceberg_compaction.storage.s3 import signature
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from iceberg_compaction.storage import request_counts
+
+_PATIENCE = passing_faults.Patience(retries=4, first=0.1, longest=4.0, total=30.0)  # of one request
+_TIMEOUT = urllib3.Timeout(connect=10.0, read=30.0)
+_BUSY = frozenset({429, 500, 502, 503, 504})
+_KINDS = {"GET": "gets", "HEAD": "heads", "PUT": "puts", "DELETE": "deletes"}
+_SAFE = "/-_.~"  # in the path of a URL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    tries: int  # of the request; whether one before the last arrived is unknown
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the whole object, if the answer says so."""
+        if (total := self.headers.get("Content-Range", "").rpartition("/")[2]).isdigit():
+            return int(total)
+        return len(self.body) if self.status == 200 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bucket:
+    """Where a bucket is reached, and with which keys."""
+
+    url: str
+    keys: signature.Keys
+    count: request_counts.RequestCount
+
+    def get(self, key: str, span: str | None = None) -> Answer:
+        """The object, or the bytes of a range as HTTP writes it."""
+        return self._send("GET", key, {} if span is None else {"range": f"bytes={span}"})
+
+    def head(self, key: str) -> Answer:
+        return self._send("HEAD", key, {})
+
+    def put(self, key: str, body: bytes, *, overwrite: bool) -> Answer:
+        """Stores an object whole. Status 412: the name is taken, and `overwrite` is not given. The store checks the
+        bytes that arrive."""
+        digest = base64.b64encode(hashlib.sha256(body).digest()).decode()
+        headers = {"x-amz-checksum-sha256": digest} | ({} if overwrite else {"if-none-match": "*"})
+        return self._send("PUT", key, headers, body)
+
+    def delete(self, key: str) -> Answer:
+        return self._send("DELETE", key, {})
+
+    def _send(self, method: str, key: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:
+        """The answer, after faults that pass; status 0: there is no way to the store from here. Raises OSError where
+        faults do not pass."""
+        tries, waits = 0, _PATIENCE.waits()
+        while True:
+            tries += 1
+            try:
+                answer = self._send_once(method, key, headers, body)
+                if answer.status not in _BUSY:
+                    return Answer(status=answer.status, headers=answer.headers, body=answer.data, tries=tries)
+                fault = f"AWS Error UNKNOWN (HTTP status {answer.status})"
+            except (urllib3.exceptions.SSLError, urllib3.exceptions.NameResolutionError):
+                return Answer(status=0, headers={}, body=b"", tries=tries)
+            except urllib3.exceptions.HTTPError as error:
+                fault = f"AWS Error NETWORK_CONNECTION ({type(error).__name__})"
+            if (wait := next(waits, None)) is None:
+                raise OSError(f"{fault} during {method} of {key}, {tries} times")
+            _PATIENCE.sleep(wait)
+
+    def _send_once(self, method: str, key: str, headers: Mapping[str, str], body: bytes) -> Any:
+        url = urlsplit(self.url)
+        path = f"{url.path}/{quote(key, safe=_SAFE)}"
+        unsigned = signature.Unsigned(method=method, host=url.netloc, path=path, headers=headers, body=body)
+        signed = signature.sign(unsigned, self.keys, datetime.now(timezone.utc))
+        self.count.add(**{_KINDS[method]: 1})
+        return _connections(os.getpid()).urlopen(
+            method,
+            f"{url.scheme}://{url.netloc}{path}",
+            body=body if method == "PUT" else None,
+            headers=signed,
+            retries=False,
+            redirect=False,
+            timeout=_TIMEOUT,
+            decode_content=False,
+        )
+
+
+@lru_cache(maxsize=1)
+def _connections(process: int) -> urllib3.PoolManager:
+    """Connections that all tasks of a process keep; a process that was forked has its own."""
+    return urllib3.PoolManager(num_pools=8, maxsize=16, cert_reqs="CERT_REQUIRED")
+
+
+def bucket_of(options: Mapping[str, Any], name: str, count: request_counts.RequestCount) -> Bucket | None:
+    """The bucket as Arrow's S3FileSystem with these options reaches it; None: only Arrow's client can."""
+    special = ("role_arn", "tls_ca_file_path", "anonymous")
+    proxy = options.get("proxy_options") or {}
+    if not options.get("access_key") or not options.get("secret_key") or any(map(options.get, special)):
+        return None
+    if (isinstance(proxy, str) and proxy) or (isinstance(proxy, dict) and proxy.get("host")):
+        return None
+    region, endpoint = str(options.get("region") or "us-east-1"), str(options.get("endpoint_override") or "")
+    scheme = str(options.get("scheme") or "https")
+    if endpoint:
+        scheme, _, host = endpoint.rpartition("://") if "://" in endpoint else (scheme, "", endpoint)
+    else:
+        host = f"s3.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
+    host = host.rstrip("/")
+    in_host = bool(options.get("force_virtual_addressing")) or (not endpoint and "." not in name)
+    keys = signature.Keys(
+        access_key=options["access_key"],
+        secret_key=options["secret_key"],
+        session_token=options.get("session_token") or "",
+        region=region,
+    )
+    return Bucket(url=f"{scheme}://{name}.{host}" if in_host else f"{scheme}://{host}/{name}", keys=keys, count=count)

@@ -1,0 +1,111 @@
+"""Plain requests to S3: signatures, addresses, and what is kept and counted. The requests themselves go to a real store
+in tests/integration/test_storage_requests.py."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+
+from iceberg_compaction.model import outcome, rewrite_task
+from iceberg_compaction.model.storage_requests import StorageRequests
+from iceberg_compaction.storage import file_io, request_counts
+from iceberg_compaction.storage.s3 import kept_objects, object_files, plain_requests, signature
+
+KEYS = {"access_key": "AKIAIOSFODNN7EXAMPLE", "secret_key": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}
+
+
+def test_a_signature_is_amazons() -> None:
+    """The first example of Amazon's documentation."""
+    request = signature.Unsigned(
+        method="GET",
+        host="examplebucket.s3.amazonaws.com",
+        path="/test.txt",
+        headers={"Range": "bytes=0-9"},
+        body=b"",
+    )
+    keys = signature.Keys(**KEYS, region="us-east-1")
+    headers = signature.sign(request, keys, datetime(2013, 5, 24, tzinfo=timezone.utc))
+    assert headers["authorization"].endswith(
+        "Signature=f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
+    )
+    assert "wJalr" not in repr(keys)
+
+
+@pytest.mark.parametrize(
+    ("options", "url"),
+    [
+        ({"region": "eu-west-1"}, "https://lake.s3.eu-west-1.amazonaws.com"),
+        ({"region": "cn-north-1"}, "https://lake.s3.cn-north-1.amazonaws.com.cn"),
+        ({"region": "x", "endpoint_override": "http://127.0.0.1:90"}, "http://127.0.0.1:90/lake"),
+        ({"region": "x", "endpoint_override": "store:90", "scheme": "https"}, "https://store:90/lake"),
+        (
+            {"region": "x", "endpoint_override": "https://store/", "force_virtual_addressing": True},
+            "https://lake.store",
+        ),
+        ({"region": "x", "role_arn": "arn:aws:iam::1:role/r"}, None),
+        ({"region": "x", "access_key": ""}, None),
+        ({"region": "x", "proxy_options": {"host": "proxy", "port": 1}}, None),
+    ],
+)
+def test_a_bucket_is_reached_as_arrow_reaches_it(options: dict[str, Any], url: str | None) -> None:
+    bucket = plain_requests.bucket_of(KEYS | options, "lake", request_counts.RequestCount())
+    assert (bucket and bucket.url) == url
+
+
+def test_arrows_file_system_says_how_a_bucket_is_reached() -> None:
+    properties = {"s3.endpoint": "http://127.0.0.1:9", "s3.access-key-id": "k", "s3.secret-access-key": "s"}
+    io = file_io.open_io(properties | {"s3.region": "eu-west-1", "s3.session-token": "t"}, "s3://lake/t")
+    options = io.fs_by_scheme("s3", "lake").__reduce__()[1][0]
+    bucket = plain_requests.bucket_of(options, "lake", request_counts.RequestCount())
+    assert bucket is not None
+    assert bucket.url == "http://127.0.0.1:9/lake"
+    assert bucket.keys == signature.Keys(access_key="k", secret_key="s", session_token="t", region="eu-west-1")
+
+
+def test_what_came_first_is_kept_within_the_budget() -> None:
+    kept = kept_objects.KeptObjects(budget=10)
+    kept.keep("a", b"123456")
+    kept.keep("b", b"12345")
+    kept.keep("c", b"1234")
+    assert [kept.get(key) for key in "abc"] == [b"123456", None, b"1234"]
+    kept.drop("a")
+    kept.keep("b", b"12345")
+    assert [kept.get(key) for key in "abc"] == [None, b"12345", b"1234"]
+
+
+def test_a_count_inside_another_counts_alone() -> None:
+    with request_counts.counting() as outer:
+        request_counts.current().add(gets=1)
+        with request_counts.counting() as inner:
+            request_counts.current().add(gets=5)
+        request_counts.current().add_all(StorageRequests(gets=2, parts=3))
+    request_counts.current().add(gets=100)
+    assert outer.requests == StorageRequests(gets=3, parts=3)
+    assert inner.requests == StorageRequests(gets=5)
+
+
+def test_a_file_io_counts_where_it_was_opened_whichever_thread_uses_it() -> None:
+    io = PyArrowFileIO()
+    with request_counts.counting() as count:
+        object_files.install(io)
+        thread = threading.Thread(target=lambda: object_files.count_listing(io, 2001))
+        thread.start()
+        thread.join()
+    assert count.requests == StorageRequests(lists=3)
+
+
+def test_requests_in_words() -> None:
+    assert StorageRequests().sentence == ""
+    requests = StorageRequests(gets=1200, heads=1) + StorageRequests(gets=34, puts=2, parts=3, deletes=1)
+    assert requests.sentence == "Requests to storage: 1,234 GET, 1 HEAD, 2 PUT, 3 part, 1 delete."
+    assert requests.total == 1241
+
+
+def test_outcomes_and_results_of_older_versions_have_no_requests() -> None:
+    text = '{"kind": "healthy", "table": "db.t", "sentence": "Nothing to do.", "run_id": "r"}'
+    assert outcome.from_json(text).requests == StorageRequests()
+    assert rewrite_task.TaskResult.model_fields["requests"].default == StorageRequests()

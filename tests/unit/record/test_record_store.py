@@ -18,6 +18,7 @@ from tests.factories.stores import ATTEMPT, make_record, make_start
 from iceberg_compaction import errors
 from iceberg_compaction.model.copy_plan import Rate, RateOrigin
 from iceberg_compaction.model.rewrite_task import Effort
+from iceberg_compaction.model.storage_requests import StorageRequests
 from iceberg_compaction.plan import rates
 from iceberg_compaction.record import run_tables, sql_store, sqlite_file
 from iceberg_compaction.record.runs import Run
@@ -95,7 +96,8 @@ def test_a_file_of_an_earlier_version_is_read(old: stores.SqliteDatabase) -> Non
     store = old.open()
     (record,) = store.history("db.t")
     written = json.loads(OLD_RECORD)
-    assert record.model_dump(mode="json") == written | {"outcome": written["outcome"] | {"version": 1}}
+    newer = {"version": 1, "requests": StorageRequests().model_dump()}
+    assert record.model_dump(mode="json") == written | {"outcome": written["outcome"] | newer}
     assert store.efforts("db.t") == ([record.outcome.effort], [])
     running, taken_over = store.unfinished("t")
     assert running.start.model_dump_json() == OLD_START

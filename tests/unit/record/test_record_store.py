@@ -96,7 +96,8 @@ def test_a_file_of_an_earlier_version_is_read(old: stores.SqliteDatabase) -> Non
     store = old.open()
     (record,) = store.history("db.t")
     written = json.loads(OLD_RECORD)
-    newer = {"version": 1, "requests": StorageRequests().model_dump()}
+    effort = Effort().model_dump() | written["outcome"]["effort"]
+    newer = {"version": 1, "effort": effort, "requests": StorageRequests().model_dump()}
     assert record.model_dump(mode="json") == written | {"outcome": written["outcome"] | newer}
     assert store.efforts("db.t") == ([record.outcome.effort], [])
     running, taken_over = store.unfinished("t")

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import prepared_task
 from iceberg_compaction.execute.worker.copy import copied_row_groups
-from iceberg_compaction.execute.worker.input import project, read_files
+from iceberg_compaction.execute.worker.input import gather_rows, project, read_files
 from iceberg_compaction.execute.worker.proof import measure, measurements
 from iceberg_compaction.model import rewrite_task
 
@@ -89,14 +90,18 @@ class PartSource:
             self._alive += batch.num_rows
             yield batch
 
-    def _measured(self, files: tuple[read_files.FilePart, ...]) -> Iterator[tuple[read_files.Footer, pa.RecordBatch]]:
+    def _measured(self, files: tuple[read_files.FilePart, ...]) -> Iterator[gather_rows.GatheredRows]:
         """The rows that live as their files have them, every one of them measured."""
+        for rows in gather_rows.gather(self._alive_rows(files), self.prepared.budgets):
+            self._meter.add(rows.batch)
+            yield rows
+
+    def _alive_rows(self, files: tuple[read_files.FilePart, ...]) -> Iterator[tuple[read_files.Footer, pa.RecordBatch]]:
         prepared, deletes = self.prepared, self.prepared.deletes
         for footer, first_row, batch in prepared.reader.batches(files, prepared.dictionaries, prepared.read_columns):
             with read_files.translated(footer.path):
                 alive = deletes.apply(footer, first_row, batch) if deletes else batch
             if alive.num_rows:
-                self._meter.add(alive)
                 yield footer, alive
 
     def count_copied(self, rows: int) -> None:
@@ -135,18 +140,29 @@ class PartSource:
 
 
 def project_rows(
-    raw: Iterator[tuple[read_files.Footer, pa.RecordBatch]], prepared: prepared_task.PreparedTask
+    raw: Iterator[gather_rows.GatheredRows], prepared: prepared_task.PreparedTask
 ) -> Iterator[pa.RecordBatch]:
     """Batches in the columns of the output files, out of batches as their files have them. From here on, nothing but
     the sink's meter sees a row that gets lost."""
     projection: project.Projection | None = None
     schema = None
-    for footer, batch in raw:
-        with read_files.translated(footer.path):
-            if projection is None or not batch.schema.equals(schema, check_metadata=True):
+    for rows in raw:
+        with read_files.translated(rows.parts[0][0].path):
+            if projection is None or not rows.batch.schema.equals(schema, check_metadata=True):
                 projection = project.Projection(
-                    batch.schema, prepared.output.schema, prepared.output.columns, prepared.constants
+                    rows.batch.schema, prepared.output.schema, prepared.output.columns, prepared.constants
                 )
-                schema = batch.schema
-            projected = projection.apply(batch)
-        yield projected
+                schema = rows.batch.schema
+        yield _project(projection, rows)
+
+
+def _project(projection: project.Projection, rows: gather_rows.GatheredRows) -> pa.RecordBatch:
+    """The batch in the columns of the output files. If that fails, the error names the file that is to blame."""
+    try:
+        with read_files.translated(rows.parts[0][0].path):
+            return projection.apply(rows.batch)
+    except errors.CompactionError:
+        for footer, batch in rows.parts:
+            with read_files.translated(footer.path):
+                projection.apply(batch)
+        raise

@@ -13,6 +13,7 @@ from tests.factories import tasks
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas, execute_task, source
+from iceberg_compaction.execute.worker.input import gather_rows
 from iceberg_compaction.execute.worker.output import output_file, rolling_writer
 from iceberg_compaction.model.policies import ProofLevel
 
@@ -122,6 +123,7 @@ def _break_third_batch(
             yield from change(batch) if index == 2 else [batch]
 
     monkeypatch.setattr(source, "project_rows", broken)
+    monkeypatch.setattr(gather_rows, "_FEW_ROWS", 0)  # a batch for each file
 
 
 def _assert_caught(tmp_path: Path, level: ProofLevel) -> None:
@@ -155,6 +157,7 @@ def test_checksums_see_a_batch_swapped_for_another(tmp_path: Path, monkeypatch: 
         yield from [*batches[:3], batches[2], *batches[4:]]
 
     monkeypatch.setattr(source, "project_rows", broken)
+    monkeypatch.setattr(gather_rows, "_FEW_ROWS", 0)  # a batch for each file
     _assert_caught(tmp_path, ProofLevel.CHECKSUM)
 
 

@@ -226,7 +226,7 @@ def test_files_that_cannot_be_removed_are_named(tmp_path: Path, monkeypatch: pyt
         raise PermissionError("no")
 
     monkeypatch.setattr(PyArrowFileIO, "delete", refuse)
-    monkeypatch.setattr(source, "project_rows", lambda raw, prepared: (batch.slice(1) for _, batch in raw))
+    monkeypatch.setattr(source, "project_rows", lambda raw, prepared: (rows.batch.slice(1) for rows in raw))
     paths = _inputs(tmp_path, 1, 100)
     with pytest.raises(errors.ExecuteError, match="could not be removed"):
         _rewrite(tmp_path, paths)

@@ -286,7 +286,8 @@ def _with_deletes(groups: Sequence[_Group], deletes: apply_deletes.DeleteFilter)
         counts = of_file[0].footer.group_rows
         starts = [0, *itertools.accumulate(counts)]
         if any(group.kept in _MOVABLE for group in of_file):
-            deletes.look_up(number, {group.index: _extents(group, deletes) for group in of_file})
+            with read_files.translated(of_file[0].footer.path):
+                deletes.look_up(number, {group.index: _extents(group, deletes) for group in of_file})
         for group in of_file:
             dead = deletes.dead_rows(number, starts[group.index], counts[group.index])
             if dead == counts[group.index]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.execute.worker import budgets
 
+_TINY_CHUNK = 4096  # bytes of a column of a row group; the pages of smaller ones are encoded into larger pages
+_MANY_ROWS = 10_000  # that make a row group worth a look nevertheless
 _READERS = 8  # threads that wait for storage; decoding stays on one
 # The remedy for a damaged file of the table. Without a delete file deleted rows would come back.
 _CURES = {"Data file": "; restore it or drop it from the table.", "Delete file": "; restore it."}
@@ -104,7 +106,7 @@ class DataFileReader:
                         f"it has {file.metadata.num_rows} rows where the manifest says {facts.rows}"
                     )
                 footer = _footer(path, size, file.metadata, arrow.of(file.schema_arrow), self.budgets)
-                if raw:
+                if raw and _may_move(footer, file.metadata.num_columns):
                     footer = replace(footer, raw=parquet_footer.parse(path, tail, size, schemas))
                 footers.append(footer)
         return footers
@@ -251,6 +253,12 @@ class _ArrowSchemas:
         schema = arrow_schemas.without_ids(_with_ids(stored, self._mapping), self._partitioned)
         self._pairs.append((stored, schema))
         return schema
+
+
+def _may_move(footer: Footer, columns: int) -> bool:
+    """Whether a row group may be large enough to move as bytes. Footers are parsed in full only then."""
+    groups = zip(footer.group_bytes, footer.group_rows, strict=True)
+    return any(size >= _TINY_CHUNK * columns or rows >= _MANY_ROWS for size, rows in groups)
 
 
 def _dictionary_columns(schema: pa.Schema, groups: list[Any]) -> frozenset[int]:

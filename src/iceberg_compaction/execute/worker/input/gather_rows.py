@@ -1,0 +1,56 @@
+"""Gathers the rows of small files into larger batches, because each batch costs the same work on its way, however few
+its rows are. Batches with their files come in; gathered ones go out, in the same order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from iceberg_compaction.execute.worker import budgets
+    from iceberg_compaction.execute.worker.input import read_files
+
+_FEW_ROWS = 8192  # a batch with more stays as it is
+_ENOUGH_ROWS = 32768
+_ENOUGH_BYTES = 8 * 2**20
+
+
+class GatheredRows(NamedTuple):
+    """A batch, and the parts that it was made of, each with the footer of its file."""
+
+    batch: pa.RecordBatch
+    parts: tuple[tuple[read_files.Footer, pa.RecordBatch], ...]
+
+
+def gather(
+    batches: Iterable[tuple[read_files.Footer, pa.RecordBatch]], limits: budgets.Budgets
+) -> Iterator[GatheredRows]:
+    """Neighbours of the same columns are gathered as long as they are small."""
+    enough_rows, enough_bytes = min(_ENOUGH_ROWS, limits.batch_rows), min(_ENOUGH_BYTES, limits.batch_bytes // 4)
+    few_rows = min(_FEW_ROWS, enough_rows)
+    parts: list[tuple[read_files.Footer, pa.RecordBatch]] = []
+    rows = size = 0
+    for footer, batch in batches:
+        is_small = batch.num_rows < few_rows and batch.nbytes < enough_bytes
+        if parts and not (is_small and batch.schema.equals(parts[0][1].schema, check_metadata=True)):
+            yield _gathered(parts)
+            parts, rows, size = [], 0, 0
+        if not is_small:
+            yield GatheredRows(batch, ((footer, batch),))
+            continue
+        parts.append((footer, batch))
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= enough_rows or size >= enough_bytes:
+            yield _gathered(parts)
+            parts, rows, size = [], 0, 0
+    if parts:
+        yield _gathered(parts)
+
+
+def _gathered(parts: list[tuple[read_files.Footer, pa.RecordBatch]]) -> GatheredRows:
+    if len(parts) == 1:
+        return GatheredRows(parts[0][1], tuple(parts))
+    return GatheredRows(pa.concat_batches([batch for _, batch in parts]), tuple(parts))

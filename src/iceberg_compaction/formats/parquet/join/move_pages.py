@@ -30,10 +30,13 @@ def begins_with_data(chunk: source_chunks.SourceChunk) -> bool:
 def join(
     groups: Sequence[source_chunks.LoadedGroup], column: int, layout: page_layout.Layout
 ) -> joined_column.JoinedColumn:
-    """The column of the joined row group. Row groups that lack it get a page of nulls."""
+    """The column of the joined row group. Row groups that lack it get a page of nulls. ValueError: a page is damaged.
+    Nobody decodes it, so nobody else would notice."""
     sources = [group.chunk(column) for group in groups]
     pages = _MovedPages(next(chunk for chunk in sources if chunk is not None), layout)
     for group, chunk in zip(groups, sources, strict=True):
+        if chunk is not None:
+            page_bytes.check(chunk.data, chunk.first_page, chunk.end, chunk.chunk.values)
         number = group.columns[column]
         if chunk is None or number is None:
             pages.add_nulls(group.group.rows)

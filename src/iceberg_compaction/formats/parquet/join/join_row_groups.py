@@ -5,7 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from iceberg_compaction.formats.parquet.join import joined_column, merged_dictionary, move_pages, remap_indexes, ways
+from iceberg_compaction.formats.parquet.join import (
+    check_pages,
+    joined_column,
+    merged_dictionary,
+    move_pages,
+    remap_indexes,
+    ways,
+)
 from iceberg_compaction.storage import look_ahead
 
 if TYPE_CHECKING:
@@ -41,7 +48,7 @@ def _join(
     sources = [group.chunk(column) for group in groups]
     chunks = [chunk for chunk in sources if chunk is not None]
     way = ways.judge([None if chunk is None else chunk.chunk for chunk in sources]).way
-    if way is ways.JoinWay.DECODE or not all(map(move_pages.begins_with_data, chunks)):
+    if way is ways.JoinWay.DECODE or not all(check_pages.fits(chunk, leaf.layout, way) for chunk in chunks):
         return None
     dictionaries = [chunk.dictionary for chunk in chunks]
     is_same = all(dictionary == dictionaries[0] for dictionary in dictionaries)

@@ -64,7 +64,10 @@ class Bounds:
         if not self._is_known:
             return
         raw, _ = thrift.parse(data or b"")
-        self._extend({number: raw[number][1][1] for number in _KINDS if number in raw})
+        lists = {number: raw[number][1][1] for number in _KINDS if number in raw}
+        if len(lists.get(_NULL_COUNTS, ())) != pages:
+            lists.pop(_NULL_COUNTS, None)
+        self._extend(lists)
 
     def add_nulls(self, values: int) -> None:
         """Takes a page without values."""

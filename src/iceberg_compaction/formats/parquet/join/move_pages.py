@@ -14,17 +14,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.formats.parquet import page_layout
     from iceberg_compaction.formats.parquet.join import source_chunks
 
-_DATA_PAGES = (page_bytes.DATA, page_bytes.DATA_2)
 _OFFSETS = (format_fields.Column.OFFSET_INDEX, format_fields.Column.OFFSET_INDEX_LENGTH)
 _BOUNDS = (format_fields.Column.COLUMN_INDEX, format_fields.Column.COLUMN_INDEX_LENGTH)
-
-
-def begins_with_data(chunk: source_chunks.SourceChunk) -> bool:
-    """Whether a data page comes first where the footer says so. Certain writers put a dictionary there."""
-    try:
-        return page_bytes.header(chunk.data, chunk.first_page).kind in _DATA_PAGES
-    except ValueError:
-        return False
 
 
 def join(

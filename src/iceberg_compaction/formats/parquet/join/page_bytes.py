@@ -27,6 +27,8 @@ class Header(NamedTuple):
 
     kind: int
     values: int
+    encoding: int  # of values
+    rows: int | None  # in data pages of version 2 only
     uncompressed: int
     compressed: int
     crc: int | None  # of the compressed bytes; None: the writer made none
@@ -45,6 +47,8 @@ def header(data: bytes, at: int) -> Header:
     return Header(
         kind=format_fields.integer(raw, _TYPE),
         values=format_fields.integer(below, 1, 0),
+        encoding=format_fields.integer(below, 4 if _DATA_2 in raw else 2, PLAIN),
+        rows=format_fields.integer(below, 3) if _DATA_2 in raw else None,
         uncompressed=format_fields.integer(raw, _UNCOMPRESSED),
         compressed=format_fields.integer(raw, _COMPRESSED),
         crc=None if crc is None else crc & _ALL_BITS,

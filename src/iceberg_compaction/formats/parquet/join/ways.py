@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.formats.parquet import parquet_footer
 
-_DICTIONARY_ENCODINGS = frozenset((2, 8))  # PLAIN_DICTIONARY, RLE_DICTIONARY
+DICTIONARY_ENCODINGS = frozenset((2, 8))  # PLAIN_DICTIONARY, RLE_DICTIONARY
 _LEVEL_ENCODINGS = frozenset((3, 4))  # RLE, BIT_PACKED
 # Every page costs a reader a few microseconds, so small ones are encoded into larger ones. A page is large enough by
 # its bytes or by its rows: an encoder makes no pages of more rows than this either.
@@ -69,9 +69,9 @@ def _kind(chunk: parquet_footer.Chunk) -> JoinWay:
     counts = _data_pages(chunk)
     encodings = counts.keys() or _encodings(chunk) - _LEVEL_ENCODINGS
     if not has_dictionary:
-        return JoinWay.DECODE if encodings & _DICTIONARY_ENCODINGS else JoinWay.PAGES
+        return JoinWay.DECODE if encodings & DICTIONARY_ENCODINGS else JoinWay.PAGES
     # The list of encodings names those of dictionaries and levels too; only counts tell that no page is plain.
-    if not counts or not encodings <= _DICTIONARY_ENCODINGS:
+    if not counts or not encodings <= DICTIONARY_ENCODINGS:
         return JoinWay.DECODE
     dictionary = chunk.data_pages[0] - chunk.start
     is_useless = dictionary > _MOST_OF_CHUNK * chunk.length and chunk.length > _BYTES_PER_VALUE * chunk.values

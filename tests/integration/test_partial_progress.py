@@ -113,7 +113,7 @@ def test_r15_every_group_is_a_commit_with_its_own_proof(table: Table) -> None:
     assert {summary["compaction.plan-id"] for summary in summaries} == {outcome.plan_id}
     assert len({summary["compaction.proof.checksum"] for summary in summaries}) == 3
     assert outcome.proof is not None
-    assert sum(int(summary["compaction.proof.rows"]) for summary in summaries) == outcome.proof.source.rows == 36
+    assert sum(int(summary["compaction.proof.rows"]) for summary in summaries) == outcome.proof.rows == 36
     # The same start for all (R15): what was planned on, and its sequence number on every new file.
     assert {summary["compaction.planned-snapshot-id"] for summary in summaries} == {str(head.snapshot_id)}
     live = [entry for entry in current(table).inspect.entries().to_pylist() if entry["status"] != 2]

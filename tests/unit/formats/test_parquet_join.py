@@ -164,18 +164,14 @@ def _sources(chance: random.Random, folder: Path, schema: pa.Schema) -> tuple[li
         for_this = _options(chance, schema) if chance.random() < 0.1 else options
         paths.append(spliced.write(folder / f"{number}.parquet", kept, group, **{**for_this, "compression": codec}))
         nulls = [pa.nulls(len(table), field.type) if field.name not in kept.column_names else None for field in schema]
-        columns = [
-            kept.column(field.name) if each is None else each for field, each in zip(schema, nulls, strict=True)
-        ]
+        columns = [kept.column(field.name) if each is None else each for field, each in zip(schema, nulls, strict=True)]
         tables.append(pa.table(columns, schema=schema))
     return paths, pa.concat_tables(tables)
 
 
 @given(seed=st.integers(0, 2**32))
 @examples(120)
-def test_joined_row_groups_hold_all_rows_and_true_figures(
-    tmp_path_factory: pytest.TempPathFactory, seed: int
-) -> None:
+def test_joined_row_groups_hold_all_rows_and_true_figures(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     chance, folder = random.Random(seed), tmp_path_factory.mktemp("join")
     schema = _schema(chance)
     paths, table = _sources(chance, folder, schema)
@@ -296,5 +292,5 @@ def test_damaged_indexes_are_an_error(tmp_path: Path) -> None:
     data[chunk.start + chunk.length - 3] ^= 0x55
     paths[1].write_bytes(bytes(data))
     table = pa.table([pa.array([0] * 600, pa.int32())], schema=FLAT)
-    with pytest.raises((OSError, ValueError), match="CRC|checksum|decompress"):
+    with pytest.raises((OSError, ValueError), match=r"CRC|checksum|decompress"):
         joined.join_files(f"{tmp_path}/out.parquet", [str(path) for path in paths], table)

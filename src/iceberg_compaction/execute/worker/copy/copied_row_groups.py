@@ -64,10 +64,6 @@ class Copy:
     def rows(self) -> int:
         return self.raw.groups[self.group].rows
 
-    def physical(self, field_id: int) -> str | None:
-        """The physical type of a column; None: the file lacks it."""
-        return next((leaf.layout.physical for leaf in self.raw.leaves if leaf.field_id == field_id), None)
-
     @property
     def part(self) -> read_files.FilePart:
         return read_files.FilePart(self.footer, (self.group,))

@@ -54,7 +54,7 @@ def _groups_by_input(file: output_file.WrittenFile) -> dict[int, list[_InputGrou
     groups: dict[int, list[_InputGroup]] = {}
     for copied in file.copied:
         for source in copied.sources:
-            groups.setdefault(source.number, []).append(_InputGroup(copied, source))
+            groups.setdefault(source.number, []).append(_InputGroup(copied, source, _moved_fields(copied, source)))
     return groups
 
 
@@ -63,14 +63,14 @@ class _InputGroup(NamedTuple):
 
     copied: output_file.CopiedGroup
     source: copied_row_groups.Copy
+    fields: frozenset[int | None]  # ids of the columns that the input has and that were not encoded from rows
 
-    @property
-    def fields(self) -> set[int | None]:
-        """Field ids of the columns that were not encoded from rows."""
-        columns = zip(self.source.columns, self.copied.moved, strict=True)
-        return {
-            self.source.raw.leaves[column].field_id for column, is_moved in columns if is_moved and column is not None
-        }
+
+def _moved_fields(copied: output_file.CopiedGroup, source: copied_row_groups.Copy) -> frozenset[int | None]:
+    columns = zip(source.columns, copied.moved, strict=True)
+    return frozenset(
+        source.raw.leaves[column].field_id for column, is_moved in columns if is_moved and column is not None
+    )
 
 
 def _is_whole_input(groups: list[_InputGroup]) -> bool:
@@ -106,7 +106,7 @@ class _Sums:
         for index, parts in self._by_group.items():
             for field_id in {field_id for _, counts in parts for field_id in counts}:
                 present = [counts for group, counts in parts if field_id in group.fields]
-                if all(field_id in counts for counts in present):
+                if present and all(field_id in counts for counts in present):
                     totals[index, field_id] = sum(counts[field_id] for counts in present)
         return totals
 
@@ -131,9 +131,10 @@ def _metrics_by_manifest(
                 metrics[group.copied.index, field_id] = file_metrics.ManifestMetrics(nulls=nulls, low=low, high=high)
                 nulls = None if nulls is None else 0
     for copied in file.copied if task.told else ():
-        inputs = [by_input[source.number] for source in copied.sources]
-        if len(inputs) > 1 and all(_is_whole_input(groups) and _is_all_in(groups, copied) for groups in inputs):
-            metrics.update(_joined_metrics(task, copied))
+        numbers = dict.fromkeys(source.number for source in copied.sources)
+        inputs = [by_input[number] for number in numbers]
+        if len(copied.sources) > 1 and all(_is_whole_input(each) and _is_all_in(each, copied) for each in inputs):
+            metrics.update(_joined_metrics(task, [each[0] for each in inputs]))
     return metrics
 
 
@@ -142,22 +143,22 @@ def _is_all_in(groups: list[_InputGroup], copied: output_file.CopiedGroup) -> bo
 
 
 def _joined_metrics(
-    task: rewrite_task.RewriteTask, copied: output_file.CopiedGroup
+    task: rewrite_task.RewriteTask, inputs: list[_InputGroup]
 ) -> dict[tuple[int, int], file_metrics.ManifestMetrics]:
-    """The metrics of a row group that holds whole inputs and nothing else. Inputs that lack a column have nulls."""
-    numbers = dict.fromkeys(source.number for source in copied.sources)
-    first = {number: next(each for each in copied.sources if each.number == number) for number in numbers}
+    """The metrics of a row group that holds whole inputs and nothing else, by the first row group of each. Inputs that
+    lack a column have nulls. A column that was encoded was measured on that way."""
+    rows = [group.source.footer.rows for group in inputs]
+    floats = {leaf.field_id for group in inputs for leaf in group.source.raw.leaves if leaf.layout.physical in _FLOATS}
     metrics = {}
-    for field_id in {field_id for number in numbers for field_id in task.told[number]}:
+    for field_id in frozenset.union(*(group.fields for group in inputs)):
         parts = []
-        for number in numbers:
-            if field_id not in _InputGroup(copied, first[number]).fields:
-                parts.append(file_metrics.ManifestMetrics(nulls=first[number].footer.rows))
-            elif field_id in task.told[number]:
-                nulls, low, high = task.told[number][field_id]
+        for group in inputs:
+            if field_id not in group.fields:
+                parts.append(file_metrics.ManifestMetrics(nulls=group.source.footer.rows))
+            elif field_id in (told := task.told[group.source.number]):
+                nulls, low, high = told[field_id]
                 parts.append(file_metrics.ManifestMetrics(nulls=nulls, low=low, high=high))
-        if len(parts) == len(numbers):
-            rows = [first[number].footer.rows for number in numbers]
-            floats = any(source.physical(field_id) in _FLOATS for source in first.values())
-            metrics[copied.index, field_id] = file_metrics.merge_manifest_metrics(parts, rows, floats=floats)
+        if field_id is not None and len(parts) == len(inputs):
+            merged = file_metrics.merge_manifest_metrics(parts, rows, floats=field_id in floats)
+            metrics[inputs[0].copied.index, field_id] = merged
     return metrics

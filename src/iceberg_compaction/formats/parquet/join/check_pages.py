@@ -1,5 +1,5 @@
-"""Checks by their headers that the pages of a chunk are those that its footer speaks of. Pages that move as bytes are not
-decoded, so nothing else would notice: values too many or too few would shift the rows of all chunks behind them."""
+"""Checks by their headers that the pages of a chunk are those that its footer speaks of. Pages that move as bytes are
+not decoded, so nothing else would notice: values too many or too few would shift the rows of all chunks behind them."""
 
 from __future__ import annotations
 

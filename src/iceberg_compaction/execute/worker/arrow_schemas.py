@@ -200,3 +200,31 @@ def with_dictionaries(schema: pa.Schema, chosen: frozenset[int]) -> pa.Schema:
             for field in schema
         ]
     )
+
+
+def required_ids(parent: pa.Schema | pa.DataType) -> frozenset[int]:
+    """The ids of all fields, at any level, that hold no nulls by their declaration."""
+    numbers: set[int] = set()
+    for field in children(parent):
+        number = field_id(field)
+        if number is not None and not field.nullable:
+            numbers.add(number)
+        numbers |= required_ids(field.type)
+    return frozenset(numbers)
+
+
+def with_required(schema: pa.Schema, chosen: frozenset[int]) -> pa.Schema:
+    """The schema with the chosen fields, at any level, declared to hold no nulls."""
+    return pa.schema([_required(field, chosen) for field in schema]) if chosen else schema
+
+
+def _required(field: pa.Field, chosen: frozenset[int]) -> pa.Field:
+    kind = field.type
+    below = [_required(child, chosen) for child in children(kind)]
+    if pa.types.is_map(kind):
+        field = field.with_type(pa.map_(*below))
+    elif pa.types.is_list(kind):
+        field = field.with_type(pa.list_(below[0]))
+    elif pa.types.is_struct(kind):
+        field = field.with_type(pa.struct(below))
+    return field.with_nullable(False) if field_id(field) in chosen else field

@@ -10,7 +10,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import NameMapping, parse_mapping_from_json
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import garbage
+from iceberg_compaction.execute.worker import arrow_schemas, garbage
 from iceberg_compaction.execute.worker.copy import copied_row_groups
 from iceberg_compaction.execute.worker.deletes import apply_deletes
 from iceberg_compaction.execute.worker.input import identity_columns, project, read_files
@@ -80,7 +80,8 @@ def prepare(
         )
     dictionaries = _dictionaries(footers) | identity_columns.repeated_texts(schema, partition_values)
     constants = project.fillers(schema, partition_values)
-    columns = output_plan.file_columns(schema, dictionaries)
+    required = frozenset[int]() if context.copy_row_groups is CopyMode.NEVER else _required(footers)
+    columns = output_plan.file_columns(schema, dictionaries, required)
     for footer in {id(footer.schema): footer for footer in footers}.values():
         with read_files.translated(footer.path):
             project.Projection(footer.schema, schema, columns, constants)
@@ -89,7 +90,8 @@ def prepare(
         context,
         apply_deletes.DeleteInputs(reader=reader, schema=schema, partition=partition_values, footers=footers),
     )
-    output = output_plan.plan_output(task, context, _summary(footers, deletes, dictionaries))
+    summary = _summary(footers, deletes, dictionaries).model_copy(update={"required": required})
+    output = output_plan.plan_output(task, context, summary)
     wanted = {field.field_id for field in schema.fields} | (deletes.fields if deletes else set())
     wanted_form = None
     # Where rows change their order or their partition, all are encoded.
@@ -114,6 +116,13 @@ def _dictionaries(footers: list[read_files.Footer]) -> frozenset[int]:
     """Texts that all inputs store as dictionaries."""
     stored = [footer.dictionaries for footer in footers if footer.rows]
     return frozenset.intersection(*stored) if stored else frozenset()
+
+
+def _required(footers: list[read_files.Footer]) -> frozenset[int]:
+    """Fields that all inputs have and declare to hold no nulls."""
+    schemas = {id(footer.schema): footer.schema for footer in footers if footer.rows}
+    declared = [arrow_schemas.required_ids(schema) for schema in schemas.values()]
+    return frozenset.intersection(*declared) if declared else frozenset()
 
 
 def _summary(

@@ -31,6 +31,7 @@ class InputSummary(value.Value):
     bytes_per_row: float  # on storage
     dictionaries: frozenset[int] = frozenset()  # field ids of top-level texts that stay dictionaries in memory
     row_groups: tuple[tuple[int, int], ...] = ()  # rows and bytes of each, in order
+    required: frozenset[int] = frozenset()  # field ids that all files declare to hold no nulls, whatever the table says
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ def plan_output(
 ) -> OutputPlan:
     """The form that the context asks for. Raises UnsupportedError for transforms that cannot be computed."""
     schema = Schema.model_validate_json(context.table_schema)
-    columns = file_columns(schema, inputs.dictionaries)
+    columns = file_columns(schema, inputs.dictionaries, inputs.required)
     first = task.parts[0]
     spec_id = first.spec_id if context.output_spec_id is None else context.output_spec_id
     spec = PartitionSpec.model_validate_json(context.partition_specs[spec_id])
@@ -89,6 +90,8 @@ def plan_output(
     )
 
 
-def file_columns(schema: Schema, dictionaries: frozenset[int]) -> pa.Schema:
-    """The Arrow schema of the output files, with some texts as dictionaries in memory."""
-    return arrow_schemas.with_dictionaries(arrow_schemas.file_schema(schema), dictionaries)
+def file_columns(schema: Schema, dictionaries: frozenset[int], required: frozenset[int]) -> pa.Schema:
+    """The Arrow schema of the output files, with some texts as dictionaries in memory. Spark declares optional columns
+    as required where a query cannot yield nulls; outputs of such files do the same, so that their pages fit."""
+    columns = arrow_schemas.with_required(arrow_schemas.file_schema(schema), required)
+    return arrow_schemas.with_dictionaries(columns, dictionaries)

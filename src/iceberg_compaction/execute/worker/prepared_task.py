@@ -76,7 +76,7 @@ def prepare(
             inputs,
             _name_mapping(context),
             partition_values.keys(),
-            raw=context.copy_row_groups is not CopyMode.NEVER,
+            worth_copying=None if context.copy_row_groups is CopyMode.NEVER else context.min_row_group,
         )
     dictionaries = _dictionaries(footers) | identity_columns.repeated_texts(schema, partition_values)
     constants = project.fillers(schema, partition_values)

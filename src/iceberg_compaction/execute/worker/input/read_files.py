@@ -84,11 +84,11 @@ class DataFileReader:
         mapping: NameMapping | None = None,
         partitioned: Collection[int] = (),
         *,
-        raw: bool = False,
+        worth_copying: int | None = None,
     ) -> list[Footer]:
         """The footers of all files, each checked against the manifest's record count. `partitioned`: columns whose
-        values come from the partition, so that a file's own values of them are ignored. `raw`: whether row groups may
-        be copied or joined."""
+        values come from the partition, so that a file's own values of them are ignored. `worth_copying`: bytes
+        from which on a row group is copied; None: nothing moves as bytes."""
         whole = self._whole(files)
         tails = look_ahead.in_order(
             lambda file: _read_tail(self.io, file.path, whole=file.path in whole), files, at_once=_READERS
@@ -106,7 +106,7 @@ class DataFileReader:
                         f"it has {file.metadata.num_rows} rows where the manifest says {facts.rows}"
                     )
                 footer = _footer(path, size, file.metadata, arrow.of(file.schema_arrow), self.budgets)
-                if raw and _may_move(footer, file.metadata.num_columns):
+                if worth_copying is not None and _may_move(footer, file.metadata.num_columns, worth_copying):
                     footer = replace(footer, raw=parquet_footer.parse(path, tail, size, schemas))
                 footers.append(footer)
         return footers
@@ -255,10 +255,12 @@ class _ArrowSchemas:
         return schema
 
 
-def _may_move(footer: Footer, columns: int) -> bool:
+def _may_move(footer: Footer, columns: int, worth_copying: int) -> bool:
     """Whether a row group may be large enough to move as bytes. Footers are parsed in full only then."""
-    groups = zip(footer.group_bytes, footer.group_rows, strict=True)
-    return any(size >= _TINY_CHUNK * columns or rows >= _MANY_ROWS for size, rows in groups)
+    least = min(worth_copying, _TINY_CHUNK * columns)
+    return any(
+        size >= least or rows >= _MANY_ROWS for size, rows in zip(footer.group_bytes, footer.group_rows, strict=True)
+    )
 
 
 def _dictionary_columns(schema: pa.Schema, groups: list[Any]) -> frozenset[int]:

@@ -90,6 +90,26 @@ def test_copied_row_groups_and_deep_proofs_are_counted_too(
         assert log.counts(path.removeprefix("s3://")) == {"get": 1}
 
 
+def test_large_files_are_read_without_head(s3_lake: lakes.Lake, log: request_log.RequestLog, table: Table) -> None:
+    rows = 2_200_000
+    numbers = np.random.default_rng(7).integers(0, 2**62, rows)
+    table.append(pa.table({"id": numbers, "name": pa.nulls(rows, pa.string()), "amount": pa.nulls(rows, pa.float64())}))
+    ((large, size),) = [
+        (task.file.file_path, task.file.file_size_in_bytes)
+        for task in table.scan().plan_files()
+        if task.file.record_count == rows
+    ]
+    assert size > 16 * 2**20
+    options = {"rewrite-all": True, "copy-row-groups": "never", "min-input-files": 1}
+    ended = compact(s3_lake, log, s3_lake.name("t"), options=options)
+    assert ended.kind is Kind.COMPACTED, ended.sentence
+    assert ended.requests == real(log)
+    assert log.counts(large.removeprefix("s3://")).keys() == {"get"}
+    outputs = {task.file.file_path: task.file.file_size_in_bytes for task in table.refresh().scan().plan_files()}
+    ((output, size),) = outputs.items()
+    assert log.counts(output.removeprefix("s3://")) == {"get": 1, "part": -(-size // (10 * 2**20)), "put": 2}
+
+
 def test_arrows_client_takes_over_where_plain_requests_are_refused(
     s3_lake: lakes.Lake, log: request_log.RequestLog, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

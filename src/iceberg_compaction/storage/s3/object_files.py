@@ -37,12 +37,6 @@ def room(io: FileIO, location: str) -> int:
     return store.kept.left if isinstance(store, _Store) and isinstance(store.file(location), ObjectFile) else 0
 
 
-def open_native(io: FileIO, location: str) -> Any:
-    """A file to read at many positions at once: Arrow's own, where there is one."""
-    file: Any = io.new_input(location)
-    return file.open_native() if isinstance(file, ObjectFile) else file.open()
-
-
 def count_listing(io: FileIO, files: int) -> None:
     """So many files of an object store were listed."""
     request_counts.of(io).add(lists=max(1, math.ceil(files / _PAGE)))
@@ -108,7 +102,7 @@ class ObjectFile(PyArrowFile):
         )
 
     def open_native(self) -> Any:
-        """Arrow's own file, which reads in threads of its own. Its reads are not counted."""
+        """Arrow's own file."""
         self._store.count.add(heads=1)
         return super().open()
 

@@ -8,6 +8,8 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from iceberg_compaction.storage import look_ahead
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.storage.s3 import kept_objects, plain_requests
 
 _TAIL = 64 * 2**10  # bytes that are read at the end of an object of unknown length
+_PART = 16 * 2**20  # bytes of one request, where somebody wants more
+_PARTS_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +93,13 @@ class ObjectReader(io.RawIOBase):
         first, kept = self._kept
         if first <= start and start + size <= first + len(kept):
             return kept if size == len(kept) else kept[start - first : start - first + size]
+        if size <= _PART:
+            return self._read_part(size, start)
+        end = start + size
+        parts = [(min(_PART, end - at), at) for at in range(start, end, _PART)]
+        return b"".join(look_ahead.in_order(lambda part: self._read_part(*part), parts, at_once=_PARTS_AT_ONCE))
+
+    def _read_part(self, size: int, start: int) -> bytes:
         answer = self._request(f"{start}-{start + size - 1}")
         if answer is None:
             self._source.count.add(gets=1)

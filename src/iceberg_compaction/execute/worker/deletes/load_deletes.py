@@ -19,7 +19,6 @@ from iceberg_compaction.execute.worker.deletes import delete_cache
 from iceberg_compaction.execute.worker.input import decoding, read_files
 from iceberg_compaction.formats.avro import avro_decode, container
 from iceberg_compaction.storage import passing_faults
-from iceberg_compaction.storage.s3 import object_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -75,7 +74,7 @@ class DeleteReader:
             with read_files.in_memory():
                 yield python_io.BytesIO(content)
             return
-        with passing_faults.patiently(lambda: object_files.open_native(self.io, file.file_path)) as stream:
+        with passing_faults.patiently(self.io.new_input(file.file_path).open) as stream:
             yield stream
 
     def _read(self, file: rewrite_task.DeleteFile) -> bytes:

@@ -150,9 +150,10 @@ class DataFileReader:
             return passing_faults.patiently(lambda: self._fetch(footer))
 
     def _fetch(self, footer: Footer) -> Any:
+        stream: Any = self.io.new_input(footer.path).open()
         if footer.size > self.budgets.whole_file_bytes:
-            return object_files.open_native(self.io, footer.path)
-        with self.io.new_input(footer.path).open() as stream:
+            return stream
+        with stream:
             content = stream.read()
         if len(content) != footer.size:
             raise passing_faults.EndedEarly(f"reading ended after {len(content)} of {footer.size} bytes")

@@ -62,6 +62,7 @@ LATE_IMPORTS = {
     "execute.engines.spark.daemon": "Spark's daemon starts before the package is in its path",
     "execute.engines.spark.rows": "executors run this function",
     "execute.perform_task": "a plan is shown without the worker's libraries",
+    "storage.exact_paths": "the client of a store is loaded where it is used",
     "storage.file_io": "the client of a store is loaded where it is used",
 }
 # Words that say nothing, or that another word says better (docs/architecture.md).

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.model import table_names
 from iceberg_compaction.storage import exact_paths, passing_faults, redact, request_counts, translate
-from iceberg_compaction.storage.s3 import object_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -64,7 +63,7 @@ def count_metadata_read(table: Table) -> None:
     from pyiceberg.catalog import MetastoreCatalog
 
     scheme, _, _ = exact_paths.split(table.metadata_location)
-    if isinstance(table.catalog, MetastoreCatalog) and object_files.has_objects(scheme or "file"):
+    if isinstance(table.catalog, MetastoreCatalog) and exact_paths.has_objects(scheme):
         request_counts.current().add(heads=1, gets=1)
 
 

@@ -8,7 +8,6 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
-from iceberg_compaction.storage.s3 import object_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,9 +28,16 @@ def split(location: str) -> tuple[str, str, str]:
     return "", "", location
 
 
+def has_objects(scheme: str) -> bool:
+    """Whether files of this scheme are objects, which cost requests."""
+    return scheme in _OBJECT_STORES
+
+
 def exact(io: FileIO) -> FileIO:
     """The same FileIO, except that it takes paths as they are. UnsupportedError comes from it for those that would be
     changed by it or below it."""
+    from iceberg_compaction.storage.s3 import object_files
+
     if hasattr(io, "parse_location"):  # PyArrow's: everything goes through there, and file systems get the rest
         vars(io)["parse_location"] = _parse_location
         object_files.install(io)

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from iceberg_compaction import errors
-from iceberg_compaction.storage import exact_paths, file_names, passing_faults, redact, translate, vended_credentials
-from iceberg_compaction.storage.s3 import object_files
+from iceberg_compaction.storage import (
+    exact_paths,
+    file_names,
+    passing_faults,
+    redact,
+    request_counts,
+    translate,
+    vended_credentials,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,8 +71,8 @@ def _find_with_arrow(io: Any, folder: str) -> list[tuple[str, float | None]]:
     scheme, authority, root = io.parse_location(folder, io.properties)
     infos = io.fs_by_scheme(scheme, authority).get_file_info(fs.FileSelector(root, recursive=True))
     files = [info for info in infos if info.type == fs.FileType.File]
-    if object_files.has_objects(scheme):
-        object_files.count_listing(io, len(infos))
+    if exact_paths.has_objects(scheme):
+        request_counts.count_listing(io, len(infos))
     return [(_below(root, file.path), None if file.mtime_ns is None else file.mtime_ns / 1e9) for file in files]
 
 

@@ -4,6 +4,7 @@ counts there, whichever thread uses it. Where nobody counts, nothing is kept."""
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections import Counter
 from contextvars import ContextVar
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
 
 _ATTRIBUTE = "request_count"
+_PAGE = 1000  # files in one answer of a listing
 
 
 class RequestCount:
@@ -63,6 +65,11 @@ def current() -> RequestCount:
 def attach(io: FileIO, count: RequestCount) -> None:
     """Requests of this FileIO count there."""
     vars(io)[_ATTRIBUTE] = count
+
+
+def count_listing(io: FileIO, files: int) -> None:
+    """So many files of an object store were listed."""
+    of(io).add(lists=max(1, math.ceil(files / _PAGE)))
 
 
 def of(io: Any) -> RequestCount:

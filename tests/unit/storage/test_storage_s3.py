@@ -92,7 +92,7 @@ def test_a_file_io_counts_where_it_was_opened_whichever_thread_uses_it() -> None
     io = PyArrowFileIO()
     with request_counts.counting() as count:
         object_files.install(io)
-        thread = threading.Thread(target=lambda: object_files.count_listing(io, 2001))
+        thread = threading.Thread(target=lambda: request_counts.count_listing(io, 2001))
         thread.start()
         thread.join()
     assert count.requests == StorageRequests(lists=3)

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
-from iceberg_compaction.storage import request_counts
+from iceberg_compaction.storage import exact_paths, request_counts
 from iceberg_compaction.storage.s3 import kept_objects, object_reader, object_writer, plain_requests
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO, InputFile, OutputFile
 
 _S3 = ("s3", "s3a", "s3n")
-_NO_OBJECTS = ("file", "hdfs", "viewfs")
 _DONE = (200, 204, 206, 416)  # 416: a range of an empty object
-_PAGE = 1000  # files in one answer of a listing
 
 
 def install(io: FileIO, count: request_counts.RequestCount | None = None) -> None:
@@ -37,16 +35,6 @@ def room(io: FileIO, location: str) -> int:
     return store.kept.left if isinstance(store, _Store) and isinstance(store.file(location), ObjectFile) else 0
 
 
-def count_listing(io: FileIO, files: int) -> None:
-    """So many files of an object store were listed."""
-    request_counts.of(io).add(lists=max(1, math.ceil(files / _PAGE)))
-
-
-def has_objects(scheme: str) -> bool:
-    """Whether files of this scheme cost requests."""
-    return scheme not in _NO_OBJECTS
-
-
 class _Store:
     """The buckets of one FileIO."""
 
@@ -59,7 +47,9 @@ class _Store:
     def file(self, location: str) -> PyArrowFile:
         plain = PyArrowFileIO.new_input(self._io, location)
         scheme, authority, _ = self._io.parse_location(location, self._io.properties)
-        return ObjectFile(self, plain, authority if scheme in _S3 else None) if has_objects(scheme) else plain
+        if not exact_paths.has_objects(scheme):
+            return plain
+        return ObjectFile(self, plain, authority if scheme in _S3 else None)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         text = location if isinstance(location, str) else location.location

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.storage import request_counts
 
-_PATIENCE = passing_faults.Patience(retries=4, first=0.1, longest=4.0, total=30.0)  # of one request
+_PATIENCE = passing_faults.Patience(retries=4, first=0.4, longest=4.0, total=30.0)  # of one request
 _TIMEOUT = urllib3.Timeout(connect=10.0, read=30.0)
 _BUSY = frozenset({429, 500, 502, 503, 504})
 _KINDS = {"GET": "gets", "HEAD": "heads", "PUT": "puts", "DELETE": "deletes"}

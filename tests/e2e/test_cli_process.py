@@ -77,6 +77,14 @@ def test_spark_compacts_and_only_data_is_on_standard_output(local_lake: lakes.La
     assert storage.row_multiset(table.refresh().scan().to_arrow()) == before
 
 
+@pytest.mark.spark
+def test_a_healthy_table_has_spark_end_without_a_word(local_lake: lakes.Lake, tmp_path: Path) -> None:
+    lakes.append_small_files(lakes.make_table(local_lake.catalog, local_lake.name("events")), 1)
+    ended = call("run", *flags(local_lake, tmp_path / "runs.db"), "--output", "json")
+    assert (ended.returncode, json.loads(ended.stdout)["kind"]) == (0, "healthy")
+    assert all(line.startswith(local_lake.name("events")) for line in ended.stderr.splitlines())
+
+
 @pytest.mark.parametrize(
     ("number", "engine"),
     [(signal.SIGTERM, "inline"), pytest.param(signal.SIGINT, "spark", marks=pytest.mark.spark)],

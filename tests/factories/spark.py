@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 def spark() -> Iterator[SparkSession]:
     """An embedded session like the product's own, but with a second attempt for tasks that fail. Tests that use it
     carry the marker `spark`."""
+    from pyspark.sql import SparkSession
+
     opened = spark_session.open_session({"spark.master": "local[2,2]"})
-    yield opened.session
+    yield SparkSession(opened.spark)
     opened.close()

@@ -90,6 +90,29 @@ with SparkEngine(conf=conf, rewrite=make()) as engine:
     print(ends[0].sentence)
 """
 
+_EARLY = """
+import os, sys, time
+from pathlib import Path
+import psutil
+from pyspark import SparkContext
+from tests.factories import engines
+from iceberg_compaction.execute.engines.spark import early_start
+from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
+
+folder, conf, environment = Path(sys.argv[1]), {"spark.master": "local[2]"}, dict(os.environ)
+for seconds in (0, 0.5, 1):  # nobody needs it, wherever it is on its way
+    with early_start.EarlyStart(conf):
+        time.sleep(seconds)
+    assert SparkContext._active_spark_context is None
+    assert seconds or not psutil.Process().children(recursive=True), psutil.Process().children()
+    assert not [name for name in os.environ.keys() - environment.keys() if name.startswith("PYSPARK_")]
+for _ in range(2):
+    with early_start.EarlyStart(conf) as early, SparkEngine(early=early, rewrite=engines.make_rewrite()) as engine:
+        results, _ = engines.perform(engine, engines.make_job(3, folder))
+        print(*[result.task_id for result in results])
+    assert SparkContext._active_spark_context is None
+"""
+
 
 def _start(script: str, folder: Path, **environment: str) -> subprocess.Popen[str]:
     path = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
@@ -143,6 +166,11 @@ def test_control_c_is_noticed_at_once_and_half_written_files_are_removed(tmp_pat
     assert (process.returncode, noise) == (0, "")
     assert float(noticed) - sent < 3
     assert engines.outputs(tmp_path) == set(reported)
+
+
+def test_an_early_start_is_of_use_or_ends_without_a_word(tmp_path: Path) -> None:
+    output, noise = _start(_EARLY, tmp_path).communicate(timeout=240)
+    assert (output.splitlines(), noise) == (["0 1 2", "0 1 2"], "")
 
 
 @pytest.mark.slow

@@ -100,6 +100,8 @@ def driver(job: Job) -> Iterator[subprocess.Popen[str]]:
 
 
 def main(job: Job) -> None:
+    from pyspark.sql import SparkSession
+
     from iceberg_compaction import CatalogSettings, Policy
     from iceberg_compaction.catalog import connect
     from iceberg_compaction.execute.engines.spark import spark_session
@@ -109,7 +111,7 @@ def main(job: Job) -> None:
     catalog = connect.connect(CatalogSettings.model_validate_json(job.settings))
     opened = spark_session.open_session({"spark.master": job.master, **_conf(), **job.conf})
     for name, behaviour in job.tables.items():
-        made = SparkEngine(opened.session, rewrite=make_rewrite(BEHAVIOURS[behaviour](job.folder)))
+        made = SparkEngine(SparkSession(opened.spark), rewrite=make_rewrite(BEHAVIOURS[behaviour](job.folder)))
         run = wiring.new_run(store=wiring.run_store(job.state))
         outcome = work.compact_table(catalog, name, Policy.model_validate(job.options), lambda made=made: made, run)
         sys.stdout.write(outcome.model_dump_json() + "\n")

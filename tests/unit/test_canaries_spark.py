@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from pyspark import SparkContext, daemon, java_gateway, worker
+from pyspark import SparkContext, daemon, find_spark_home, java_gateway, worker
 from tests.factories import canaries
 
 from iceberg_compaction.execute.engines.spark import (
@@ -77,16 +77,21 @@ def test_spark_context_knows_its_jvm() -> None:
     )
 
 
-def test_the_gateway_is_launched_with_streams_of_ours() -> None:
+def test_a_jvm_of_ours_is_connected_as_sparks_own_is() -> None:
+    source = inspect.getsource(java_gateway.launch_gateway)
     canaries.holds(
-        "popen_kwargs" in inspect.signature(java_gateway.launch_gateway).parameters,
-        "launch_gateway takes popen_kwargs",
+        'env["_PYSPARK_DRIVER_CONN_INFO_PATH"] = conn_info_file' in source and "stdin" in source,
+        "a JVM writes its address to a file that the environment names, and ends with its standard input",
         jvm,
     )
+    canaries.holds("read_int(info)" in source, "the address of a JVM is a port and a secret", jvm)
     canaries.holds(
-        '"PYSPARK_GATEWAY_PORT" in os.environ' in inspect.getsource(java_gateway.launch_gateway),
-        "spark-submit tells of its JVM in PYSPARK_GATEWAY_PORT",
+        '"PYSPARK_GATEWAY_PORT" in os.environ' in source and '"PYSPARK_GATEWAY_SECRET"' in source,
+        "PYSPARK_GATEWAY_PORT and PYSPARK_GATEWAY_SECRET tell of a JVM that is there",
         spark_session,
+    )
+    canaries.holds(
+        (Path(find_spark_home._find_spark_home()) / "bin" / "spark-submit").exists(), "Spark's home has a command", jvm
     )
 
 

@@ -1,28 +1,28 @@
 """The composition root: which engine, which store, which clock and ids. Every outside asks here, so that they all run
-the same thing."""
+the same thing. Imports are late, because Spark starts while the rest is imported."""
 
 from __future__ import annotations
 
 import os
 import time
 import uuid
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors, settings
-from iceberg_compaction.metadata.cache import arrow_cache
-from iceberg_compaction.record import runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pyspark.sql import SparkSession
 
     from iceberg_compaction.cancel import CancelToken
     from iceberg_compaction.execute.engine_door import Engine
+    from iceberg_compaction.metadata.cache.arrow_cache import ArrowCache
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.operations.operation import EngineFactory
+    from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
 
 ENGINES = ("spark", "inline")
@@ -51,6 +51,26 @@ def engine_factory(
     return make
 
 
+@contextmanager
+def starting(kind: str, *, conf: Mapping[str, str]) -> Iterator[EngineFactory]:
+    """The same for a command that will probably need the engine: Spark starts from now on, beside everything else that
+    the command does. Nothing of it is left at the end of the `with`, whether it was needed or not."""
+    if kind != "spark":
+        yield engine_factory(kind)
+        return
+    check_engine(kind)
+    from iceberg_compaction.execute.engines.spark import early_start
+
+    with early_start.EarlyStart(conf) as early:
+
+        def make() -> Any:
+            from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
+
+            return SparkEngine(early=early)
+
+        yield make
+
+
 def check_engine(kind: str) -> None:
     """ConfigError: the packages that an engine needs are not installed."""
     if kind == "spark":
@@ -64,8 +84,10 @@ def new_run(
     on_event: Callable[[Event], None] | None = None,
     store: RunStore | None = None,
     cancel: CancelToken | None = None,
-) -> runs.Run:
+) -> Run:
     """A run with a fresh id and the machine's clock."""
+    from iceberg_compaction.record import runs
+
     given: dict[str, Any] = {"on_event": on_event, "cancel": cancel}
     return runs.Run(
         run_id=uuid.uuid4().hex,
@@ -76,8 +98,10 @@ def new_run(
     )
 
 
-def manifest_cache(environ: Mapping[str, str] = os.environ) -> arrow_cache.ArrowCache:
+def manifest_cache(environ: Mapping[str, str] = os.environ) -> ArrowCache:
     """The cache of parsed manifests that the user's settings name."""
+    from iceberg_compaction.metadata.cache import arrow_cache
+
     return arrow_cache.open_cache(settings.load_cache_settings(environ))
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
-# Called only if there are groups to rewrite, so that a healthy table never starts an engine.
+# Called only if there are groups to rewrite, so that a healthy table never waits for an engine.
 EngineFactory: TypeAlias = "Callable[[], AbstractContextManager[Engine]]"
 
 

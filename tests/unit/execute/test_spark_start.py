@@ -11,7 +11,16 @@ import pytest
 
 import iceberg_compaction
 from iceberg_compaction import errors
-from iceberg_compaction.execute.engines.spark import daemon, java, jvm, shipping, sockets, spark_session, submission
+from iceberg_compaction.execute.engines.spark import (
+    daemon,
+    early_start,
+    java,
+    jvm,
+    shipping,
+    sockets,
+    spark_session,
+    submission,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +60,30 @@ def test_java_17_and_21_are_fine(version: str, tmp_path: Path) -> None:
 def test_java_that_does_not_run_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(errors.ConfigError, match="does not run"):
         java.check_java(_java(tmp_path, "exit 1"))
+
+
+@pytest.mark.parametrize("master", ["local[2]", "yarn"])
+def test_the_error_of_an_early_start_is_raised_where_the_session_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with early_start.EarlyStart({"spark.master": master}) as early:
+        for _ in range(2):
+            with pytest.raises(errors.ConfigError, match="has no bin/java"):
+                early.opened()
+    with early_start.EarlyStart({"spark.master": master}):
+        pass  # nobody needs it, so nobody hears of it
+
+
+def test_only_a_session_in_this_process_starts_early_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    assert spark_session.is_embedded({})
+    assert not any(
+        spark_session.is_embedded({key: value}) for key, value in (("spark.master", "yarn"), ("spark.remote", "sc://h"))
+    )
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert not spark_session.is_embedded({})
 
 
 def test_sockets_need_short_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +141,12 @@ def test_the_package_travels_whole_and_equal_code_makes_equal_bytes() -> None:
     [
         (
             "Traceback (most recent call last):\n  File x\nValueError: bad\n\nJVM stacktrace:\njava.X: no",
+            "ValueError: bad",
+        ),
+        (
+            "An error occurred while calling z:collectAndServe.\n: org.apache.spark.SparkException: Job aborted: Lost "
+            "task: org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n  File x\n"
+            "ValueError: bad\n\n\tat a.b(c)\nDriver stacktrace:\njava.X: no",
             "ValueError: bad",
         ),
         (

@@ -63,8 +63,3 @@ def make_policy(options: PolicyOptions) -> Policy:
     by_name = settings.parse_pairs(options.option or (), option="--option")
     given = {**by_name, **options.given()}
     return library.make_policy(given.pop("strategy"), given.pop("target-file-size", None), given)
-
-
-def spark_conf(options: CatalogOptions) -> dict[str, str]:
-    """The Spark settings among the flags."""
-    return settings.parse_pairs(options.conf or (), option="--conf")

@@ -10,7 +10,11 @@ import sys
 from importlib import machinery
 from pathlib import Path
 
+from iceberg_compaction.execute.engines.spark import early_daemon
+
+_MODULE = "iceberg_compaction.execute.engines.spark.daemon"  # of this file, also where it is the main module
 _NEEDED = ("pyspark", "py4j")
+_WORKER = "pyspark.worker"  # Spark's own, which the daemon that waits has imported
 
 
 def without_archives(paths: list[str]) -> list[str]:
@@ -20,16 +24,45 @@ def without_archives(paths: list[str]) -> list[str]:
     return paths if None in specs else folders
 
 
+def arguments() -> tuple[str, ...]:
+    """Of a Python that becomes the daemon before Spark asks for it."""
+    return _MODULE, _WORKER, early_daemon.WAITING
+
+
 def main() -> None:
+    if early_daemon.WAITING in sys.argv:
+        waiting = early_daemon.Waiting()
+        _import()
+        if waiting.take_over():
+            _be_daemon()
+        return
+    given = list(sys.path)
     sys.path[:] = without_archives(sys.path)
-    for path in [path for path in sys.path_importer_cache if path not in sys.path and Path(path).is_file()]:
-        del sys.path_importer_cache[path]
-    from pyspark import daemon
+    installed = sys.path != given or not any(map(_is_archive, given))
+    if installed and sys.argv[1:] == [_WORKER] and early_daemon.hand_over(sys.path):
+        return
+    _import()
+    _be_daemon()
+
+
+def _is_archive(path: str) -> bool:
+    return Path(path).is_file()
+
+
+def _import() -> None:
+    from pyspark import daemon  # noqa: F401 - and with it Spark's worker
 
     from iceberg_compaction.execute.worker import execute_task  # noqa: F401 - for all workers at once
 
     gc.collect()
     gc.freeze()  # Spark lets workers collect garbage after every task; what all of them share is none
+
+
+def _be_daemon() -> None:
+    from pyspark import daemon
+
+    for path in [path for path in sys.path_importer_cache if path not in sys.path and _is_archive(path)]:
+        del sys.path_importer_cache[path]
     daemon.manager()  # type: ignore[no-untyped-call]
 
 

@@ -1,10 +1,10 @@
-"""Tasks and results as rows of a Spark DataFrame, and the code between them on an executor. What tasks share travels in
-the closure and never as a row: rows show up in Spark's pages and logs, closures do not."""
+"""Tasks and results as rows, and the code between them on an executor. What tasks share travels in the closure and
+never as a row: rows show up in Spark's pages and logs, closures do not."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -14,9 +14,13 @@ from iceberg_compaction.execute.engines.spark import worker_watch
 from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+Row: TypeAlias = "tuple[int, str | None, str | None]"  # task id, result, failure
 
 _RESULTS = pa.schema([("task_id", pa.int64()), ("result", pa.string()), ("failure", pa.string())])
 
@@ -32,19 +36,35 @@ class Shared:
     marker: str | None  # a file that exists as long as the run may go on; None: executors would not see it
 
 
-def results_type() -> StructType:
-    """The columns of what comes back. As an object, since Spark's JVM takes its time to understand text."""
+def on_context(context: SparkContext, tasks: Sequence[RewriteTask], shared: Shared) -> list[engine_door.TaskEnd]:
+    """What became of each task, in one Spark job. By an RDD, because a DataFrame would have the JVM load Spark SQL, and
+    that takes longer than all the rest of a start."""
+
+    def rewrite_tasks(texts: Iterable[str]) -> Iterator[Row]:
+        return perform(texts, shared)
+
+    texts = context.parallelize([task.model_dump_json() for task in tasks], 1)
+    return _ends(texts.mapPartitions(rewrite_tasks).collect())
+
+
+def on_connect(session: SparkSession, tasks: Sequence[RewriteTask], shared: Shared) -> list[engine_door.TaskEnd]:
+    """The same on Spark Connect, which has DataFrames only."""
+
+    def rewrite_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for row in perform((text for batch in batches for text in batch.column("task").to_pylist()), shared):
+            yield pa.RecordBatch.from_pylist([dict(zip(_RESULTS.names, row, strict=True))], schema=_RESULTS)
+
+    texts = session.createDataFrame(pa.table({"task": [task.model_dump_json() for task in tasks]})).coalesce(1)
+    return _ends(texts.mapInArrow(rewrite_tasks, _results_type()).collect())
+
+
+def _results_type() -> StructType:
     from pyspark.sql.types import LongType, StringType, StructType
 
     return StructType().add("task_id", LongType()).add("result", StringType()).add("failure", StringType())
 
 
-def to_table(tasks: Sequence[RewriteTask]) -> pa.Table:
-    return pa.table({"task_id": [task.id for task in tasks], "task": [task.model_dump_json() for task in tasks]})
-
-
-def from_rows(rows: Iterable[Sequence[object]]) -> list[engine_door.TaskEnd]:
-    """What became of each task."""
+def _ends(rows: Iterable[Sequence[object]]) -> list[engine_door.TaskEnd]:
     ends: list[engine_door.TaskEnd] = []
     for _, result, problem in rows:
         if isinstance(result, str):
@@ -54,26 +74,17 @@ def from_rows(rows: Iterable[Sequence[object]]) -> list[engine_door.TaskEnd]:
     return ends
 
 
-def executor_function(shared: Shared) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    """The function that Spark carries to the executors; its name shows in query plans."""
-
-    def rewrite_tasks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return perform(batches, shared)
-
-    return rewrite_tasks
-
-
-def perform(batches: Iterable[pa.RecordBatch], shared: Shared) -> Iterator[pa.RecordBatch]:
+def perform(texts: Iterable[str], shared: Shared) -> Iterator[Row]:
     """On an executor: one row out per task, until the run is stopped. If Spark gives this attempt up (it will retry a
     failure, or is gone), files of tasks already finished in it are removed again, because their results
     never arrive."""
-    texts = (text for batch in batches for text in batch.column("task").to_pylist())
+    texts = iter(texts)
     finished: list[TaskResult] = []
     try:
         for outcome in _outcomes(texts, shared):
             if isinstance(outcome, TaskResult):
                 finished.append(outcome)
-            yield _to_batch(outcome)
+            yield _to_row(outcome)
     except BaseException:
         _remove(finished, shared.context)
         raise
@@ -129,11 +140,9 @@ def _attempt(shared: Shared) -> _Attempt:
     return _Attempt(number=number, name=name, retried=at + 1 < shared.max_attempts)
 
 
-def _to_batch(outcome: engine_door.TaskEnd) -> pa.RecordBatch:
+def _to_row(outcome: engine_door.TaskEnd) -> Row:
     text = outcome.model_dump_json()
-    good = isinstance(outcome, TaskResult)
-    row = {"task_id": outcome.task_id, "result": text if good else None, "failure": None if good else text}
-    return pa.RecordBatch.from_pylist([row], schema=_RESULTS)
+    return (outcome.task_id, text, None) if isinstance(outcome, TaskResult) else (outcome.task_id, None, text)
 
 
 def _remove(finished: Sequence[TaskResult], context: RewriteContext) -> None:

@@ -13,16 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import iceberg_compaction
+from iceberg_compaction.execute.engines.spark import spark_session
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from iceberg_compaction.execute.engines.spark.spark_session import Spark
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest date a zip can hold: equal code makes equal bytes
 
 
-def ship(session: SparkSession) -> None:
+def ship(spark: Spark) -> None:
     """Adds the package to the session, once: Spark skips a file of the same name and content."""
-    session.addArtifacts(str(package_zip()), pyfile=True)
+    if spark_session.is_connect(spark):
+        spark.addArtifacts(str(package_zip()), pyfile=True)
+    else:
+        spark.addPyFile(str(package_zip()))
 
 
 @functools.cache

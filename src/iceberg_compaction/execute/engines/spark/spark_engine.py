@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.cancel import CancelToken
     from iceberg_compaction.execute.engine_door import Job, Rewrite
+    from iceberg_compaction.execute.engines.spark.early_start import EarlyStart
+    from iceberg_compaction.execute.engines.spark.spark_session import Spark
 
 
 class SparkEngine:
     """Performs tasks on Spark. A session that is passed in, or already active in this process, stays its owner's;
-    otherwise one is made when the first task needs it and stopped by `close` or at the end of a `with`.
+    otherwise one is made when the first task needs it, or taken from an early start, and stopped by `close` or at the
+    end of a `with`.
 
     On a local master a cancelled task notices within a tenth of a second and removes what it has written. On a cluster
     Spark kills the task's Python process some seconds later, and its files stay behind as orphans; unfinished ones on
@@ -33,10 +36,12 @@ class SparkEngine:
         conf: Mapping[str, str] | None = None,
         *,
         rewrite: Rewrite | None = None,
+        early: EarlyStart | None = None,
     ) -> None:
-        self._open = None if session is None else spark_session.OpenSession(session=session, ours=False)
+        self._open = None if session is None else spark_session.OpenSession(spark=spark_session.of(session), ours=False)
         self._conf = dict(conf or {})
         self._rewrite = rewrite
+        self._early = early
 
     def __enter__(self) -> Self:
         return self
@@ -53,14 +58,14 @@ class SparkEngine:
             self._open = None
 
     def cores(self) -> int:
-        return labels.cores(self._session())
+        return labels.cores(self._spark())
 
     def start(self, job: Job, *, cancel: CancelToken) -> spark_work.SparkWork:
-        session = self._session()
-        rewrite = self._rewrite or perform_task.worker(labels.task_cores(session, len(job.tasks)))
-        return spark_work.SparkWork(session, job, cancel, rewrite)
+        spark = self._spark()
+        rewrite = self._rewrite or perform_task.worker(labels.task_cores(spark, len(job.tasks)))
+        return spark_work.SparkWork(spark, job, cancel, rewrite)
 
-    def _session(self) -> SparkSession:
+    def _spark(self) -> Spark:
         if self._open is None:
-            self._open = spark_session.open_session(self._conf)
-        return self._open.session
+            self._open = self._early.opened() if self._early else spark_session.open_session(self._conf)
+        return self._open.spark

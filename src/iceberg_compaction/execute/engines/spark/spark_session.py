@@ -1,24 +1,29 @@
-"""A Spark session when nobody brought one: embedded by default, or on a cluster or Spark Connect server that the conf
-names. Conf comes in, a session goes out, with the word whether it is ours to stop."""
+"""Spark when nobody brought a session: embedded by default, or on a cluster or Spark Connect server that the conf
+names. Conf comes in, a context or a session of Connect goes out, with the word whether it is ours to stop."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import iceberg_compaction
 from iceberg_compaction import errors
-from iceberg_compaction.execute.engines.spark import daemon, interrupts, java, jvm, sockets
+from iceberg_compaction.execute.engines.spark import daemon, interrupts, jvm, sockets
 from iceberg_compaction.storage import redact
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Mapping
 
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
+    from typing_extensions import TypeIs
+
+# A session of Spark Connect; of all others their context, because Spark SQL, which nothing here needs, is slow to load.
+Spark: TypeAlias = "SparkContext | SparkSession"
 
 DEFAULTS = {
     "spark.app.name": "iceberg-compaction",
@@ -44,33 +49,47 @@ _NOT_FOR_SPARK = "spark.sql.catalog."
 class OpenSession:
     """A session in use."""
 
-    session: SparkSession
+    spark: Spark
     ours: bool  # made here, so it is stopped here
 
     def close(self) -> None:
         if self.ours:
-            self.session.stop()
+            self.spark.stop()
 
 
-def open_session(conf: Mapping[str, str]) -> OpenSession:
-    """The session already active in this process, which stays its owner's; else a new one."""
+def is_connect(spark: Spark) -> TypeIs[SparkSession]:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def of(session: SparkSession) -> Spark:
+    """The part of a session that tasks are performed with."""
+    return session if is_connect(session) else session.sparkContext
+
+
+def open_session(conf: Mapping[str, str], java_process: jvm.Jvm | None = None) -> OpenSession:
+    """The session already active in this process, which stays its owner's; else a new one, in a JVM of its own if this
+    process has none yet."""
     with interrupts.kept():
-        return _open(conf)
+        return _open(conf, java_process or jvm.Jvm())
 
 
-def _open(conf: Mapping[str, str]) -> OpenSession:
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
+def _open(conf: Mapping[str, str], java_process: jvm.Jvm) -> OpenSession:
+    from pyspark import SparkConf, SparkContext
 
     wanted = {key: value for key, value in conf.items() if not key.startswith(_NOT_FOR_SPARK)}
-    remote = wanted.pop("spark.remote", None) or (None if "spark.master" in wanted else os.environ.get("SPARK_REMOTE"))
+    remote = _remote(wanted)
+    wanted.pop("spark.remote", None)
     if remote:
         return _connect(remote, wanted)
     if SparkContext._active_spark_context is not None:
-        return OpenSession(session=SparkSession.builder.getOrCreate(), ours=False)
+        return OpenSession(spark=SparkContext._active_spark_context, ours=False)
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # started by spark-submit: JVM, master and settings are there
-        return OpenSession(session=SparkSession.builder.config(map=dict(wanted)).getOrCreate(), ours=True)
-    return OpenSession(session=_start(wanted), ours=True)
+        return OpenSession(spark=SparkContext(conf=SparkConf().setAll(list(wanted.items()))), ours=True)
+    return OpenSession(spark=_start(wanted, java_process), ours=True)
+
+
+def _remote(conf: Mapping[str, str]) -> str | None:
+    return conf.get("spark.remote") or (None if "spark.master" in conf else os.environ.get("SPARK_REMOTE"))
 
 
 def is_local(master: str) -> bool:
@@ -78,24 +97,51 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _start(wanted: Mapping[str, str]) -> SparkSession:
+def is_embedded(conf: Mapping[str, str]) -> bool:
+    """Whether a new session would be in a JVM of this process."""
+    elsewhere = _remote(conf) or "PYSPARK_GATEWAY_PORT" in os.environ
+    return not elsewhere and is_local(conf.get("spark.master", DEFAULTS["spark.master"]))
+
+
+def needs_daemon(conf: Mapping[str, str]) -> bool:
+    """Whether a new embedded session would start Spark's daemon with variables of ours."""
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is None and "spark.python.daemon.module" not in conf
+
+
+def worker_environment(conf: Mapping[str, str]) -> dict[str, str]:
+    """The variables of embedded workers that Python and its libraries read when they are imported."""
+    threads = os.environ.get("OMP_NUM_THREADS") or conf.get("spark.task.cpus", "1")  # as Spark does
+    seed = os.environ.get("PYTHONHASHSEED", "0")
+    return {**_environment(local=True), "PYTHONHASHSEED": seed, "OMP_NUM_THREADS": threads}
+
+
+def launch(conf: Mapping[str, str], java_process: jvm.Jvm) -> None:
+    """Only start the JVM that a session on a cluster will need, if it will need one."""
+    from pyspark import SparkContext
+
+    if not _remote(conf) and "PYSPARK_GATEWAY_PORT" not in os.environ and SparkContext._gateway is None:
+        java_process.launch({**DEFAULTS, **conf})
+
+
+def _start(wanted: Mapping[str, str], java_process: jvm.Jvm) -> SparkContext:
     from pyspark import SparkConf, SparkContext
-    from pyspark.sql import SparkSession
 
     local = is_local(wanted.get("spark.master", DEFAULTS["spark.master"]))
-    said: deque[str] = deque(maxlen=20)
     # SparkContext knows whether this process has a JVM, and nothing public does.
     fresh = SparkContext._gateway is None
     conf = {**DEFAULTS, **({**_EMBEDDED, **sockets.conf(fresh=fresh)} if local else {}), **wanted}
-    if fresh:
-        java.check_java()
     try:
         with jvm.environment(_environment(local)):
-            gateway = jvm.launch(conf, said) if fresh else None
+            gateway = java_process.launch(conf) if fresh else None
             settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
-            return SparkSession(SparkContext(conf=settings, gateway=gateway))
+            return SparkContext(conf=settings, gateway=gateway)
+    except errors.CompactionError:
+        raise
     except Exception as error:  # whatever Spark raises on its way up, from py4j or its own
-        raise errors.ConfigError(f"Spark did not start on {conf['spark.master']}: {_reason(error, said)}") from error
+        reason = _reason(error, java_process.said)
+        raise errors.ConfigError(f"Spark did not start on {conf['spark.master']}: {reason}") from error
 
 
 def _environment(local: bool) -> dict[str, str]:
@@ -122,7 +168,7 @@ def _connect(remote: str, wanted: Mapping[str, str]) -> OpenSession:
         raise errors.ConfigError(f"Spark Connect at {target} needs more packages: {_reason(error)}") from error
     except Exception as error:  # gRPC's and Spark's own errors share no class
         raise errors.ConfigError(f"No Spark Connect session at {target}: {_reason(error)}") from error
-    return OpenSession(session=session, ours=ours)
+    return OpenSession(spark=session, ours=ours)
 
 
 def _reason(error: Exception, said: deque[str] | None = None) -> str:

@@ -23,19 +23,19 @@ from iceberg_compaction.model.rewrite_task import TaskResult
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import SparkSession
     from typing_extensions import Self
 
     from iceberg_compaction.cancel import CancelToken
     from iceberg_compaction.execute.engine_door import Job, Rewrite, TaskEnd
+    from iceberg_compaction.execute.engines.spark.spark_session import Spark
 
 
 class SparkWork:
     """Begins with the `with`, and has stopped at its end."""
 
-    def __init__(self, session: SparkSession, job: Job, cancel: CancelToken, rewrite: Rewrite) -> None:
+    def __init__(self, spark: Spark, job: Job, cancel: CancelToken, rewrite: Rewrite) -> None:
         self.staged: list[TaskResult] = []
-        self._session = session
+        self._spark = spark
         self._job = job
         self._cancel = cancel
         self._rewrite = rewrite
@@ -48,7 +48,7 @@ class SparkWork:
         try:
             self._open.enter_context(interrupts.without_sparks_handler())
             folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="iceberg-compaction-"))
-            self._submit(_submission(self._session, self._job, self._rewrite, Path(folder)))
+            self._submit(_submission(self._spark, self._job, self._rewrite, Path(folder)))
         except BaseException:
             self.__exit__()
             raise
@@ -66,7 +66,7 @@ class SparkWork:
                 yield from self._take(spark_job)
 
     def _submit(self, work: submission.Submission) -> None:
-        cores = labels.cores(self._session)
+        cores = labels.cores(self._spark)
         threads = futures.ThreadPoolExecutor(max_workers=cores, thread_name_prefix="spark-job")
         self._open.enter_context(threads)
         self._open.callback(self._stop, work, threads)
@@ -92,18 +92,18 @@ class SparkWork:
         return ends
 
 
-def _submission(session: SparkSession, job: Job, rewrite: Rewrite, folder: Path) -> submission.Submission:
+def _submission(spark: Spark, job: Job, rewrite: Rewrite, folder: Path) -> submission.Submission:
     marker = None
-    if labels.is_connect(session) or not spark_session.is_local(session.sparkContext.master or ""):
-        shipping.ship(session)
+    if spark_session.is_connect(spark) or not spark_session.is_local(spark.master or ""):
+        shipping.ship(spark)
     else:
         marker = folder / "running"
         marker.touch()
     shared = rows.Shared(
         context=job.context,
         rewrite=rewrite,
-        max_attempts=labels.max_attempts(session),
-        unheard=1 if labels.speculates(session) else 0,
+        max_attempts=labels.max_attempts(spark),
+        unheard=1 if labels.speculates(spark) else 0,
         marker=None if marker is None else str(marker),
     )
-    return submission.Submission(session=session, shared=shared, marker=marker)
+    return submission.Submission(spark=spark, shared=shared, marker=marker)

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute import task_failure
-from iceberg_compaction.execute.engines.spark import chunks, labels, rows
+from iceberg_compaction.execute.engines.spark import chunks, labels, rows, spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
-
     from iceberg_compaction.execute.engine_door import TaskEnd
+    from iceberg_compaction.execute.engines.spark.spark_session import Spark
     from iceberg_compaction.model.rewrite_task import RewriteContext
 
 log = logging.getLogger(__name__)
@@ -42,7 +41,7 @@ Done: TypeAlias = "list[TaskEnd]"
 class Submission:
     """Everything that the jobs of a run share."""
 
-    session: SparkSession
+    spark: Spark
     shared: rows.Shared
     tag: str = field(default_factory=lambda: f"iceberg-compaction-{secrets.token_hex(8)}")
     marker: Path | None = None  # workers that see this file vanish stop by themselves
@@ -77,9 +76,10 @@ class Submission:
             raise errors.CancelledError(f"Rewriting {self.context.table} was stopped.")
         description = chunk.describe(self.context.table)
         try:
-            labels.label(self.session, description, self.tag)
-            tasks = self.session.createDataFrame(rows.to_table(chunk.tasks)).coalesce(1)
-            return rows.from_rows(tasks.mapInArrow(rows.executor_function(shared), rows.results_type()).collect())
+            labels.label(self.spark, description, self.tag)
+            if spark_session.is_connect(self.spark):
+                return rows.on_connect(self.spark, chunk.tasks, shared)
+            return rows.on_context(self.spark, chunk.tasks, shared)
         except Exception as error:  # Spark's errors, py4j's and gRPC's share no class
             message = task_failure.clean(_gist(str(error)), self.context)
             own = _GAVE_UP.search(str(error)) and not any(name in str(error) for name in _NO_PYTHON)
@@ -87,7 +87,7 @@ class Submission:
             raise kind(f"Spark job '{description}' failed: {message}{_hint(message)}") from error
         finally:
             with contextlib.suppress(Exception):  # of a lost JVM: it must not hide why the job failed
-                labels.unlabel(self.session, self.tag)
+                labels.unlabel(self.spark, self.tag)
 
     def stop(self, jobs: Collection[futures.Future[Done]]) -> None:
         """Ends the running jobs and waits for their threads: gently where workers see the marker, else by Spark."""
@@ -99,7 +99,7 @@ class Submission:
         while not all(job.done() for job in running):
             # Again and again, because a job that a thread was just about to start is not known to Spark yet.
             try:
-                labels.stop(self.session, self.tag)
+                labels.stop(self.spark, self.tag)
             except Exception as error:  # noqa: BLE001 - a lost JVM or server has ended the jobs, too
                 log.debug("cancelling Spark jobs failed: %s", type(error).__name__)
             futures.wait(running, POLL_SECONDS)
@@ -128,6 +128,6 @@ def _gist(text: str) -> str:
     lines = [line for line in lines if not line.startswith("An error occurred while calling ")]  # py4j's preface
     if not lines:
         return "no message."
-    if any(line.startswith("Traceback") for line in lines):
+    if any(line.endswith("Traceback (most recent call last):") for line in lines):
         return lines[-1]
     return lines[0].rpartition("Exception: ")[2]

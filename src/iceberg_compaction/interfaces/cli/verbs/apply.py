@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
-from iceberg_compaction.interfaces.cli import exits, logs, options, spread
+from iceberg_compaction.interfaces.cli import engine_start, exits, logs, options, spread
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.operations.operation import EngineFactory
 
 
 @exits.reported
@@ -25,16 +33,26 @@ def apply(
         iceberg-compact apply plan.json.gz --engine inline --output json
     """
     logs.configure(console)
+    with engine_start.starting(how.engine, catalog.conf) as engines:
+        outcome = _apply(file, catalog, console, how, engines)
+    if not outcome.ok:
+        raise typer.Exit(exits.FAILED)
+
+
+def _apply(
+    file: Path,
+    catalog: options.CatalogOptions,
+    console: options.ConsoleOptions,
+    how: options.ApplyOptions,
+    engines: EngineFactory,
+) -> Outcome:
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import catalog_request, output, table_loop
     from iceberg_compaction.operations.rewrite_files import plan_file
 
     plan = plan_file.load_plan(file)
-    engines = wiring.engine_factory(how.engine, conf=catalog_request.spark_conf(catalog))
-    wiring.check_engine(how.engine)
     store = wiring.run_store(str(how.state) if how.state else None)
     with table_loop.Session(engines, store, console, how.deadline) as session:
         outcome = session.apply(catalog_request.open_catalog(catalog), plan)
     output.output(console.output).outcomes([outcome], single=True)
-    if not outcome.ok:
-        raise typer.Exit(exits.FAILED)
+    return outcome

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from iceberg_compaction.interfaces.cli import exits, logs, options, spread
+from iceberg_compaction.interfaces.cli import engine_start, exits, logs, options, spread
 
 
 @exits.reported
@@ -32,13 +32,10 @@ def demo(
     from contextlib import ExitStack
     from tempfile import TemporaryDirectory
 
-    from iceberg_compaction import settings
-    from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli import tour
-
-    engines = wiring.engine_factory(engine, conf=settings.parse_pairs(conf or (), option="--conf"))
-    wiring.check_engine(engine)
     with ExitStack() as stack:
+        engines = stack.enter_context(engine_start.starting(engine, conf))
+        from iceberg_compaction.interfaces.cli import tour
+
         if keep is None:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="iceberg-compact-demo-")))
         else:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 
-from iceberg_compaction.interfaces.cli import exits, logs, options, spread
+from iceberg_compaction.interfaces.cli import engine_start, exits, logs, options, spread
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.operations.operation import EngineFactory
 
 
 @exits.reported
@@ -29,22 +37,33 @@ def run(
         iceberg-compact run --table shop.events --where "at >= '2026-01-01T00:00:00'" --verify deep
     """
     logs.configure(console)
+    with engine_start.starting(how.engine, catalog.conf) as engines:
+        outcomes = _run(table, catalog, policy, console, how, engines)
+    if not all(outcome.ok for outcome in outcomes):
+        raise typer.Exit(exits.FAILED)
+
+
+def _run(
+    table: Sequence[str],
+    catalog: options.CatalogOptions,
+    policy: options.PolicyOptions,
+    console: options.ConsoleOptions,
+    how: options.RunOptions,
+    engines: EngineFactory,
+) -> list[Outcome]:
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import catalog_request, output, table_loop
 
     chosen = catalog_request.make_policy(policy)
-    engines = wiring.engine_factory(how.engine, conf=catalog_request.spark_conf(catalog))
-    wiring.check_engine(how.engine)
     store = wiring.run_store(str(how.state) if how.state else None)
-    found = []
+    outcomes: list[Outcome] = []
     with table_loop.Session(engines, store, console, how.deadline) as session:
         opened = catalog_request.open_catalog(catalog)
         targets = catalog_request.find_targets(opened, table)
         try:
-            for one in session.compact(opened, targets, chosen, branch=how.branch):
-                found.append(one)  # what is done stays known when the next table is cancelled
+            for outcome in session.compact(opened, targets, chosen, branch=how.branch):
+                outcomes.append(outcome)  # what is done stays known when the next table is cancelled
         finally:
-            if found:
-                output.output(console.output).outcomes(found, single=targets.single)
-    if not all(one.ok for one in found):
-        raise typer.Exit(exits.FAILED)
+            if outcomes:
+                output.output(console.output).outcomes(outcomes, single=targets.single)
+    return outcomes

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
+from tests.factories import joined, spliced
 from tests.factories import lake as lakes
-from tests.factories import spliced
 
 from iceberg_compaction.formats.parquet import byte_ranges, parquet_footer, splice
+from iceberg_compaction.formats.parquet.join import join_row_groups, ways
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -112,9 +113,56 @@ def _make(folder: Path, writers: dict[str, Callable[[pa.Table, str], Any]]) -> t
     return path, pa.concat_tables([*tables[1:], tables[0]])
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, pa.Table]:
-    return _make(tmp_path_factory.mktemp("readers"), WRITERS)
+def _join(folder: Path, writers: dict[str, Callable[[pa.Table, str], Any]]) -> tuple[str, pa.Table]:
+    """A file of one row group for each writer, joined of three files; and the rows that are in it."""
+    folder.mkdir(exist_ok=True)
+    making = spliced.Making(f"{folder}/out.parquet", schema=SCHEMA, arguments=joined.ARGUMENTS)
+    tables = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ways, "_LEAST_PAGE", 0)
+        patch.setattr(ways, "_MOST_OF_CHUNK", 2.0)
+        for number, (name, write) in enumerate(writers.items(), start=1):
+            table = spliced.rows(number, ROWS, SCHEMA)
+            paths = []
+            for part in range(3):
+                paths.append(f"{folder}/{name}-{part}.parquet")
+                write(table.slice(part * ROWS // 3, ROWS // 3), paths[-1])
+            assert _join_all(making, paths, table) >= 2, name
+            tables.append(table)
+    path = making.finish()
+    assert spliced.check(path).groups == len(writers)
+    return path, pa.concat_tables(tables)
+
+
+def _join_all(making: spliced.Making, paths: list[str], table: pa.Table) -> int:
+    """Joins all row groups of these files. Returns how many columns came as bytes or indexes; the others are
+    encoded."""
+    leaves = making.file.leaves
+    footers = [parquet_footer.read(IO, path) for path in paths]
+    numbers = {leaf.path: number for number, leaf in enumerate(footers[0].leaves)}
+    columns = [
+        number if number is not None and footers[0].leaves[number].layout == leaf.layout else None
+        for leaf, number in ((leaf, numbers.get(leaf.path)) for leaf in leaves)
+    ]
+    groups = []
+    for footer in footers:
+        assert footer.leaves == footers[0].leaves
+        with splice.Source(IO, footer) as source:
+            groups += [source.load(group, columns) for group in footer.groups]
+    present = [number for number, column in enumerate(columns) if column is not None]
+    made = join_row_groups.join(groups, leaves, present, making.arguments)
+    encoded = {leaf.path[0] for number, leaf in enumerate(leaves) if number not in made}
+    kept = {number: column for number, column in made.items() if leaves[number].path[0] not in encoded}
+    making.file.join(
+        table.num_rows, kept, table.select([name for name in SCHEMA.names if name in encoded]), making.arguments
+    )
+    return len(kept)
+
+
+@pytest.fixture(scope="module", params=["copied", "joined"])
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, pa.Table]:
+    make = _make if request.param == "copied" else _join
+    return make(tmp_path_factory.mktemp("readers"), WRITERS)
 
 
 def _plain(value: Any) -> Any:
@@ -206,6 +254,7 @@ def test_pyarrow_finds_the_right_rows(made: tuple[str, pa.Table], condition: tup
 # That indexes are there is not enough: engines must make use of them.
 
 
+@pytest.mark.parametrize("made", ["copied"], indirect=True)
 def test_duckdb_asks_the_bloom_filters(made: tuple[str, pa.Table]) -> None:
     path, table = made
     groups = parquet_footer.read(IO, path).groups
@@ -238,6 +287,7 @@ def _pruned(path: str, condition: str, metric: str) -> int:
     return int(total - matched)
 
 
+@pytest.mark.parametrize("made", ["copied"], indirect=True)
 def test_datafusion_asks_the_bloom_filters(made: tuple[str, pa.Table]) -> None:
     path, _ = made
     assert _pruned(path, "word = 'word 5x'", "row_groups_pruned_bloom_filter") >= 4
@@ -250,6 +300,14 @@ def test_datafusion_passes_over_pages(tmp_path: Path) -> None:
     for low, pruned in ((1_000_100, 1200), (2_000_100, 300), (3_000_100, 1000)):
         condition = f"id >= {low} AND id < {low + 50}"
         assert _pruned(path, condition, "page_index_rows_pruned") >= pruned
+        assert sorted(_datafusion(path, condition)["id"].to_pylist()) == _chosen(table, condition)
+
+
+def test_datafusion_passes_over_joined_pages(tmp_path: Path) -> None:
+    path, table = _join(tmp_path / "indexed", {"pyarrow": WRITERS["pyarrow"], "datafusion": WRITERS["datafusion"]})
+    for low in (1_000_100, 1_000_700, 2_000_100, 2_001_200):
+        condition = f"id >= {low} AND id < {low + 50}"
+        assert _pruned(path, condition, "page_index_rows_pruned") >= 900
         assert sorted(_datafusion(path, condition)["id"].to_pylist()) == _chosen(table, condition)
 
 
@@ -291,8 +349,10 @@ def test_files_in_an_object_store(s3_lake: lakes.Lake, tmp_path: Path, monkeypat
 # Spark, with Java's reader
 
 
-@pytest.fixture(scope="module")
-def spark_made(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> tuple[str, pa.Table]:
+@pytest.fixture(scope="module", params=["copied", "joined"])
+def spark_made(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, spark: SparkSession
+) -> tuple[str, pa.Table]:
     folder = tmp_path_factory.mktemp("spark")
 
     def write(table: pa.Table, path: str) -> None:
@@ -302,11 +362,11 @@ def spark_made(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) ->
             "parquet.bloom.filter.expected.ndv#word": "1000",
             "parquet.page.row.count.limit": "200",
         }
-        frame.sortWithinPartitions("id").write.options(**options).parquet(f"{folder}/by-spark")
+        frame.sortWithinPartitions("id").write.mode("overwrite").options(**options).parquet(f"{folder}/by-spark")
         (written,) = folder.glob("by-spark/*.parquet")
         written.rename(path)
 
-    return _make(folder, {**WRITERS, "spark": write})
+    return (_make if request.param == "copied" else _join)(folder, {**WRITERS, "spark": write})
 
 
 @pytest.fixture(autouse=True)

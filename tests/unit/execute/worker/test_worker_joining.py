@@ -32,6 +32,7 @@ from tests.factories import delete_files, parquet_files, spliced, tasks
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas, execute_task
 from iceberg_compaction.execute.worker.copy import copied_row_groups, join_choice
+from iceberg_compaction.execute.worker.input import read_files
 from iceberg_compaction.formats.parquet import parquet_footer, thrift
 from iceberg_compaction.formats.parquet.join import ways
 from iceberg_compaction.model.policies import CopyMode, ProofLevel
@@ -58,6 +59,7 @@ def _small_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of a few kilobytes are joined, too."""
     monkeypatch.setattr(ways, "_LEAST_PAGE", 0)
     monkeypatch.setattr(join_choice, "_GAIN", 1000.0)
+    monkeypatch.setattr(read_files, "_TINY_CHUNK", 0)
 
 
 def _rows(count: int, first: int = 0) -> pa.Table:

@@ -1,5 +1,6 @@
 """Runs every benchmark of this folder and keeps its figures. A benchmark is a module with a `main` whose last printed
-line is one JSON object; results go to bench/results/NAME.json. Fails when a benchmark fails or misses a bar."""
+line is one JSON object; results go to bench/results/NAME.json, and from there into the README and docs/speed.md. Fails
+when a benchmark fails or misses a bar."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from bench import figures as show
 
 FOLDER = Path(__file__).resolve().parent
 
@@ -63,6 +66,7 @@ def main() -> int:
             trouble += [f"{name} missed {bar}" for bar in missed_bars(figures)]
             (FOLDER / "results").mkdir(exist_ok=True)
             (FOLDER / "results" / f"{name}.json").write_text(json.dumps(figures, indent=2) + "\n")
+            show.update()
     for line in trouble:
         print(f"error: {line}", file=sys.stderr)
     return 1 if trouble else 0

@@ -4,7 +4,7 @@ and does little else, in the words of Spark and of DuckDB."""
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench import sides
 
@@ -68,11 +68,13 @@ def compare(run: Callable[[str], Measured], queries: Mapping[str, str], rounds: 
     return round(cpu, 3), round(wall, 3)
 
 
-def duckdb_runner(cores: int) -> Callable[[str], Measured]:
-    """Queries in this process."""
+def duckdb_runner(cores: int, file_system: Any = None) -> Callable[[str], Measured]:
+    """Queries in this process, over local files or over those of an fsspec file system."""
     import duckdb
 
     database = duckdb.connect()
+    if file_system is not None:
+        database.register_filesystem(file_system)
     database.execute(f"set threads to {cores}")
 
     def run(query: str) -> Measured:

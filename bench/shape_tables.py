@@ -24,6 +24,7 @@ class Shape:
     """A table: `columns` are Spark SQL over `id`; `basis` is a shape whose files it shares."""
 
     name: str
+    words: str  # for people
     columns: tuple[str, ...]
     rows: int
     files: int
@@ -148,9 +149,10 @@ STORE_SALES = (
     ),
 )
 SHAPES = (
-    Shape("lineitem", LINEITEM, 6_000_000, 120, target=64 * MB),
+    Shape("lineitem", "TPC-H lineitem, 12 columns", LINEITEM, 6_000_000, 120, target=64 * MB),
     Shape(
         "lineitem_deletes",
+        "lineitem, position deletes on 2 % of rows",
         LINEITEM,
         6_000_000,
         120,
@@ -158,21 +160,32 @@ SHAPES = (
         deletes=("pmod(xxhash64(l_orderkey, l_partkey, l_comment), 50) = 0",),
         basis="lineitem",
     ),
-    Shape("events", EVENTS, 1_650_000, 80),
-    Shape("events_partitions", EVENTS, 1_150_000, 240, partitions=24),
-    Shape("wide", WIDE, 315_000, 60, target=64 * MB),
-    Shape("tiny", (*LINEITEM, f"{text(50, 6)} as note"), 830_000, 1000),
-    Shape("long_text", ("id", *(f"{long_text(55 + place, 40, 400)} as text{place}" for place in range(3))), 70_000, 40),
+    Shape("events", "events: struct, list, map, JSON text", EVENTS, 1_650_000, 80),
+    Shape("events_partitions", "events in 24 partitions", EVENTS, 1_150_000, 240, partitions=24),
+    Shape("wide", "120 columns", WIDE, 315_000, 60, target=64 * MB),
+    Shape("tiny", "files of 40 KB", (*LINEITEM, f"{text(50, 6)} as note"), 830_000, 1000),
     Shape(
-        "dictionaries", tuple(f"{word(600 + place, 4 << place % 7)} as c{place}" for place in range(20)), 8_000_000, 60
+        "long_text",
+        "three long texts",
+        ("id", *(f"{long_text(55 + place, 40, 400)} as text{place}" for place in range(3))),
+        70_000,
+        40,
     ),
-    Shape("pyarrow", (), 2_000_000, 40, target=64 * MB),
-    Shape("nested", NESTED, 1_300_000, 40),
-    Shape("gzip", LOGS, 3_200_000, 80, codec="gzip"),
-    Shape("snappy", SENSORS, 4_400_000, 80, target=64 * MB, codec="snappy"),
-    Shape("store_sales", STORE_SALES, 2_000_000, 60),
+    Shape(
+        "dictionaries",
+        "20 columns of few values",
+        tuple(f"{word(600 + place, 4 << place % 7)} as c{place}" for place in range(20)),
+        8_000_000,
+        60,
+    ),
+    Shape("pyarrow", "written by PyIceberg", (), 2_000_000, 40, target=64 * MB),
+    Shape("nested", "lists of structs of lists", NESTED, 1_300_000, 40),
+    Shape("gzip", "logs in gzip", LOGS, 3_200_000, 80, codec="gzip"),
+    Shape("snappy", "sensors in snappy", SENSORS, 4_400_000, 80, target=64 * MB, codec="snappy"),
+    Shape("store_sales", "store sales: nulls and decimals", STORE_SALES, 2_000_000, 60),
     Shape(
         "store_sales_deletes",
+        "store sales, ten delete commits",
         STORE_SALES,
         2_000_000,
         60,
@@ -225,9 +238,8 @@ def _append(root: Path, shape: Shape, properties: dict[str, str], share: float) 
     from bench import proof, rewrite
 
     table = rewrite.connect(root).create_table(shape.table, proof.SCHEMA, properties=properties)
-    rows = [proof.make_table(shape.rows // shape.files, seed) for seed in range(4)]
     for place in range(max(1, round(shape.files * share))):
-        table.append(rows[place % len(rows)])
+        table.append(proof.make_table(shape.rows // shape.files, place))
 
 
 def _share_files(root: Path, shape: Shape, properties: dict[str, str]) -> None:

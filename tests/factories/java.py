@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
 PACKAGES = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,org.xerial:sqlite-jdbc:3.50.3.0"
@@ -23,29 +25,31 @@ builder.config("spark.jars.packages", sys.argv[1]).config("spark.jars.ivy", sys.
 """
 
 
-def jars() -> list[str]:
+def jars(packages: str = PACKAGES) -> list[str]:
     """The jars, fetched on first use. They must be on the driver's own class path: JDBC looks for drivers there."""
     names = [
-        f"{group}_{artifact}-{version}.jar" for group, artifact, version in (p.split(":") for p in PACKAGES.split(","))
+        f"{group}_{artifact}-{version}.jar" for group, artifact, version in (p.split(":") for p in packages.split(","))
     ]
     paths = [_IVY / "jars" / name for name in names]
     _IVY.mkdir(exist_ok=True)
     with open(_IVY / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # test processes start side by side
         if not all(path.exists() for path in paths):
-            subprocess.run([sys.executable, "-c", _RESOLVE, PACKAGES, str(_IVY)], check=True, capture_output=True)
+            subprocess.run([sys.executable, "-c", _RESOLVE, packages, str(_IVY)], check=True, capture_output=True)
     return [str(path) for path in paths]
 
 
-def session(lake: Path, cores: int = 2) -> SparkSession:
-    """A session whose catalog `lake` is the JdbcCatalog on `lake/catalog.db`."""
+def session(
+    lake: Path, cores: int = 2, *, packages: str = PACKAGES, properties: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session whose catalog `lake` is the JdbcCatalog on `lake/catalog.db`, with these properties before others."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run our code too
     catalog = "spark.sql.catalog.lake"
     conf = {
-        "spark.driver.extraClassPath": ":".join(jars()),
-        "spark.jars": ",".join(jars()),
+        "spark.driver.extraClassPath": ":".join(jars(packages)),
+        "spark.jars": ",".join(jars(packages)),
         "spark.driver.memory": "3g",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
@@ -60,6 +64,7 @@ def session(lake: Path, cores: int = 2) -> SparkSession:
         f"{catalog}.jdbc.schema-version": "V1",
         f"{catalog}.cache-enabled": "false",
         f"{catalog}.warehouse": f"file://{lake}",
+        **{f"{catalog}.{key}": value for key, value in (properties or {}).items()},
     }
     builder = SparkSession.builder.master(f"local[{cores}]").appName("iceberg-java-oracle")
     for key, value in conf.items():

@@ -6,6 +6,9 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+from bench import figures
+
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 
@@ -22,8 +25,15 @@ def test_speeds_are_as_measured() -> None:
         for name, value in _bars(bench).items()
         if name.endswith("times Iceberg Java's MB/s")
     ]
-    told = re.findall(r"^\| .*\| ([0-9.]+) \|$", README, re.MULTILINE)
+    told = re.findall(r"^\| .*\| ([0-9.]+) \|$", figures.MARK.sub("", README), re.MULTILINE)
     assert sorted(told, key=float) == [f"{value:.0f}" if value >= 10 else f"{value:.1f}" for value in sorted(measured)]
+
+
+@pytest.mark.parametrize("page", figures.PAGES)
+def test_tables_show_the_results(page: str) -> None:
+    written = (ROOT / page).read_text()
+    assert figures.MARK.search(written)
+    assert figures.shown(written) == written
 
 
 def test_planning_takes_as_long_as_measured() -> None:

@@ -3,6 +3,7 @@ in tests/integration/test_storage_requests.py."""
 
 from __future__ import annotations
 
+import gc
 import threading
 from datetime import datetime, timezone
 from typing import Any
@@ -13,7 +14,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from iceberg_compaction.model import outcome, rewrite_task
 from iceberg_compaction.model.storage_requests import StorageRequests
 from iceberg_compaction.storage import file_io, request_counts
-from iceberg_compaction.storage.s3 import kept_objects, object_files, plain_requests, signature
+from iceberg_compaction.storage.s3 import kept_objects, object_files, object_writer, plain_requests, signature
 
 KEYS = {"access_key": "AKIAIOSFODNN7EXAMPLE", "secret_key": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}
 
@@ -109,3 +110,18 @@ def test_outcomes_and_results_of_older_versions_have_no_requests() -> None:
     text = '{"kind": "healthy", "table": "db.t", "sentence": "Nothing to do.", "run_id": "r"}'
     assert outcome.from_json(text).requests == StorageRequests()
     assert rewrite_task.TaskResult.model_fields["requests"].default == StorageRequests()
+
+
+def test_a_file_that_nobody_closed_is_not_stored() -> None:
+    stored: list[bytes] = []
+    target = object_writer.ObjectTarget(put=stored.append, begin=lambda: None, ended=lambda size: None)
+    forgotten = object_writer.ObjectWriter(target)
+    forgotten.write(b"half")
+    del forgotten
+    gc.collect()
+    assert stored == []
+    with object_writer.ObjectWriter(target) as stream:
+        stream.write(b"who")
+        stream.write(b"le")
+    stream.close()
+    assert stored == [b"whole"]

@@ -283,7 +283,7 @@ def test_columns_of_another_layout_are_refused(tmp_path: Path) -> None:
         making.copy(source, [0, 0, 2, 3, 4, 5, 6, 7, 8, 9, 10])
     with pytest.raises(ValueError, match="11 columns, not 10"):
         making.copy(source, list(range(10)))
-    assert making.file.position == 4
+    assert making.file.position == 0
     making.file.abandon()
     making.file.abandon()
 
@@ -312,7 +312,7 @@ def test_half_a_nested_column_is_refused(tmp_path: Path) -> None:
 
 def test_rows_of_other_columns_are_refused_and_the_writer_keeps_still(tmp_path: Path) -> None:
     making = spliced.Making(f"{tmp_path}/out.parquet")
-    with pytest.raises(ValueError, match="other columns"):
+    with pytest.raises(ValueError, match="columns id are not those of the file"):
         making.encode(spliced.rows(1, 10).select(["id"]))
     nulls = spliced.SCHEMA.set(5, spliced.SCHEMA.field("ratio").with_nullable(False))
     with pytest.raises(pa.ArrowInvalid, match="non-nullable"):

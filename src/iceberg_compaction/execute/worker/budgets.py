@@ -22,6 +22,7 @@ class Budgets:
     whole_file_bytes: int = 16 * _MIB  # on storage; smaller files are read in one go
     buffered_row_group_bytes: int = 64 * _MIB  # on storage; larger row groups are streamed through small buffers
     files_ahead: int = 4  # files that are opened before their turn
+    ahead_bytes: int = 32 * _MIB  # of decoded batches that wait to be encoded, if a task has cores for both
 
     # Deletes
     key_bytes: int = 128 * _MIB  # of the keys of equality deletes, and of their index

@@ -9,6 +9,8 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import budgets, source
 from iceberg_compaction.execute.worker.arrange import arrange_rows
@@ -34,6 +36,8 @@ def rewrite(
     limits: budgets.Budgets = budgets.DEFAULT,
 ) -> rewrite_task.TaskResult:
     """Writes the task's rows anew. If this raises, nothing stays behind, except for the files that the error names."""
+    if 1 < limits.cores < pa.cpu_count():
+        pa.set_cpu_count(limits.cores)  # threads that decode the columns of a batch; with one core there are none
     with request_counts.counting() as count:
         result = _rewrite(task, context, attempt, limits)
     return result.model_copy(update={"requests": count.requests})
@@ -69,6 +73,7 @@ def _attempt(
         attempt=attempt,
         plan=prepared.output,
         budgets=limits,
+        cores=prepared.cores,
         mixed=prepared.steps.copies,
     )
     output = sink.open_sink(prepared.io, request)

@@ -17,7 +17,7 @@ from iceberg_compaction.execute.worker.input import identity_columns, project, r
 from iceberg_compaction.execute.worker.output import output_plan
 from iceberg_compaction.formats.parquet import splice
 from iceberg_compaction.model.policies import CopyMode
-from iceberg_compaction.storage import file_io
+from iceberg_compaction.storage import file_io, task_cores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +43,7 @@ class PreparedTask:
     output: output_plan.OutputPlan
     wanted: copied_row_groups.Wanted | None  # None: nothing can be copied
     steps: copied_row_groups.Steps
+    cores: task_cores.TaskCores
 
     @property
     def io(self) -> FileIO:
@@ -59,9 +60,13 @@ class PreparedTask:
 
 
 def prepare(
-    task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, limits: budgets.Budgets
+    task: rewrite_task.RewriteTask,
+    context: rewrite_task.RewriteContext,
+    limits: budgets.Budgets,
+    cores: task_cores.TaskCores | None = None,
 ) -> PreparedTask:
-    """Reads footers and deletes. Raises an error for all that cannot be rewritten."""
+    """Reads footers and deletes. Raises an error for all that cannot be rewritten. `cores`: those of the task, if
+    it has begun already."""
     reader = read_files.DataFileReader(
         io=file_io.open_io(context.io_properties, context.table_location), budgets=limits
     )
@@ -109,6 +114,7 @@ def prepare(
         steps=copied_row_groups.encode_all(footers, deletes)
         if wanted_form is None
         else copied_row_groups.choose(footers, deletes, wanted_form),
+        cores=cores or task_cores.TaskCores(limits.cores),
     )
 
 

@@ -3,6 +3,7 @@ out. Batches have the columns of the output files, so they can go to a sink in a
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
@@ -48,7 +49,7 @@ class TaskSource:
         for task in self._parts[1:]:
             self._done += self.part.measurements
             self._effort += self.part.effort
-            prepared = prepared_task.prepare(task, self._context, self.prepared.budgets)
+            prepared = prepared_task.prepare(task, self._context, self.prepared.budgets, self.prepared.cores)
             self.part = PartSource(prepared, self._context.verify)
             for batch in self.part.all_batches():
                 yield project.fit(batch, self.prepared.output.columns)
@@ -76,6 +77,7 @@ class PartSource:
         self.prepared = prepared
         self._meter = measure.Meter(prepared.output.schema, level, prepared.constants)
         self._alive = 0
+        self.expected_rows = self._estimate()  # that live, by the share of deleted rows among those that were read
 
     def all_batches(self) -> Iterator[pa.RecordBatch]:
         """Rows of all inputs."""
@@ -85,10 +87,17 @@ class PartSource:
         self.check()
 
     def batches(self, files: tuple[read_files.FilePart, ...]) -> Iterator[pa.RecordBatch]:
-        """Rows of the given parts of inputs."""
+        """Rows of the given parts of inputs. The next ones are read ahead if the task has cores for it. The estimate
+        does not depend on that: it is the one after the batch that was yielded last."""
+        cores, most = self.prepared.cores, self.prepared.budgets.ahead_bytes
+        with contextlib.closing(cores.ahead(self._read(files), lambda item: int(item[0].nbytes), most)) as ahead:
+            for batch, self.expected_rows in ahead:
+                yield batch
+
+    def _read(self, files: tuple[read_files.FilePart, ...]) -> Iterator[tuple[pa.RecordBatch, int]]:
         for batch in project_rows(self._measured(files), self.prepared):
             self._alive += batch.num_rows
-            yield batch
+            yield batch, self._estimate()
 
     def _measured(self, files: tuple[read_files.FilePart, ...]) -> Iterator[gather_rows.GatheredRows]:
         """The rows that live as their files have them, every one of them measured."""
@@ -107,10 +116,9 @@ class PartSource:
     def count_copied(self, rows: int) -> None:
         """So many rows went into the outputs as bytes."""
         self._alive += rows
+        self.expected_rows = self._estimate()
 
-    @property
-    def expected_rows(self) -> int:
-        """An estimate of the rows that live, by the share of deleted rows among those that were read so far."""
+    def _estimate(self) -> int:
         deletes = self.prepared.deletes
         if deletes is None:
             return self.prepared.stored_rows

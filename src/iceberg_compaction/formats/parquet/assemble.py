@@ -59,10 +59,15 @@ def column(chunk: parquet_footer.Chunk, leaf: parquet_footer.Leaf, shift: int) -
 
 
 def row_group(
-    group: parquet_footer.Group, columns: Sequence[FooterColumn], source_columns: Sequence[int | None], ordinal: int
+    group: parquet_footer.Group,
+    columns: Sequence[FooterColumn],
+    source_columns: Sequence[int | None],
+    ordinal: int,
+    *,
+    sorting: list[thrift.Struct] | None = None,
 ) -> thrift.Struct:
     """The row group of the new footer. `source_columns` are the numbers of its columns in the old file; None: a column
-    is new."""
+    is new. `sorting`: its sorting columns, unless the old row group says them."""
     raw = dict(group.raw)
     raw[format_fields.RowGroup.COLUMNS] = (thrift.LIST, (thrift.STRUCT, [each.raw for each in columns]))
     raw[format_fields.RowGroup.UNCOMPRESSED] = (thrift.I64, sum(each.uncompressed for each in columns))
@@ -72,7 +77,8 @@ def row_group(
     if ordinal < _ORDINALS:
         raw[format_fields.RowGroup.ORDINAL] = (thrift.I16, ordinal)
     raw.pop(format_fields.RowGroup.SORTING, None)
-    sorting = format_fields.children(group.raw, format_fields.RowGroup.SORTING)
+    if sorting is None:
+        sorting = format_fields.children(group.raw, format_fields.RowGroup.SORTING)
     before = [format_fields.integer(each, format_fields.Sorting.COLUMN) for each in sorting]
     if before and all(number in source_columns for number in before):
         moved = [

@@ -84,8 +84,10 @@ def write(output: byte_ranges.RangeOutput, carried: Sequence[Carried]) -> None:
     for group in by_origin.values():
         _write_blooms(output, group)
     all_wanted = [wanted for group in by_origin.values() if 0 < (wanted := _wanted(group)).size <= _MOST]
+    moved: list[_PageIndexes] = []
     for wanted, data in zip(all_wanted, look_ahead.in_order(_fetch, all_wanted, at_once=_FILES_AT_ONCE), strict=True):
-        _write_page_indexes(output, _moved(wanted, data))
+        moved += _moved(wanted, data)
+    _write_page_indexes(output, moved)
 
 
 def write_joined(

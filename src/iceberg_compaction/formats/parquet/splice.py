@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from iceberg_compaction.formats.parquet import assemble, byte_ranges, encode_row_groups, page_indexes, parquet_footer
 from iceberg_compaction.formats.parquet.join import source_chunks
-from iceberg_compaction.storage import remove
+from iceberg_compaction.storage import task_cores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -66,19 +66,21 @@ def template(columns: pa.Schema, arguments: dict[str, Any]) -> parquet_footer.Ra
 class SplicedFile:
     """A file being written. `columns` have field ids at all levels; `arguments` are those of pyarrow's writer."""
 
-    def __init__(self, io: FileIO, path: str, columns: pa.Schema, arguments: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        io: FileIO,
+        path: str,
+        columns: pa.Schema,
+        arguments: dict[str, Any],
+        cores: task_cores.TaskCores | None = None,
+    ) -> None:
         self.path = path
+        self._cores = cores or task_cores.TaskCores()
         self._template = template(columns, arguments)
         self._groups: list[thrift.Struct] = []
         self._carried: list[page_indexes.Carried] = []
         self._joined: list[tuple[assemble.FooterColumn, joined_column.JoinedColumn]] = []
         self._output = byte_ranges.RangeOutput(io, path)
-        try:
-            self._output.write(parquet_footer.MAGIC)
-        except BaseException:
-            self.abandon()
-            remove.remove_files(io, [path], remove.RemovalProof.NEVER_SENT)
-            raise
 
     @property
     def leaves(self) -> tuple[parquet_footer.Leaf, ...]:
@@ -89,16 +91,22 @@ class SplicedFile:
         """Bytes written so far."""
         return self._output.position
 
+    def _begin(self) -> int:
+        """Bytes written so far, the first ones included. They are not written earlier, so that whoever made this file
+        can remove it when they fail."""
+        if not self.position:
+            self._output.write(parquet_footer.MAGIC)
+        return self.position
+
     def encode(self, table: pa.Table, arguments: dict[str, Any]) -> int:
         """Append rows as a new row group; returns its bytes."""
-        before = self.position
+        before = self._begin()
         if table.num_rows:
-            encoded = encode_row_groups.encode(self._output, table, arguments)
-            if encoded.footer.leaves != self.leaves:
-                raise ValueError("the rows have other columns than the file")
-            for group in encoded.footer.groups:
-                columns = [self._column(chunk, group, encoded.shift, encoded) for chunk in group.chunks]
-                self._groups.append(assemble.row_group(group, columns, range(len(columns)), len(self._groups)))
+            columns, group = self._encode(table, range(len(self.leaves)), arguments)
+            sorting = encode_row_groups.sorting(arguments)
+            self._groups.append(
+                assemble.row_group(group, columns, range(len(columns)), len(self._groups), sorting=sorting)
+            )
         return self.position - before
 
     def copy(
@@ -117,7 +125,7 @@ class SplicedFile:
         if source.footer.why_not is not None:
             raise ValueError(f"its row groups cannot be taken over: {source.footer.why_not}")
         self._check(source.footer, source_columns)
-        before = self.position
+        before = self._begin()
         columns: list[assemble.FooterColumn] = []
         digests: list[int | None] = []
         for is_patch, run in itertools.groupby(enumerate(source_columns), key=lambda each: each[1] is None):
@@ -148,7 +156,7 @@ class SplicedFile:
         digest: bool = False,
     ) -> Copied:
         """Append a row group of joined columns, given by their number among ours; the others come from `patch`."""
-        before = self.position
+        before = self._begin()
         columns: list[assemble.FooterColumn] = []
         digests: list[int | None] = []
         for is_joined, run in itertools.groupby(range(len(self.leaves)), key=lambda number: number in joined):
@@ -169,6 +177,7 @@ class SplicedFile:
 
     def finish(self) -> tuple[Any, int]:
         """Write page indexes and footer; returns the footer as pyarrow reads it, and the size of the file."""
+        self._begin()
         page_indexes.write(self._output, self._carried)
         page_indexes.write_joined(self._output, self._joined)
         end = assemble.end(self._template, self._groups)
@@ -198,17 +207,22 @@ class SplicedFile:
             raise ValueError(f"a row group of {rows} rows lacks columns {', '.join(names)}")
         # Sorting columns are numbers of columns, and a column has another number among all columns than among these.
         few = {name: value for name, value in arguments.items() if name != "sorting_columns"}
-        encoded = encode_row_groups.encode(self._output, patch.select(names), few)
-        if (
-            encoded.footer.leaves != tuple(self.leaves[number] for number in leaf_numbers)
-            or len(encoded.footer.groups) != 1
-        ):
-            raise ValueError(f"columns {', '.join(names)} are not those of the file")
-        (new,) = encoded.footer.groups
-        return [
-            self._column(chunk, new, encoded.shift, encoded, number)
-            for number, chunk in zip(leaf_numbers, new.chunks, strict=True)
-        ]
+        return self._encode(patch.select(names), leaf_numbers, few)[0]
+
+    def _encode(
+        self, table: pa.Table, leaf_numbers: Sequence[int], arguments: dict[str, Any]
+    ) -> tuple[list[assemble.FooterColumn], parquet_footer.Group]:
+        """Append columns that lie beside each other; returns them, and the entry of a row group with some of them."""
+        shares = encode_row_groups.encode(self._output, table, arguments, self._cores)
+        leaves = [leaf for share in shares for leaf in share.footer.leaves]
+        if leaves != [self.leaves[number] for number in leaf_numbers]:
+            raise ValueError(f"columns {', '.join(table.column_names)} are not those of the file")
+        numbers = iter(leaf_numbers)
+        columns = []
+        for share in shares:
+            (group,) = share.footer.groups
+            columns += [self._column(chunk, group, share.shift, share, next(numbers)) for chunk in group.chunks]
+        return columns, group
 
     def _column(
         self,

@@ -170,14 +170,14 @@ def test_the_meter_also_sees_what_happens_inside_the_writer(tmp_path: Path, monk
 
 
 def _damage_after_writing(monkeypatch: pytest.MonkeyPatch, damage: Callable[[str], None]) -> None:
-    whole = output_file.EncodedFile.finish
+    whole = output_file.MixedFile.finish
 
     def finish(self: Any, partition: str) -> output_file.WrittenFile:
         file = whole(self, partition)
         damage(file.path)
         return file
 
-    monkeypatch.setattr(output_file.EncodedFile, "finish", finish)
+    monkeypatch.setattr(output_file.MixedFile, "finish", finish)
 
 
 def test_footers_on_storage_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,7 +157,7 @@ class Decoder:
     def batches(self, group: int, kept: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         """The rows of a row group. The columns of `kept` stay dictionaries if they are."""
         rows, done = self._rows(group), 0
-        options = {"row_groups": [group], "columns": self._columns, "use_threads": False}
+        options = {"row_groups": [group], "columns": self._columns, "use_threads": self._limits.cores > 1}
         try:
             for batch in self._file.iter_batches(rows, **options):
                 yield from bounded(batch, kept, self._limits)
@@ -176,7 +176,7 @@ class Decoder:
         """All rows in one go, if these are few; None: they are not."""
         if self._nested or any(self._rows(group) < rows for group in range(self.groups)):
             return None
-        table = self._file.read(self._columns, use_threads=False)
+        table = self._file.read(self._columns, use_threads=self._limits.cores > 1)
         return (piece for batch in table.to_batches() for piece in bounded(batch, kept, self._limits))
 
     def _rows(self, group: int) -> int:

@@ -1,13 +1,11 @@
-"""One output file while it is written: by the Parquet writer alone, or out of row groups that come as bytes beside
-encoded ones. Tables and row groups come in, a finished file goes out."""
+"""One output file while it is written, out of row groups that are encoded and row groups that come as bytes. Tables and
+row groups come in, a finished file goes out."""
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import pyarrow.parquet as pq
 
 from iceberg_compaction.execute.worker.output import file_metrics
 from iceberg_compaction.formats.parquet import splice
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.worker.copy import copied_row_groups
     from iceberg_compaction.execute.worker.output import parquet_options
     from iceberg_compaction.formats.parquet.join import joined_column
+    from iceberg_compaction.storage import task_cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,48 +59,25 @@ class WrittenFile:
     copied: tuple[CopiedGroup, ...] = ()
 
 
-class EncodedFile:
-    """A file whose row groups are all encoded."""
-
-    def __init__(self, path: str, stream: Any, columns: pa.Schema, arguments: dict[str, Any]) -> None:
-        self.path = path
-        self._stream = stream
-        self._metadata: list[Any] = []
-        self._rows = file_metrics.RowMetrics(columns=columns)
-        self._writer = pq.ParquetWriter(self._stream, columns, metadata_collector=self._metadata, **arguments)
-        self.position = 0
-
-    def write(self, table: pa.Table) -> int:
-        """Encodes a row group; returns its bytes."""
-        self._rows.add(table)
-        self._writer.write_table(table, row_group_size=table.num_rows)
-        before, self.position = self.position, int(self._stream.tell())
-        return self.position - before
-
-    def finish(self, partition: str) -> WrittenFile:
-        self._writer.close()
-        size = int(self._stream.tell())
-        self._stream.close()
-        return WrittenFile(path=self.path, partition=partition, size=size, metadata=self._metadata[0], rows=self._rows)
-
-    def abandon(self) -> None:
-        """Closes the file, whole or not; it is deleted next."""
-        for part in (self._writer, self._stream):
-            with contextlib.suppress(Exception):
-                part.close()
-
-
 class MixedFile:
     """A file whose row groups come as rows or as bytes, in any order."""
 
-    def __init__(self, io: FileIO, path: str, columns: pa.Schema, options: parquet_options.WriteOptions) -> None:
+    def __init__(
+        self,
+        io: FileIO,
+        path: str,
+        columns: pa.Schema,
+        options: parquet_options.WriteOptions,
+        cores: task_cores.TaskCores,
+    ) -> None:
         self.path = path
         self._io = io
         self._options = options
         self._source: splice.Source | None = None  # of the last row group; the next one is likely to be its neighbour
-        self._file = splice.SplicedFile(io, path, columns, options.parquet)
+        self._file = splice.SplicedFile(io, path, columns, options.parquet, cores)
         self._rows = file_metrics.RowMetrics(columns=columns)
         self._copied: list[CopiedGroup] = []
+        self._arguments: dict[str, Any] = {}
 
     @property
     def position(self) -> int:
@@ -110,7 +86,9 @@ class MixedFile:
     def write(self, table: pa.Table) -> int:
         """Encodes a row group; returns its bytes."""
         self._rows.add(table)
-        return self._file.encode(table, self._options.arguments(table))
+        if not self._arguments or self._copied:  # few rows between copies say little about those of the next row group
+            self._arguments = self._options.arguments(table)
+        return self._file.encode(table, self._arguments)
 
     def copy(self, step: copied_row_groups.Copy, patch: pa.Table | None, *, digest: bool) -> int:
         """Copies a row group; returns its bytes."""

@@ -5,16 +5,18 @@ become a file of their own."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from iceberg_compaction.execute.worker.output import forecast, output_file, row_buffer, row_profile
 from iceberg_compaction.model import sizing
-from iceberg_compaction.storage import passing_faults, remove
+from iceberg_compaction.storage import remove, task_cores
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.io import FileIO
 
     from iceberg_compaction.execute.worker.copy import copied_row_groups
@@ -44,15 +46,15 @@ class WriteRequest:
     rows: int | None  # that will come, at most; None: unknown
     bytes_per_row: float
     buffer_bytes: int  # Arrow bytes held back at most; a row group may come out smaller for it
-    mixed: bool = False  # whether row groups come as bytes, too
-    least_group: int = 0  # bytes of a row group; nothing smaller is cut off where row groups are mixed
+    least_group: int = 0  # bytes of a row group; nothing smaller is cut off where row groups come as bytes, too
     profile: row_profile.Profile = row_profile.EVEN  # of the bytes of the inputs, in the order in which rows come
+    cores: task_cores.TaskCores = field(default_factory=task_cores.TaskCores)
 
 
 class Measures(Protocol):
     """A meter that rows pass on their way into the Parquet encoder."""
 
-    def add(self, batch: pa.RecordBatch) -> None: ...
+    def add_all(self, batches: Sequence[pa.RecordBatch], cores: task_cores.TaskCores) -> None: ...
 
 
 class RollingWriter:
@@ -73,7 +75,7 @@ class RollingWriter:
         self._aimed: int | None = None  # files that there should be, the open one included
         self._alone = sizing.alone_size(request.sizes)
         self._run_rows: int | None = None  # that are still to be encoded before a row group comes as bytes
-        self._file: output_file.EncodedFile | output_file.MixedFile | None = None
+        self._file: output_file.MixedFile | None = None
         self.finished: list[output_file.WrittenFile] = []
         self.paths: list[str] = []  # everything that this attempt has put on storage
 
@@ -118,8 +120,7 @@ class RollingWriter:
         if self._file is not None and self._ends_before(step.bytes):
             self._finish_file()
         if self._file is None:
-            self._file = self._open_mixed()
-        assert isinstance(self._file, output_file.MixedFile)
+            self._file = self._open_file()
         self._measure(patch, meter)
         self._count(step.footer.group_rows[step.group], self._file.copy(step, patch, digest=digest))
 
@@ -140,8 +141,7 @@ class RollingWriter:
         if self._file is not None and self._ends_before(joined.bytes):
             self._finish_file()
         if self._file is None:
-            self._file = self._open_mixed()
-        assert isinstance(self._file, output_file.MixedFile)
+            self._file = self._open_file()
         self._measure(patch, meter)
         self._count(joined.rows, self._file.join(joined, patch, digest=digest))
 
@@ -300,9 +300,8 @@ class RollingWriter:
             self._finish_file()
         table = pa.Table.from_batches(self._take(rows), schema=self._request.columns).unify_dictionaries()
         if self._file is None:
-            self._file = self._open_file(table)
-        for batch in table.to_batches():
-            self._meter.add(batch)
+            self._file = self._open_file()
+        self._meter.add_all(table.to_batches(), self._request.cores)
         size = self._file.write(table)
         enough = min(self._trial_bytes, self._request.options.row_group_bytes) / 2  # a few rows teach little
         if guessed >= max(exact, enough):
@@ -324,18 +323,9 @@ class RollingWriter:
         fading = 0.5 ** (size / self._request.sizes.target)
         self._recent = (self._recent[0] * fading + part, self._recent[1] * fading + size)
 
-    def _open_file(self, first: pa.Table) -> output_file.EncodedFile | output_file.MixedFile:
-        if self._request.mixed:
-            return self._open_mixed()
-        path = self._request.locations.path(len(self.paths))
-        stream = passing_faults.patiently(self._io.new_output(path).create)
-        self.paths.append(path)  # not earlier: a file that was there before is not ours to delete
-        arguments = self._request.options.arguments(first)
-        return output_file.EncodedFile(path, stream, self._request.columns, arguments)
-
-    def _open_mixed(self) -> output_file.MixedFile:
-        path = self._request.locations.path(len(self.paths))
-        opened = output_file.MixedFile(self._io, path, self._request.columns, self._request.options)
+    def _open_file(self) -> output_file.MixedFile:
+        request, path = self._request, self._request.locations.path(len(self.paths))
+        opened = output_file.MixedFile(self._io, path, request.columns, request.options, request.cores)
         self.paths.append(path)  # not earlier: a file that was there before is not ours to delete
         return opened
 

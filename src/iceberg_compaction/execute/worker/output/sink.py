@@ -3,7 +3,7 @@ inputs by their summary only, so it can run in another process than the source."
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.execute.worker.arrange import sort_order_keys
@@ -11,8 +11,11 @@ from iceberg_compaction.execute.worker.output import locations, output_plan, rol
 from iceberg_compaction.execute.worker.proof import measure, measurements, verify_files
 from iceberg_compaction.metadata import partition_tuples
 from iceberg_compaction.model import policies, rewrite_task
+from iceberg_compaction.storage import task_cores
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
     from pyiceberg.io import FileIO
 
@@ -32,6 +35,7 @@ class SinkRequest:
     attempt: str
     plan: output_plan.OutputPlan
     budgets: budgets.Budgets
+    cores: task_cores.TaskCores = field(default_factory=task_cores.TaskCores)
     mixed: bool = False
 
 
@@ -57,11 +61,11 @@ def write_request(request: SinkRequest) -> rolling_writer.WriteRequest:
         partition=task.partition,
         rows=plan.inputs.rows,
         bytes_per_row=plan.inputs.bytes_per_row,
-        mixed=request.mixed,
         least_group=context.min_row_group if request.mixed else 0,
         # Footers say which bytes come when only where rows keep their order and their partition.
         profile=row_profile.Profile(plan.inputs.row_groups if plan.keeps_rows else ()),
         buffer_bytes=request.budgets.buffer_bytes,
+        cores=request.cores,
     )
 
 
@@ -184,9 +188,9 @@ class _Share:
         self.finished: list[output_file.WrittenFile] = []  # the writer's own list; the next rows go to the file after
         self.sums: dict[int, int] = {}  # by the index of the file
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add_all(self, batches: Sequence[pa.RecordBatch], cores: task_cores.TaskCores) -> None:
         before = self._meter.row_sum
-        self._meter.add(batch)
+        self._meter.add_all(batches, cores)
         if before is not None and (after := self._meter.row_sum) is not None:
             index = len(self.finished)
             self.sums[index] = self.sums.get(index, 0) + after - before

@@ -99,7 +99,7 @@ def _dictionary_hasher(of_values: Hasher) -> Hasher:
     """Hashes each dictionary once: small ones are recognised by their values, the last large one by its address; it is
     kept alive, so that its address cannot come to mean another."""
     small: dict[tuple[Any, ...], Hashes] = {}
-    last: list[Any] = [None, None, None]
+    last: list[tuple[Any, pa.Array, Hashes] | None] = [None]  # replaced as a whole: threads may share a hasher
 
     def table_of(values: pa.Array) -> Hashes:
         if len(values) <= _SMALL and pa.types.is_string(values.type):
@@ -108,9 +108,11 @@ def _dictionary_hasher(of_values: Hasher) -> Hasher:
                 small[key] = all_hashes(of_values, values) if key else np.zeros(1, dtype=np.uint64)
             return small[key]
         address = tuple((b.address, b.size) for b in values.buffers() if b is not None), values.offset, len(values)
-        if last[0] != address:
-            last[:] = address, values, all_hashes(of_values, values) if len(values) else np.zeros(1, dtype=np.uint64)
-        return last[2]  # type: ignore[no-any-return]
+        held = last[0]
+        if held is None or held[0] != address:
+            hashes = all_hashes(of_values, values) if len(values) else np.zeros(1, dtype=np.uint64)
+            held = last[0] = address, values, hashes
+        return held[2]
 
     def bind(array: pa.DictionaryArray) -> Chunk:
         table = table_of(array.dictionary)

@@ -3,6 +3,7 @@ rows leave a source file and one where they enter the Parquet encoder; they shar
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,11 @@ from iceberg_compaction.execute.worker.proof import checksum
 from iceberg_compaction.model import policies, proof
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyiceberg.schema import Schema
+
+    from iceberg_compaction.storage import task_cores
 
 _MASK = 2**64 - 1
 
@@ -48,27 +51,36 @@ class Meter:
         self._sums = {field.field_id: 0 for field in schema.fields}
         self._batch_schema: pa.Schema | None = None
         self._columns: list[_MeasuredColumn] = []
-        self._accumulator = np.empty(checksum.CHUNK, dtype=np.uint64)
+        self._lock = threading.Lock()  # held while totals change
+
+    def add_all(self, batches: Sequence[pa.RecordBatch], cores: task_cores.TaskCores) -> None:
+        """Measures batches side by side."""
+        cores.map(self.add, batches)
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Measures a batch whose fields carry field ids; a field of the table that it lacks counts as null."""
-        self._rows += batch.num_rows
-        if self._level is None:
-            return
-        if self._batch_schema is None or not self._batch_schema.equals(batch.schema, check_metadata=True):
-            self._columns, self._batch_schema = self._bind(batch.schema), batch.schema
-        arrays = []
-        for column in self._columns:
+        with self._lock:
+            self._rows += batch.num_rows
+            if self._level is None:
+                return
+            if self._batch_schema is None or not self._batch_schema.equals(batch.schema, check_metadata=True):
+                self._columns, self._batch_schema = self._bind(batch.schema), batch.schema
+            columns = self._columns
+        arrays, nulls = [], {}
+        for column in columns:
             if column.position is not None:
                 arrays.append(batch.column(column.position))
-                self._nulls[column.field_id] += arrays[-1].null_count
+                nulls[column.field_id] = arrays[-1].null_count
             elif column.constant is not None:
                 arrays.append(_repeated(column.constant, batch.num_rows))
             else:
-                self._nulls[column.field_id] += batch.num_rows
-        if self._hashing:
-            present = [column for column in self._columns if column.hashes is not None]
-            self._hash(list(zip(present, arrays, strict=True)), batch.num_rows)
+                nulls[column.field_id] = batch.num_rows
+        present = [column for column in columns if column.hashes is not None] if self._hashing else []
+        sums, row_sum = _hash(list(zip(present, arrays, strict=True)), batch.num_rows) if present else ({}, 0)
+        with self._lock:
+            _add(self._nulls, nulls)
+            _add(self._sums, sums)
+            self._row_sum += row_sum
 
     def _bind(self, schema: pa.Schema) -> list[_MeasuredColumn]:
         positions = arrow_schemas.positions(schema)
@@ -83,18 +95,6 @@ class Meter:
                 hashes = checksum.hasher(number, field.field_type, kind, self._constants)
             columns.append(_MeasuredColumn(field_id=number, position=position, constant=constant, hashes=hashes))
         return columns
-
-    def _hash(self, columns: list[tuple[_MeasuredColumn, pa.Array]], rows: int) -> None:
-        bound = [(column.field_id, column.hashes(array)) for column, array in columns if column.hashes is not None]
-        for start in range(0, rows, checksum.CHUNK):
-            stop = min(start + checksum.CHUNK, rows)
-            row = self._accumulator[: stop - start]
-            row.fill(0)
-            for number, hashes in bound:
-                values = hashes(start, stop)
-                row += values
-                self._sums[number] += int(np.add.reduce(values))
-            self._row_sum += int(np.add.reduce(checksum.row_hashes(row)))
 
     @property
     def row_sum(self) -> int | None:
@@ -114,3 +114,25 @@ class Meter:
 
 def _repeated(value: pa.Array, count: int) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), value)
+
+
+def _add(totals: dict[int, int], more: Mapping[int, int]) -> None:
+    for number, count in more.items():
+        totals[number] += count
+
+
+def _hash(columns: list[tuple[_MeasuredColumn, pa.Array]], rows: int) -> tuple[dict[int, int], int]:
+    """The sums of the hashes of each column's values, and of the rows."""
+    bound = [(column.field_id, column.hashes(array)) for column, array in columns if column.hashes is not None]
+    sums, row_sum = {number: 0 for number, _ in bound}, 0
+    accumulator = np.empty(min(rows, checksum.CHUNK), dtype=np.uint64)
+    for start in range(0, rows, checksum.CHUNK):
+        stop = min(start + checksum.CHUNK, rows)
+        row = accumulator[: stop - start]
+        row.fill(0)
+        for number, hashes in bound:
+            values = hashes(start, stop)
+            row += values
+            sums[number] += int(np.add.reduce(values))
+        row_sum += int(np.add.reduce(checksum.row_hashes(row)))
+    return sums, row_sum

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,9 +13,11 @@ from tests.factories import inventories
 
 from iceberg_compaction.execute.prepare import cut_tasks
 from iceberg_compaction.model import sizing
+from iceberg_compaction.model.rewrite_task import StagedFile
+from iceberg_compaction.operations.rewrite_files.groups import gather_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from iceberg_compaction.model.policies import Sizes
     from iceberg_compaction.model.rewrite_plan import Plan
@@ -74,8 +76,9 @@ def perform(plan: Plan, view: TableView, data: Data, *, cores: int = 1) -> Table
     kept = view.files.filter(stays)
     added = []
     known, left = bounds(view), _left(view)
-    for task in cut_tasks.build_tasks(plan, cores=cores):
-        outputs = write(task, plan.sizes, data, left)
+    tasks = cut_tasks.build_tasks(plan, cores=cores, gathers=True)
+    written = {task.id: write(task, plan.sizes, data, left) for task in tasks}
+    for task, outputs in _gathered(plan, tasks, written, data):
         rows = inventories.files(
             [output.size for output in outputs],
             partitions=task.partition,
@@ -87,6 +90,44 @@ def perform(plan: Plan, view: TableView, data: Data, *, cores: int = 1) -> Table
         added.append(rows)
     files = pa.concat_tables([kept, *added])
     return replace(view, files=files, **_deletes(view, stays, files.num_rows))
+
+
+def _gathered(
+    plan: Plan, tasks: list[RewriteTask], written: dict[int, list[Output]], data: Data
+) -> Iterator[tuple[RewriteTask, list[Output]]]:
+    """The outputs of all tasks after the second round, whose bytes keep their size."""
+    for row in plan.groups.columns.to_pylist():
+        of_group = [task for task in tasks if task.group_id == row["id"]]
+        by_path = {f"{task.id}-{at}": output for task in of_group for at, output in enumerate(written[task.id])}
+        results = [
+            Staging(task.id, [_staged(f"{task.id}-{at}", task, output) for at, output in enumerate(written[task.id])])
+            for task in of_group
+        ]
+        later = gather_pieces.second_round(plan, row, results, first_id=len(tasks) + 1000 * row["id"])  # type: ignore[arg-type]
+        gone = gather_pieces.pieces(later)
+        for task in of_group:
+            yield task, [each for at, each in enumerate(written[task.id]) if f"{task.id}-{at}" not in gone]
+        for task in later:
+            inputs = tuple(dict.fromkeys(path for piece in task.file_paths for path in by_path[piece].inputs))
+            outputs = write(task, plan.sizes, replace(data, ratio=1.0, noise=0.0))
+            yield task, [replace(output, inputs=inputs) for output in outputs]
+
+
+class Staging(NamedTuple):
+    """The result of a task, as far as the second round looks at it."""
+
+    task_id: int
+    staged: list[StagedFile]
+
+
+def _staged(path: str, task: RewriteTask, output: Output) -> StagedFile:
+    return StagedFile(
+        file_path=path,
+        file_size_in_bytes=output.size,
+        record_count=1,
+        spec_id=task.spec_id,
+        partition=task.partition,
+    )
 
 
 def _left(view: TableView) -> dict[str, float]:

@@ -115,7 +115,7 @@ class StagedFile(Value):
     upper_bounds: dict[int, bytes] = {}
     split_offsets: tuple[int, ...] = ()
     sort_order_id: int | None = None
-    row_checksum: int | None = None  # model.proof.Side's, of a file whose rows came from several partitions
+    row_checksum: int | None = None  # model.proof.Side's, of a file all of whose rows were encoded
 
 
 def _row_groups(count: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from tests.factories import inventories
 
 from iceberg_compaction.execute.prepare import cut_tasks
@@ -17,11 +18,11 @@ TARGET = 1000
 
 
 def tasks_of(
-    sizes: list[int], *, cores: int = 1, copy: CopyMode = CopyMode.AUTO, **changes: object
+    sizes: list[int], *, cores: int = 1, copy: CopyMode = CopyMode.AUTO, gathers: bool = False, **changes: object
 ) -> list[RewriteTask]:
     stock = inventories.view(inventories.files(sizes, **changes))
     policy = Policy(target_file_size_bytes=TARGET, rewrite_all=True, copy_row_groups=copy)
-    return cut_tasks.build_tasks(build.build(stock, policy, plan_id="p", now_ms=0), cores=cores)
+    return cut_tasks.build_tasks(build.build(stock, policy, plan_id="p", now_ms=0), cores=cores, gathers=gathers)
 
 
 def test_a_plan_without_groups_has_no_tasks() -> None:
@@ -72,3 +73,16 @@ def test_tasks_carry_what_the_worker_needs() -> None:
         (1, 1, 0, '{"p": 2}'),
     ]
     assert (tasks[1].file_sizes, tasks[1].record_counts) == ((200, 300), (2, 3))
+
+
+@pytest.mark.parametrize("cores", [1, 2, 64, 80])
+def test_where_small_files_are_gathered_there_is_a_task_for_each_output_file(cores: int) -> None:
+    tasks = tasks_of([100] * 800, cores=cores, gathers=True)
+    assert [task.bytes for task in tasks] == [TARGET] * 80
+    assert inventories.unsplit(tasks) == [f"f-{number}.parquet" for number in range(800)]
+
+
+def test_tasks_for_a_file_each_are_even_and_large_enough_for_it() -> None:
+    assert [task.bytes for task in tasks_of([100] * 39, gathers=True)] == [1000, 1000, 900, 1000]
+    assert [task.bytes for task in tasks_of([100] * 11, gathers=True)] == [1100]
+    assert all(task.bytes >= 825 for task in tasks_of([700, 100, 600, 600, 50, 700, 700] * 9, gathers=True))

@@ -7,21 +7,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iceberg_compaction.model import file_group
+from iceberg_compaction.model import file_group, sizing
+from iceberg_compaction.model.copy_plan import Way
 from iceberg_compaction.model.rewrite_task import RewriteTask, TaskSection
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from iceberg_compaction.metadata.deletes.deletes_for_plan import DeletesForPlan
     from iceberg_compaction.metadata.manifest.nan_counts import NanCounts
+    from iceberg_compaction.model.policies import Sizes
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.rewrite_task import DeleteFile
 
-# From eight targets on, a rest can always be spread over the other files (they grow by at most an eighth of the minimum
-# size, less than Iceberg's 10 %), so no task ends in a small file that the next plan would pick up again. Where cores
-# would have nothing to do, tasks hold half as much: still none of their files is small, even if data shrinks to a fifth
-# of its size. What is copied keeps its size, so two targets are enough for it.
+# A group has a task for each expected output file, so that cores have something to do. Where data shrinks, files come
+# out small; a second round of tasks then puts them together as bytes. There is no second round for sorted rows, nor
+# for tasks that somebody else performs. Their tasks are larger: from eight targets on, a rest can always be spread over
+# the other files (they grow by at most an eighth of the minimum size, less than Iceberg's 10 %), so no task ends in a
+# small file that the next plan would pick up again. Where cores would have nothing to do, tasks hold half as much:
+# still none of their files is small, even if data shrinks to a fifth of its size. What is copied keeps its size, so two
+# targets are enough for it.
 TASK_TARGETS, FEWER_TARGETS, COPIED_TARGETS = 8, 4, 2
 COPIED = 0.9  # of a group's bytes from which on the rest does not count
 # Next to a very large file a cut can leave less than its share; a task that lacks more targets joins its neighbour.
@@ -29,17 +34,27 @@ LACK = 1
 
 
 def build_tasks(
-    plan: Plan, applied: DeletesForPlan | None = None, nans: NanCounts | None = None, *, cores: int = 1
+    plan: Plan,
+    applied: DeletesForPlan | None = None,
+    nans: NanCounts | None = None,
+    *,
+    cores: int = 1,
+    gathers: bool = False,
 ) -> list[RewriteTask]:
     """The tasks of all groups: contiguous files of roughly equal bytes. `applied`: the deletes that go with them;
-    `nans`: the NaNs that manifests count; `cores`: how many tasks can run at a time."""
+    `nans`: the NaNs that manifests count; `cores`: how many tasks can run at a time; `gathers`: a second round puts
+    small files together."""
     targets = _task_targets(plan, cores)
     paths, sizes, records = (plan.files[name].to_pylist() for name in plan.files.column_names)
     slices = []
     for group in plan.groups.columns.to_pylist():  # figures are enough: no sentence is made
         first, end = group["first"], group["first"] + group["files"]
-        of_group = COPIED_TARGETS if targets < TASK_TARGETS and _is_copied(group) else targets
-        cuts = [first + cut for cut in _cuts(sizes[first:end], plan.sizes.target, of_group, cores)]
+        if gathers and gathers_small_files(group):
+            cuts = one_each(sizes[first:end], plan.sizes)
+        else:
+            of_group = COPIED_TARGETS if targets < TASK_TARGETS and _is_copied(group) else targets
+            cuts = _cuts(sizes[first:end], plan.sizes.target, of_group, cores)
+        cuts = [first + cut for cut in cuts]
         slices += [(group, start, stop) for start, stop in zip(cuts, [*cuts[1:], end], strict=True)]
     sequence = [] if applied is None else applied.sequence_numbers()
     lies = [_sections(group, start, stop) for group, start, stop in slices]
@@ -90,6 +105,23 @@ def _lies(sections: list[TaskSection]) -> dict[str, Any]:
     return {"spec_id": sections[0].spec_id, "partition": "{}", "sections": tuple(sections)}
 
 
+def gathers_small_files(group: Mapping[str, Any]) -> bool:
+    """Whether small files that the tasks of a group leave can be put together as bytes. Sorted ones cannot; and of
+    rows that move to other partitions every task would leave a small file in each."""
+    return group["copying"] not in (Way.SORTED.value, Way.RESPEC.value)
+
+
+def one_each(sizes: Sequence[int], of_files: Sizes) -> list[int]:
+    """Where tasks begin that write a file each, so that their files are large enough if the bytes keep their size."""
+    total = sum(sizes)
+    return _even_cuts(sizes, sizing.file_count(total, of_files), int(sizing.MARGIN * of_files.min))
+
+
+def for_copying(sizes: Sequence[int], target: int) -> list[int]:
+    """Where tasks begin whose files are copied, and so keep their size but for a few percent."""
+    return _cuts(sizes, target, COPIED_TARGETS, cores=1)
+
+
 def _task_targets(plan: Plan, cores: int) -> int:
     shares = plan.groups.columns["bytes"].to_numpy() // (TASK_TARGETS * plan.sizes.target)
     return TASK_TARGETS if np.maximum(shares, 1).sum() >= cores else FEWER_TARGETS
@@ -99,20 +131,25 @@ def _is_copied(group: dict[str, Any]) -> bool:
     return bool(group["copied_bytes"] >= COPIED * group["bytes"])
 
 
-def _cuts(sizes: list[int], target: int, targets: int, cores: int) -> list[int]:
+def _cuts(sizes: Sequence[int], target: int, targets: int, cores: int) -> list[int]:
     """Where the tasks of one group, of so many targets each, begin. Rather than leaving cores idle beside a last few
     tasks, there are fewer and larger ones, so that all cores have the same to do."""
-    total = sum(sizes)
-    count = max(1, total // (targets * target))
+    count = max(1, sum(sizes) // (targets * target))
     if count > cores:
         count -= count % cores
+    return _even_cuts(sizes, count, (targets - LACK) * target)
+
+
+def _even_cuts(sizes: Sequence[int], count: int, least: int) -> list[int]:
+    """Where tasks begin, at most so many of about equal bytes, and each of at least so many bytes."""
     if count == 1:
         return [0]
+    total = sum(sizes)
     reach = np.cumsum(np.array(sizes, np.int64))
     # A file belongs to the share in which its middle lies.
     share = (reach - np.array(sizes, np.int64) // 2) * count // (total + 1)
     begins = np.flatnonzero(np.append(True, share[1:] != share[:-1]))
-    return _join_short([0, *(int(begin) for begin in begins[1:])], [0, *reach.tolist()], (targets - LACK) * target)
+    return _join_short([0, *(int(begin) for begin in begins[1:])], [0, *reach.tolist()], least)
 
 
 def _join_short(begins: list[int], reach: list[int], least: int) -> list[int]:

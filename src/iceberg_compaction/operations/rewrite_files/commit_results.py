@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def tasks(table: Table, plan: Plan, run: Run, *, cores: int) -> list[portable_task.PortableTask]:
     """The tasks of a plan, on the very snapshot that it is pinned to. `cores`: how many will run at a time."""
     perform_files.check_same_table(table, plan)
-    job = perform_files.prepare(table, PlannedWork(plan=plan), run, cores=cores)
+    job = perform_files.prepare(table, PlannedWork(plan=plan), run, cores=cores, gathers=False)
     return [portable_task.PortableTask(plan_id=plan.id, task=task, context=job.context) for task in job.tasks]
 
 

@@ -4,11 +4,12 @@ did not become part of the table are removed."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.prepare import prepare_job
+from iceberg_compaction.execute.prepare import cut_tasks, prepare_job
 from iceberg_compaction.metadata.manifest import snapshot_manifests
 from iceberg_compaction.operations.rewrite_files import (
     commit_batch,
@@ -73,11 +74,13 @@ def take(
             staged.remove(step.staged)
 
 
-def prepare(table: Table, planned: PlannedWork[Plan], run: Run, *, cores: int) -> Job:
-    """The job of the plan. Groups that earlier runs failed at come last."""
+def prepare(table: Table, planned: PlannedWork[Plan], run: Run, *, cores: int, gathers: bool = True) -> Job:
+    """The job of the plan. Groups that earlier runs failed at come last. `gathers`: small files of several tasks are
+    put together by a second round."""
     plan = planned.plan
     manifests = snapshot_manifests.of_plan(table, plan, planned.manifests)
-    job = prepare_job.prepare(table, plan, run.run_id, manifests, cores=cores, cache=run.cache)
+    cut = functools.partial(cut_tasks.build_tasks, cores=cores, gathers=gathers)
+    job = prepare_job.prepare(table, plan, run.run_id, manifests, cache=run.cache, cut=cut)
     return dataclasses.replace(job, tasks=tuple(failed_files.put_last(job.tasks, plan.table, run)))
 
 

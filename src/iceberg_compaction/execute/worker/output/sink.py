@@ -102,9 +102,16 @@ class Sink:
         """The writer of a task whose rows keep their order and their partition."""
         assert self._request.plan.keeps_rows
         if 0 not in self._open:
-            self._open[0] = rolling_writer.RollingWriter(self._io, self._write, self._meter)
-            self._writers.append(self._open[0])
+            self._open[0] = self._new_writer(self._write)
         return self._open[0]
+
+    def _new_writer(self, request: rolling_writer.WriteRequest) -> rolling_writer.RollingWriter:
+        share = _Share(self._meter)
+        writer = rolling_writer.RollingWriter(self._io, request, share)
+        share.finished = writer.finished
+        self._shares.append(share)
+        self._writers.append(writer)
+        return writer
 
     def close(self) -> list[output_file.WrittenFile]:
         """Finishes all files."""
@@ -151,13 +158,8 @@ class Sink:
                 partition=rows.partition,
                 locations=request.locations.of_partition(rows.partition_index, path),
             )
-        share = _Share(self._meter)
-        writer = rolling_writer.RollingWriter(self._io, request, share)
-        share.finished = writer.finished
-        self._shares.append(share)
-        self._writers.append(writer)
-        self._open[rows.partition_index] = writer
-        return writer
+        self._open[rows.partition_index] = self._new_writer(request)
+        return self._open[rows.partition_index]
 
     def _close_open(self) -> None:
         while self._open:
@@ -171,12 +173,12 @@ class Sink:
             max(self._open.values(), key=lambda writer: writer.buffered_bytes).flush()
 
     def _row_checksums(self) -> dict[str, int]:
-        """Checksums of the rows of each file that were arranged on their way, by its path."""
+        """Checksums of the rows of each file, by its path; files with copied row groups have none."""
         return {
             file.path: share.sums[index] & _MASK
             for share in self._shares
             for index, file in enumerate(share.finished)
-            if index in share.sums
+            if index in share.sums and not file.copied
         }
 
 

@@ -1,7 +1,7 @@
-"""Rows that move to another partition spec, gathered per new partition. Each task of a group writes into all partitions
-that its rows belong to, so of one partition several tasks may leave a piece. Pieces that are too small for files of
-their own are joined by a second round of tasks, which own whole partitions. Results of the first round come in, tasks
-and what became of the pieces go out."""
+"""Small files that several tasks of a group leave in one partition, gathered: pieces of rows that move to another
+partition spec, where each task writes into all partitions that its rows belong to, and files that came out small
+because data shrank. A second round of tasks joins them. Results of the first round come in, tasks and what became of
+the pieces go out."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
+from iceberg_compaction.execute.prepare import cut_tasks
 from iceberg_compaction.model import file_group, sizing
 from iceberg_compaction.model.rewrite_task import RewriteTask
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from iceberg_compaction.model.policies import Sizes
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.rewrite_task import StagedFile, TaskResult
 
@@ -25,15 +27,28 @@ def second_round(
     plan: Plan, row: Mapping[str, Any], results: Sequence[TaskResult], *, first_id: int
 ) -> list[RewriteTask]:
     """Tasks that join the pieces of a group, numbered from `first_id` on; none: every partition has its files."""
-    if not _moves(plan, row) or len(results) < 2:
+    moves = _moves(plan, row)
+    if len(results) < 2 or not (moves or cut_tasks.gathers_small_files(row)):
         return []
-    pieces: dict[tuple[int, str], list[StagedFile]] = defaultdict(list)
+    written: dict[tuple[int, str], list[StagedFile]] = defaultdict(list)
     for result in sorted(results, key=lambda result: result.task_id):
         for file in result.staged:
-            if file.file_size_in_bytes < plan.sizes.min:
-                pieces[file.spec_id, file.partition].append(file)
-    joined = [found for found in pieces.values() if _fewer(found, plan)]
-    return [_task(first_id + number, row["id"], found) for number, found in enumerate(joined)]
+            written[file.spec_id, file.partition].append(file)
+    joined = [shares for files in written.values() for shares in _joined(files, plan.sizes, whole=moves)]
+    return [_task(first_id + number, row["id"], files) for number, files in enumerate(joined)]
+
+
+def _joined(files: Sequence[StagedFile], sizes: Sizes, *, whole: bool) -> list[list[StagedFile]]:
+    """The files of a partition that are too small, for one task each time. `whole`: for a single task."""
+    small = [file for file in files if file.file_size_in_bytes < sizes.min]
+    if whole:
+        return [small] if _fewer(small, sizes) else []
+    others = sorted((file for file in files if file not in small), key=lambda file: file.file_size_in_bytes)
+    if small and others and sum(file.file_size_in_bytes for file in small) < sizing.MARGIN * sizes.min:
+        small.append(others[0])  # together they are still too small for a file; the smallest of the others takes them
+    cuts = cut_tasks.for_copying([file.file_size_in_bytes for file in small], sizes.target)
+    shares = [small[start:stop] for start, stop in zip(cuts, [*cuts[1:], len(small)], strict=True)]
+    return [share for share in shares if len(share) > 1]
 
 
 def _moves(plan: Plan, row: Mapping[str, Any]) -> bool:
@@ -42,8 +57,8 @@ def _moves(plan: Plan, row: Mapping[str, Any]) -> bool:
     return not plan.layout.keep_spec and any(spec_id != current for spec_id, _ in file_group.partition_keys(row))
 
 
-def _fewer(pieces: Sequence[StagedFile], plan: Plan) -> bool:
-    return sizing.file_count(sum(file.file_size_in_bytes for file in pieces), plan.sizes) < len(pieces)
+def _fewer(pieces: Sequence[StagedFile], sizes: Sizes) -> bool:
+    return sizing.file_count(sum(file.file_size_in_bytes for file in pieces), sizes) < len(pieces)
 
 
 def _task(task_id: int, group_id: int, pieces: Sequence[StagedFile]) -> RewriteTask:

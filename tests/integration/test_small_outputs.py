@@ -1,0 +1,67 @@
+"""Groups whose data shrinks when it is encoded anew: tasks that write a small file each do not leave them behind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField, StringType
+from tests.factories import storage, work
+from tests.factories.lake import local_catalog, make_table
+
+from iceberg_compaction import Kind, Policy
+from iceberg_compaction.execute.engines.fake_engine import FakeEngine
+from iceberg_compaction.interfaces import wiring
+from iceberg_compaction.model.policies import CopyMode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyiceberg.table import Table
+
+SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "text", StringType()))
+CODEC = "write.parquet.compression-codec"
+TARGET = 100_000
+
+
+def fill(table: Table, files: int) -> None:
+    """Uncompressed files of about 40 kB, of which a third is left when they are compressed."""
+    random = np.random.default_rng(0)
+    for number in range(files):
+        ids, texts = range(number * 1000, number * 1000 + 1000), random.integers(0, 2**62, 1000)
+        table.append(pa.table({"id": pa.array(ids, pa.int64()), "text": [f"{text:016x}" * 2 for text in texts]}))
+    with table.transaction() as change:
+        change.set_properties({CODEC: "zstd"})
+
+
+def sizes_of(table: Table) -> list[int]:
+    sizes: list[int] = table.inspect.files()["file_size_in_bytes"].to_pylist()
+    return sizes
+
+
+@pytest.mark.parametrize("copy", [CopyMode.AUTO, CopyMode.NEVER])
+def test_small_files_of_several_tasks_are_put_together(tmp_path: Path, copy: CopyMode) -> None:
+    catalog = local_catalog(tmp_path)
+    properties = {CODEC: "uncompressed", "write.parquet.dict-encoding-enabled": "false"}
+    table = make_table(catalog, "db.t", SCHEMA, properties=properties)
+    fill(table, 36)
+    before = storage.row_multiset(table.scan().to_arrow())
+    policy = Policy(target_file_size_bytes=TARGET, copy_row_groups=copy, min_input_files=1)
+    engine = FakeEngine(cores=4)
+
+    outcome = work.compact_table(catalog, "db.t", policy, engine, wiring.new_run())
+
+    assert outcome.kind is Kind.COMPACTED, outcome.sentence
+    first, second = (len(job.tasks) for job in engine.jobs)
+    assert first > second >= 1
+    after = catalog.load_table("db.t")
+    assert storage.row_multiset(after.scan().to_arrow()) == before
+    assert all(TARGET * 3 // 4 <= size <= TARGET * 9 // 5 for size in sizes_of(after)), sizes_of(after)
+    assert storage.referenced_data_files(after) >= {
+        path for path in storage.files_under(after) if path.endswith(".parquet")
+    }
+    again = work.compact_table(catalog, "db.t", policy, engine, wiring.new_run())
+    assert again.kind is Kind.HEALTHY, again.sentence

@@ -201,6 +201,19 @@ def test_a_column_with_a_bloom_filter_gets_a_new_one_for_all_rows(tmp_path: Path
     assert tasks.read_rows(result) == _stored(paths)
 
 
+def test_row_groups_are_smaller_where_decoded_columns_would_take_too_much_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {"write.parquet.bloom-filter-enabled.column.name": "true"}
+    paths = _inputs(tmp_path, files=6)
+    (group,) = parquet_footer.read(PyArrowFileIO(), str(paths[0])).groups
+    monkeypatch.setattr(join_choice, "_DECODED_BYTES", int(2.5 * group.chunks[1].uncompressed))
+    result = _run(tmp_path, paths, properties=properties)
+    assert _efforts(result) == (0, 6, 0)
+    assert [pq.read_metadata(file.file_path).num_row_groups for file in result.staged] == [3]
+    assert tasks.read_rows(result) == _stored(paths)
+
+
 def test_r51_partition_columns_have_the_value_of_the_partition(tmp_path: Path) -> None:
     spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "name"), spec_id=3)
     paths = _inputs(tmp_path)

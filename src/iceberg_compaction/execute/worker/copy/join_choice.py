@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _ENCODED, _DECODED, _MAPPED, _MOVED = 46e6, 40e6, 120e6, 800e6
 _PER_CHUNK, _PER_SOURCE, _PER_ENCODED_SOURCE = 60e-6, 0.5e-3, 1e-3
 _GAIN = 0.75  # of the time of encoding; joined row groups are a little larger, so little gain is none
-DECODED_BYTES = 128 * 2**20  # without compression, since the decoded columns of a row group are held at once
+_DECODED_BYTES = 128 * 2**20  # without compression, since the decoded columns of a row group are held at once
 
 
 def decoded_columns(sources: Sequence[copied_row_groups.Copy], wanted: copied_row_groups.Wanted) -> frozenset[int]:
@@ -26,6 +26,18 @@ def decoded_columns(sources: Sequence[copied_row_groups.Copy], wanted: copied_ro
         frozenset(top for top, judged in _judged(sources, wanted) if judged.way is ways.JoinWay.DECODE)
         | wanted.filtered
     )
+
+
+def held_at_once(sources: Sequence[copied_row_groups.Copy], wanted: copied_row_groups.Wanted) -> int:
+    """How many of the first row groups may become one, by the memory that their decoded columns take; at least one."""
+    decoded, total = decoded_columns(sources, wanted), 0
+    for count, source in enumerate(sources):
+        chunks = source.raw.groups[source.group].chunks
+        columns = zip(source.raw.leaves, chunks, strict=True)
+        total += sum(chunk.uncompressed for leaf, chunk in columns if leaf.ids[0] in decoded)
+        if count and total > _DECODED_BYTES:
+            return count
+    return len(sources)
 
 
 def worth_joining(sources: Sequence[copied_row_groups.Copy], wanted: copied_row_groups.Wanted) -> bool:

@@ -91,10 +91,12 @@ class MixedRows:
 
     def _join(self, step: copied_row_groups.Join) -> None:
         """Joins row groups into as many as the sizes of row groups and files call for."""
-        rest = step.sources
+        rest, wanted = step.sources, self._prepared.wanted
+        assert wanted is not None
         while rest:
             started = time.monotonic()
             count = join_rows.take(rest, self._writer.next_joined_bytes(sum(source.bytes for source in rest)))
+            count = join_choice.held_at_once(rest[:count], wanted)
             sources, rest = rest[:count], rest[count:]
             if (joined := self._joined(sources)) is None:
                 self._encode(_encode_step(sources), started)

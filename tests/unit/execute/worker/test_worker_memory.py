@@ -17,6 +17,7 @@ from tests.factories import bombs, delete_files, tasks
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task
+from iceberg_compaction.execute.worker.input import read_files
 from iceberg_compaction.model import table_view
 from iceberg_compaction.model.policies import CopyMode, ProofLevel
 from iceberg_compaction.model.rewrite_task import DeleteFile
@@ -172,7 +173,8 @@ def test_pages_that_do_not_fit_into_memory_are_refused(tmp_path: Path) -> None:
     assert not tasks.files_below(tmp_path)
 
 
-def test_pages_that_move_as_bytes_need_not_fit_into_memory(tmp_path: Path) -> None:
+def test_pages_that_move_as_bytes_need_not_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read_files, "_TINY_CHUNK", 0)  # compressed, it is a file of a few kilobytes
     schema = Schema(_optional(1, "id", LongType()), _optional(2, "c", StringType()))
     columns = {"id": pa.array(range(100)), "c": pa.array(["y" * 10**6] * 100)}
     path = bombs.write(tmp_path / "in.parquet", columns, arrow_schemas.file_schema(schema), use_dictionary=False)

@@ -136,9 +136,10 @@ def _forbidden(request: PlanRequest, moves: NDArray[np.bool_]) -> dict[Way, NDAr
     every = np.ones(len(moves), np.bool_)
     is_sorted = request.view.sorts_rows and request.layout.row_order is RowOrder.TABLE
     return {
-        Way.NEVER: every & (request.policy.copy_row_groups is CopyMode.NEVER),
         Way.SORTED: every & is_sorted,
         Way.RESPEC: moves,
+        # Last: tasks are cut by the other two, whether somebody asks for copying or not.
+        Way.NEVER: every & (request.policy.copy_row_groups is CopyMode.NEVER),
     }
 
 

@@ -177,6 +177,8 @@ def test_an_encoder_that_is_slow_makes_small_row_groups_worth_copying() -> None:
     [
         ({"copy_row_groups": "never"}, Way.NEVER, "are encoded as asked"),
         ({"sorts_rows": True}, Way.SORTED, "because rows are sorted by the table's sort order"),
+        ({"sorts_rows": True, "copy_row_groups": "never"}, Way.SORTED, "because rows are sorted"),
+        ({"specs": 3, "copy_row_groups": "never"}, Way.RESPEC, "because their rows leave partition spec 3"),
         ({"specs": 3}, Way.RESPEC, "because their rows leave partition spec 3"),
         ({"specs": 3, "keep_spec": True}, Way.LARGE, "are copied"),
         ({"deleted": [500] * 6}, Way.DELETES, "because most have deleted rows (about 0.1% of all)"),

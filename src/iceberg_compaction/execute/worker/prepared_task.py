@@ -85,7 +85,7 @@ def prepare(
         )
     dictionaries = _dictionaries(footers) | identity_columns.repeated_texts(schema, partition_values)
     constants = project.fillers(schema, partition_values)
-    required = frozenset[int]() if context.copy_row_groups is CopyMode.NEVER else _required(footers)
+    required = _required(footers) if _may_copy(task, context) else frozenset[int]()
     columns = output_plan.file_columns(schema, dictionaries, required)
     for footer in {id(footer.schema): footer for footer in footers}.values():
         with read_files.translated(footer.path):
@@ -122,6 +122,13 @@ def _dictionaries(footers: list[read_files.Footer]) -> frozenset[int]:
     """Texts that all inputs store as dictionaries."""
     stored = [footer.dictionaries for footer in footers if footer.rows]
     return frozenset.intersection(*stored) if stored else frozenset()
+
+
+def _may_copy(task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext) -> bool:
+    """Whether pages of the inputs may move as bytes. Else outputs have the table's own columns: rows of several
+    partitions come together, and files of one of them say nothing about the others."""
+    moves = task.parted or context.output_spec_id not in (None, task.spec_id)
+    return not moves and context.sort_order is None and context.copy_row_groups is not CopyMode.NEVER
 
 
 def _required(footers: list[read_files.Footer]) -> frozenset[int]:

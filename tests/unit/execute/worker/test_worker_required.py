@@ -21,6 +21,7 @@ from tests.factories import tasks
 
 from iceberg_compaction.execute.worker import arrow_schemas, execute_task
 from iceberg_compaction.model.policies import CopyMode, ProofLevel
+from iceberg_compaction.model.rewrite_task import TaskSection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,6 +41,8 @@ def _schema(*, required: bool) -> Schema:
     )
 
 
+_PLACE = StructType(NestedField(4, "x", IntegerType(), required=True))
+_X_OPTIONAL = NestedField(4, "x", IntegerType(), required=False)
 TABLE, STRICT = _schema(required=False), _schema(required=True)
 
 
@@ -97,3 +100,28 @@ def test_outputs_are_as_the_table_says_where_all_is_encoded(tmp_path: Path) -> N
     result = _run(tmp_path, paths, CopyMode.NEVER)
     assert _required(result.staged[0].file_path) == {8}
     assert tasks.read_rows(result) == tasks.comparable(_rows(500) * 2)
+
+
+def test_nulls_of_a_later_partition_are_kept_where_rows_move(tmp_path: Path) -> None:
+    strict = _write(tmp_path / "a.parquet", _rows(50), STRICT)
+    loose = _write(tmp_path / "b.parquet", _rows(50, nulls=True), TABLE)
+    sections = tuple(TaskSection(spec_id=0, partition="{}", files=1) for _ in range(2))
+    task = tasks.make_task([strict, loose]).model_copy(update={"sections": sections})
+    result = execute_task.rewrite(task, tasks.make_context(tmp_path, TABLE, verify=ProofLevel.DEEP), "0")
+    assert _required(result.staged[0].file_path) == {8}
+    assert tasks.read_rows(result) == tasks.comparable([*_rows(50), *_rows(50, nulls=True)])
+
+
+def test_required_fields_of_a_struct_that_is_null_are_encoded(tmp_path: Path) -> None:
+    """All files have the same required field; the struct around it is null in one of them."""
+    half = Schema(NestedField(1, "id", LongType(), required=False), NestedField(3, "place", _PLACE, required=False))
+    whole = Schema(NestedField(1, "id", LongType(), required=False), NestedField(3, "place", _PLACE, required=True))
+    rows = [{"id": n, "place": {"x": n}} for n in range(50)]
+    with_null = [*rows, {"id": 50, "place": None}]
+    paths = [_write(tmp_path / "a.parquet", rows, whole), _write(tmp_path / "b.parquet", with_null, half)]
+    table = Schema(NestedField(1, "id", LongType()), NestedField(3, "place", StructType(_X_OPTIONAL), required=False))
+    for copy in CopyMode:
+        context = tasks.make_context(tmp_path, table, verify=ProofLevel.DEEP)
+        context = context.model_copy(update={"copy_row_groups": copy})
+        result = execute_task.rewrite(tasks.make_task(paths), context, copy.value)
+        assert tasks.read_rows(result) == tasks.comparable([*rows, *with_null])

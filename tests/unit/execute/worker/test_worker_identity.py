@@ -168,6 +168,13 @@ def test_r51_a_null_tuple_is_null_and_goes_before_values_and_defaults(tmp_path: 
         _rewrite(_context(tmp_path, required), paths[:1], '{"p":null}')
 
 
+def test_r51_rows_are_proved_where_their_only_column_is_a_null_tuple(tmp_path: Path) -> None:
+    table = Schema(NestedField(2, "p", StringType(), required=False))
+    path = tasks.write_input(tmp_path / "in.parquet", [{"p": None}] * 3, table)
+    result = _rewrite(_context(tmp_path, table), [path, path], '{"p":null}')
+    assert _output(result) == [{"p": None}] * 6
+
+
 def test_r51_nan_is_what_the_manifest_entry_counts(tmp_path: Path) -> None:
     """Counts of NaNs come from the inputs' manifests, and those are about what the file holds."""
     table = Schema(ID, NestedField(2, "p", DoubleType(), required=False))

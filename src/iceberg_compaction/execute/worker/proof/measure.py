@@ -75,8 +75,10 @@ class Meter:
                 arrays.append(_repeated(column.constant, batch.num_rows))
             else:
                 nulls[column.field_id] = batch.num_rows
-        present = [column for column in columns if column.hashes is not None] if self._hashing else []
-        sums, row_sum = _hash(list(zip(present, arrays, strict=True)), batch.num_rows) if present else ({}, 0)
+        sums, row_sum = dict[int, int](), 0
+        if self._hashing:  # a batch without columns has rows, too
+            present = [column for column in columns if column.hashes is not None]
+            sums, row_sum = _hash(list(zip(present, arrays, strict=True)), batch.num_rows)
         with self._lock:
             _add(self._nulls, nulls)
             _add(self._sums, sums)

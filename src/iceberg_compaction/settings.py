@@ -83,17 +83,28 @@ def load_catalog_settings(flags: CatalogFlags, environ: Mapping[str, str]) -> Ca
 def load_cache_settings(environ: Mapping[str, str]) -> CacheSettings:
     """`ICEBERG_COMPACTION_CACHE` names the folder, and `off` keeps nothing; else it is in the user's cache folder.
     `ICEBERG_COMPACTION_CACHE_SIZE` is how much it may hold, such as 512MB."""
-    capacity = CACHE_BYTES
-    if given := environ.get("ICEBERG_COMPACTION_CACHE_SIZE"):
-        try:
-            capacity = byte_size.parse_size(given)
-        except errors.ConfigError as error:
-            raise errors.ConfigError(f"ICEBERG_COMPACTION_CACHE_SIZE: {error}") from error
+    capacity = _size(environ, "ICEBERG_COMPACTION_CACHE_SIZE")
+    capacity = CACHE_BYTES if capacity is None else capacity
     chosen = environ.get("ICEBERG_COMPACTION_CACHE")
     if not chosen:
         root = environ.get("XDG_CACHE_HOME") or (environ.get("HOME") and os.path.join(environ["HOME"], ".cache"))
         chosen = os.path.join(root, "iceberg-compaction") if root else "off"
     return CacheSettings(directory=None if chosen.lower() == "off" else chosen, capacity=capacity)
+
+
+def load_memory(environ: Mapping[str, str]) -> int | None:
+    """`ICEBERG_COMPACTION_MEMORY`: bytes of a process that performs tasks, such as 2GB; None: it depends on the limits
+    of its container, executor or machine."""
+    return _size(environ, "ICEBERG_COMPACTION_MEMORY")
+
+
+def _size(environ: Mapping[str, str], variable: str) -> int | None:
+    if not (given := environ.get(variable)):
+        return None
+    try:
+        return byte_size.parse_size(given)
+    except errors.ConfigError as error:
+        raise errors.ConfigError(f"{variable}: {error}") from error
 
 
 def parse_pairs(pairs: Iterable[str], *, option: str) -> dict[str, str]:

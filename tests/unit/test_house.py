@@ -34,7 +34,7 @@ ENVIRONMENT = {
     "execute.engines.spark.jvm": "Java's process gets it",
     "execute.engines.spark.java": "JAVA_HOME",
     "execute.engines.spark.early_daemon": "workers get the one that Spark gives its daemon",
-    "execute.worker.arrange.sort_rows": "Spark names the disks of an executor in it",
+    "execute.worker.scratch_files": "Spark names the disks of an executor in it",
 }
 # Modules that use time, ids or chance which are not arguments.
 CHANCE = {

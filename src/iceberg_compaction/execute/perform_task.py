@@ -15,6 +15,7 @@ from iceberg_compaction.model import portable_task
 
 if TYPE_CHECKING:
     from iceberg_compaction.execute.engine_door import Rewrite, TaskEnd
+    from iceberg_compaction.execute.worker.budgets import MemoryShare
     from iceberg_compaction.model.portable_task import PortableResult, PortableTask
     from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask
 
@@ -46,8 +47,10 @@ def new_attempt(prefix: str = "0") -> str:
     return f"{prefix}-{secrets.token_hex(4)}"
 
 
-def worker(cores: int = 1) -> Rewrite:
-    """The real rewrite for tasks that may use so many cores each, imported only where tasks are performed."""
+def worker(cores: int = 1, memory: MemoryShare | None = None) -> Rewrite:
+    """The real rewrite for tasks that may use so many cores each, imported only where tasks are performed. `memory`: that
+    of a process that performs tasks; None: all that its container or machine has."""
     from iceberg_compaction.execute.worker import budgets, execute_task
 
-    return functools.partial(execute_task.rewrite, limits=dataclasses.replace(budgets.DEFAULT, cores=cores))
+    limits = dataclasses.replace(budgets.DEFAULT, cores=cores, memory=memory or budgets.MemoryShare())
+    return functools.partial(execute_task.rewrite, limits=limits)

@@ -29,7 +29,11 @@ ENGINES = ("spark", "inline")
 
 
 def engine_factory(
-    kind: str | Engine = "spark", *, session: SparkSession | None = None, conf: Mapping[str, str] | None = None
+    kind: str | Engine = "spark",
+    *,
+    session: SparkSession | None = None,
+    conf: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> EngineFactory:
     """How to get an engine when one is needed: Spark (a given session, or one of its own), this process, or an engine
     that somebody has made."""
@@ -38,15 +42,17 @@ def engine_factory(
     if kind not in ENGINES:
         raise errors.ConfigError(f"{kind!r} is not an engine; choose one of {', '.join(ENGINES)}.")
 
+    memory = settings.load_memory(environ)
+
     def make() -> Any:
         if kind == "inline":
             from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 
-            return nullcontext(InlineEngine())
+            return nullcontext(InlineEngine(memory=memory))
         check_engine(kind)
         from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
 
-        return SparkEngine(session=session, conf=dict(conf or {}))
+        return SparkEngine(session=session, conf=dict(conf or {}), memory=memory)
 
     return make
 

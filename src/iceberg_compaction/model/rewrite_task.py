@@ -135,6 +135,8 @@ class Effort(Value):
     encoded_bytes: int = 0  # of the inputs
     encode_seconds: float = 0.0
     kept_from_copying: dict[str, int] = {}  # row groups of the inputs that were encoded, by reason
+    memory_foreseen: int = 0  # bytes of a process that performs tasks, at their peak: the most of all processes
+    memory_peak: int = 0  # the same as it was measured; 0: it was not
 
     @property
     def groups(self) -> int:
@@ -169,6 +171,14 @@ class Effort(Value):
             ways.append(encoded)
         return f"{'; '.join(ways)}."
 
+    @property
+    def memory_sentence(self) -> str:
+        """The memory of the process that took most; empty where nothing is known."""
+        if not self.memory_peak:
+            return ""
+        foreseen = format_size(self.memory_foreseen)
+        return f"A process took up to {format_size(self.memory_peak)} of memory; {foreseen} were foreseen."
+
     def _reasons(self) -> str:
         most = sorted(self.kept_from_copying.items(), key=lambda item: (-item[1], item[0]))
         return f": {', '.join(f'{reason} ({count})' for reason, count in most)}" if most else ""
@@ -189,6 +199,8 @@ class Effort(Value):
                 reason: self.kept_from_copying.get(reason, 0) + other.kept_from_copying.get(reason, 0)
                 for reason in reasons
             },
+            memory_foreseen=max(self.memory_foreseen, other.memory_foreseen),
+            memory_peak=max(self.memory_peak, other.memory_peak),
         )
 
 

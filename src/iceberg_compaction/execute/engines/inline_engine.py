@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction.execute import perform_task, task_failure
 from iceberg_compaction.execute.engines import process_cores
+from iceberg_compaction.execute.worker import budgets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 class InlineEngine:
     """Runs tasks in the thread that asks for their results. Cancelling takes effect between two tasks."""
 
-    def __init__(self, *, rewrite: Rewrite | None = None) -> None:
-        self._rewrite = rewrite or perform_task.worker(process_cores.available())
+    def __init__(self, *, rewrite: Rewrite | None = None, memory: int | None = None) -> None:
+        self._rewrite = rewrite or perform_task.worker(process_cores.available(), budgets.MemoryShare(bytes=memory))
 
     def cores(self) -> int:
         return 1

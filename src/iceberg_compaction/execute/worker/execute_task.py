@@ -15,12 +15,14 @@ from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import budgets, source
 from iceberg_compaction.execute.worker.arrange import arrange_rows
 from iceberg_compaction.execute.worker.copy import mixed_rows
+from iceberg_compaction.execute.worker.memory import memory_use
 from iceberg_compaction.execute.worker.output import sink
 from iceberg_compaction.execute.worker.proof import measurements
 from iceberg_compaction.model import rewrite_task
 from iceberg_compaction.storage import passing_faults, request_counts
 
 if TYPE_CHECKING:
+    from iceberg_compaction.execute.worker.memory import memory_budget
     from iceberg_compaction.model import policies
 
 _log = logging.getLogger(__name__)
@@ -64,15 +66,28 @@ def _rewrite(
 def _attempt(
     task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, attempt: str, limits: budgets.Budgets
 ) -> rewrite_task.TaskResult:
+    memory = memory_use.MemoryUse(limits)
+    with memory.reservation:
+        result = _perform(task, context, attempt, limits, memory.reservation)
+        return result.model_copy(update={"effort": result.effort + memory.effort})
+
+
+def _perform(
+    task: rewrite_task.RewriteTask,
+    context: rewrite_task.RewriteContext,
+    attempt: str,
+    limits: budgets.Budgets,
+    reservation: memory_budget.Reservation,
+) -> rewrite_task.TaskResult:
     started = time.monotonic()
-    rows = source.open_source(task, context, limits)
+    rows = source.open_source(task, context, limits, reservation)
     prepared = rows.prepared
     request = sink.SinkRequest(
         task=task,
         context=context,
         attempt=attempt,
         plan=prepared.output,
-        budgets=limits,
+        budgets=prepared.budgets,
         cores=prepared.cores,
         mixed=prepared.steps.copies,
     )

@@ -3,7 +3,7 @@ copied or encoded. Task and context come in; whatever can be refused is refused 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyiceberg.schema import Schema
@@ -14,6 +14,7 @@ from iceberg_compaction.execute.worker import arrow_schemas, garbage
 from iceberg_compaction.execute.worker.copy import copied_row_groups
 from iceberg_compaction.execute.worker.deletes import apply_deletes
 from iceberg_compaction.execute.worker.input import identity_columns, project, read_files
+from iceberg_compaction.execute.worker.memory import fit_budgets, memory_budget, peak_forecast
 from iceberg_compaction.execute.worker.output import output_plan
 from iceberg_compaction.formats.parquet import splice
 from iceberg_compaction.model.policies import CopyMode
@@ -44,6 +45,7 @@ class PreparedTask:
     wanted: copied_row_groups.Wanted | None  # None: nothing can be copied
     steps: copied_row_groups.Steps
     cores: task_cores.TaskCores
+    forecast: peak_forecast.PeakForecast
 
     @property
     def io(self) -> FileIO:
@@ -64,9 +66,11 @@ def prepare(
     context: rewrite_task.RewriteContext,
     limits: budgets.Budgets,
     cores: task_cores.TaskCores | None = None,
+    reservation: memory_budget.Reservation | None = None,
 ) -> PreparedTask:
     """Reads footers and deletes. Raises an error for all that cannot be rewritten. `cores`: those of the task, if
-    it has begun already."""
+    it has begun already. Memory is reserved before deletes are read, and for the rows before this returns."""
+    reservation = reservation or memory_budget.MemoryBudget().reservation()
     reader = read_files.DataFileReader(
         io=file_io.open_io(context.io_properties, context.table_location), budgets=limits
     )
@@ -83,6 +87,10 @@ def prepare(
             partition_values.keys(),
             worth_copying=None if context.copy_row_groups is CopyMode.NEVER else context.min_row_group,
         )
+    shape = _shape(task, context, footers)
+    limits = fit_budgets.fit(shape, limits, reservation.most)
+    reservation.raise_to(peak_forecast.forecast(shape, limits).before_rows)
+    reader = replace(reader, budgets=limits)
     dictionaries = _dictionaries(footers) | identity_columns.repeated_texts(schema, partition_values)
     constants = project.fillers(schema, partition_values)
     required = _required(footers) if _may_copy(task, context) else frozenset[int]()
@@ -102,6 +110,12 @@ def prepare(
     # Where rows change their order or their partition, all are encoded.
     if output.keeps_rows and context.copy_row_groups is not CopyMode.NEVER:
         wanted_form = _wanted(context, output, partition_values, frozenset(constants))
+    steps = copied_row_groups.encode_all(footers, deletes)
+    if wanted_form is not None:
+        steps = copied_row_groups.choose(footers, deletes, wanted_form)
+    moved = {"is_copied": steps.copies, "joined_bytes": min(steps.joined_bytes, output.options.row_group_bytes)}
+    forecast = peak_forecast.forecast(replace(shape, parts=steps.decoded, **moved), limits)
+    reservation.raise_to(forecast.total)
     return PreparedTask(
         reader=reader,
         constants=constants,
@@ -111,10 +125,22 @@ def prepare(
         deletes=deletes,
         output=output,
         wanted=wanted_form,
-        steps=copied_row_groups.encode_all(footers, deletes)
-        if wanted_form is None
-        else copied_row_groups.choose(footers, deletes, wanted_form),
+        steps=steps,
         cores=cores or task_cores.TaskCores(limits.cores),
+        forecast=forecast,
+    )
+
+
+def _shape(
+    task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, footers: list[read_files.Footer]
+) -> peak_forecast.TaskShape:
+    """The task as its memory depends on it, all rows decoded."""
+    return peak_forecast.TaskShape(
+        footers=footers,
+        parts=[read_files.FilePart(footer) for footer in footers],
+        deletes=task.deletes,
+        is_sorted=context.sort_order is not None,
+        is_parted=task.parted or context.output_spec_id not in (None, task.spec_id),
     )
 
 

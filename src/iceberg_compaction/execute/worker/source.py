@@ -19,22 +19,32 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from iceberg_compaction.execute.worker import budgets
+    from iceberg_compaction.execute.worker.memory import memory_budget
     from iceberg_compaction.model import policies
 
 
 def open_source(
-    task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, limits: budgets.Budgets
+    task: rewrite_task.RewriteTask,
+    context: rewrite_task.RewriteContext,
+    limits: budgets.Budgets,
+    reservation: memory_budget.Reservation | None = None,
 ) -> TaskSource:
     """The source of a task. Raises an error for inputs in its first partition that cannot be rewritten."""
-    return TaskSource(task, context, prepared_task.prepare(task.parts[0], context, limits))
+    first = prepared_task.prepare(task.parts[0], context, limits, reservation=reservation)
+    return TaskSource(task, context, first, reservation)
 
 
 class TaskSource:
     """The rows of a task, partition by partition, because each has partition values and deletes of its own."""
 
     def __init__(
-        self, task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, first: prepared_task.PreparedTask
+        self,
+        task: rewrite_task.RewriteTask,
+        context: rewrite_task.RewriteContext,
+        first: prepared_task.PreparedTask,
+        reservation: memory_budget.Reservation | None = None,
     ) -> None:
+        self._reservation = reservation
         self._parts = task.parts
         self._context = context
         # All rows are expected from the start, so that a part that is never read shows in the proof.
@@ -49,7 +59,9 @@ class TaskSource:
         for task in self._parts[1:]:
             self._done += self.part.measurements
             self._effort += self.part.effort
-            prepared = prepared_task.prepare(task, self._context, self.prepared.budgets, self.prepared.cores)
+            prepared = prepared_task.prepare(
+                task, self._context, self.prepared.budgets, self.prepared.cores, self._reservation
+            )
             self.part = PartSource(prepared, self._context.verify)
             for batch in self.part.all_batches():
                 yield project.fit(batch, self.prepared.output.columns)

@@ -112,6 +112,8 @@ def outcome_sentences(found: Sequence[Outcome]) -> Iterator[RenderableType]:
             yield f"  {escape(one.effort.sentence)}"
         if one.requests.sentence:
             yield f"  {escape(one.requests.sentence)}"
+        if one.effort.memory_sentence:
+            yield f"  {escape(one.effort.memory_sentence)}"
         yield from _groups_left(one)
 
 

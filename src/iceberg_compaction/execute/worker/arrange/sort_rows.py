@@ -4,15 +4,13 @@ rows go out in order, bit for bit; they are only ever sliced, taken and written 
 from __future__ import annotations
 
 import itertools
-import os
-import tempfile
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from iceberg_compaction.execute.worker import budgets
+from iceberg_compaction.execute.worker import budgets, scratch_files
 from iceberg_compaction.execute.worker.arrange import sort_order_keys
 from iceberg_compaction.execute.worker.input import value_widths
 
@@ -104,7 +102,7 @@ class Sorter:
             yield whole.take(pa.array(indices[start : start + rows]))
 
     def _spill(self) -> None:
-        file = tempfile.TemporaryFile(dir=_local_directory(), prefix="iceberg-compaction-")  # noqa: SIM115
+        file = scratch_files.open_file()
         self._files.append(file)
         schema = pa.schema([*self._plain, _PARTITION, _ROW])
         options = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -206,9 +204,3 @@ def _decoded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 def _value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
-
-
-def _local_directory() -> str | None:
-    """The folder for scratch files that Spark names to its workers; None: the system's own."""
-    directory = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
-    return directory if directory and os.path.isdir(directory) else None

@@ -103,6 +103,18 @@ class Steps:
     def copies(self) -> bool:
         return any(not isinstance(step, Encode) for step in self.order)
 
+    @property
+    def decoded(self) -> tuple[read_files.FilePart, ...]:
+        """Parts that are decoded, and those that may be: between encoded rows a copy may become impossible."""
+        encoded = tuple(part for step in self.order if isinstance(step, Encode) for part in step.parts)
+        return encoded and encoded + tuple(step.part for step in self.order if isinstance(step, Copy))
+
+    @property
+    def joined_bytes(self) -> int:
+        """Of the most row groups that are joined with one another."""
+        joins = [step.sources for step in self.order if isinstance(step, Join)]
+        return max((sum(source.bytes for source in sources) for sources in joins), default=0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas
-from iceberg_compaction.execute.worker.input import value_widths
+from iceberg_compaction.execute.worker.input import column_slices, value_widths
 from iceberg_compaction.formats.parquet import page_headers
 from iceberg_compaction.model import byte_size
 
@@ -26,6 +26,9 @@ _INDEX = 4  # bytes per value that a column takes at most if all its pages refer
 _DENSE = 16  # times as large as on disk: from here on a column may be made to fill memory, so its pages are inspected
 _INSPECTED = 64 * 2**20  # uncompressed bytes of a column; smaller ones do no harm
 _SAMPLE_ROWS = 16
+_PAGE = 2**20  # bytes of a page, by the defaults of all writers
+_CHECKED = 1024  # values that a writer takes before it checks the size of a page
+_COPIES = 3  # of a dictionary: its page, its entries, and those that a column in memory refers to
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +52,24 @@ class Needs:
     unsure: tuple[ColumnChunk, ...]  # texts that perhaps should be
     dense: tuple[ColumnChunk, ...]  # columns that decompress to so much that single pages may be too large
     prefixed: frozenset[str]  # texts that are stored as their difference from the text before
+    open_bytes: tuple[int, ...]  # of pages and dictionaries while rows of a row group are decoded
+    open_column_bytes: tuple[int, ...]  # the same of the largest column
 
 
 def needs(schema: pa.Schema, groups: Sequence[Any], limits: budgets.Budgets) -> Needs:
     """The needs of a file. `groups` are the row groups of its metadata, as pyarrow has them."""
     row_bytes, coded, unsure, dense, prefixed = [], set(), [], [], set()
+    pages: list[list[int]] = []
     kinds = [_width(leaf.type) for leaf in arrow_schemas.leaves(schema)]
     for number, group in enumerate(groups):
         total = 0
+        pages.append([0])
         for index, width in enumerate(kinds):
             column = group.column(index)
             values, stored = column.num_values, column.total_uncompressed_size
             if not values:
                 continue
+            pages[-1].append(_open_bytes(column, values, stored))
             if width:
                 total += max(stored, values * width)
             else:
@@ -82,7 +90,18 @@ def needs(schema: pa.Schema, groups: Sequence[Any], limits: budgets.Budgets) -> 
         unsure=tuple(chunk for chunk in unsure if chunk.path not in coded),
         dense=tuple(dense),
         prefixed=frozenset(prefixed),
+        open_bytes=tuple(map(sum, pages)),
+        open_column_bytes=tuple(map(max, pages)),
     )
+
+
+def _open_bytes(column: Any, values: int, stored: int) -> int:
+    """Bytes of a column's open page, as stored and decompressed, and of its dictionary."""
+    packed = min(1.0, column.total_compressed_size / max(1, stored))
+    page, dictionary = min(stored, max(_PAGE, _CHECKED * stored // values)), 0
+    if column.has_dictionary_page and column.dictionary_page_offset:
+        dictionary = int((column.data_page_offset - column.dictionary_page_offset) / max(packed, 0.05))
+    return int(page * (1 + packed)) + _COPIES * min(stored, max(0, dictionary))
 
 
 def _width(kind: pa.DataType) -> int:
@@ -157,6 +176,10 @@ class Decoder:
     def batches(self, group: int, kept: Collection[str] = ()) -> Iterator[pa.RecordBatch]:
         """The rows of a row group. The columns of `kept` stay dictionaries if they are."""
         rows, done = self._rows(group), 0
+        if slices := self._slices(group):
+            for batch in column_slices.batches(slices, lambda names: self._columns_of(group, rows, names)):
+                yield from bounded(batch, kept, self._limits)
+            return
         options = {"row_groups": [group], "columns": self._columns, "use_threads": self._limits.cores > 1}
         try:
             for batch in self._file.iter_batches(rows, **options):
@@ -172,9 +195,31 @@ class Decoder:
                 done -= batch.num_rows - rest.num_rows
                 yield from bounded(rest, kept, self._limits)
 
+    def _slices(self, group: int) -> list[list[str]]:
+        """The columns in slices that are decoded in turn; none: all of them at a time."""
+        if self._needs.open_bytes[group] <= self._limits.open_bytes:
+            return []
+        sizes: dict[str, int] = dict.fromkeys(self._columns or self._file.schema_arrow.names, 0)
+        if any("." in name for name in sizes):
+            return []  # a dot means a path to pyarrow
+        row_group = self._file.metadata.row_group(group)
+        for index in range(row_group.num_columns):
+            column = row_group.column(index)
+            name = column.path_in_schema.split(".")[0]
+            if name in sizes and column.num_values:
+                sizes[name] += _open_bytes(column, column.num_values, column.total_uncompressed_size)
+                sizes[name] += 2 * min(self._limits.stream_bytes, column.total_compressed_size)
+        slices = column_slices.cut(sizes, self._limits.open_bytes)
+        return slices if len(slices) > 1 else []
+
+    def _columns_of(self, group: int, rows: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """All rows of a few columns; nested dictionaries are decoded, because pyarrow may not be able to read them."""
+        file = self._open(self._flat) if self._nested else self._file
+        return file.iter_batches(rows, row_groups=[group], columns=names, use_threads=False)  # type: ignore[no-any-return]
+
     def whole(self, rows: int, kept: Collection[str] = ()) -> Iterator[pa.RecordBatch] | None:
         """All rows in one go, if these are few; None: they are not."""
-        if self._nested or any(self._rows(group) < rows for group in range(self.groups)):
+        if self._nested or any(self._rows(group) < rows or self._slices(group) for group in range(self.groups)):
             return None
         table = self._file.read(self._columns, use_threads=self._limits.cores > 1)
         return (piece for batch in table.to_batches() for piece in bounded(batch, kept, self._limits))
@@ -204,6 +249,8 @@ def _open(stream: Any, options: dict[str, Any], coded: Collection[str]) -> Any:
 
 def _is_coded(chunk: ColumnChunk, stream: Any) -> bool:
     page = page_headers.first(stream, chunk.start)
+    if page.values >= chunk.values:
+        return False  # no value is repeated, so a dictionary would only be one more copy
     return page.kind == page_headers.DICTIONARY and chunk.uncompressed - page.bytes <= _INDEX * chunk.values
 
 

@@ -55,6 +55,7 @@ class Footer:
     schema: pa.Schema  # the file's own, with field ids; columns that the partition has values of have none (R51)
     dictionaries: frozenset[int]  # field ids of top-level text columns that are stored as dictionaries throughout
     needs: decoding.Needs  # memory
+    leaves: int  # columns of the file
     raw: parquet_footer.RawFooter | None = None  # all of it, if row groups may be copied or joined
 
 
@@ -178,6 +179,7 @@ def _footer(path: str, size: int, metadata: Any, schema: pa.Schema, limits: budg
         schema=schema,
         dictionaries=_dictionary_columns(schema, groups),
         needs=decoding.needs(schema, groups, limits),
+        leaves=metadata.num_columns,
     )
 
 
@@ -301,7 +303,7 @@ def _read_part(
         columns,
         limits,
         pre_buffer=not is_streamed,
-        buffer_size=2**20 if is_streamed else 0,
+        buffer_size=limits.stream_bytes if is_streamed else 0,
         coerce_int96_timestamp_unit="us",
         arrow_extensions_enabled=False,
         page_checksum_verification=True,

@@ -152,6 +152,8 @@ SHAPES = {
     "to 300 partitions": Shape(make=mixed(12), rows=200_000, files=4, times=3, spec=_BUCKETS, quick=True),
     "to 300 partitions, 120 columns": Shape(make=mixed(120), rows=20_000, files=4, times=3, spec=_BUCKETS),
     "deep proof": Shape(make=mixed(12), rows=200_000, files=4, times=3, context={"verify": ProofLevel.DEEP}),
+    "joined": Shape(make=mixed(12), rows=60_000, files=10, times=3, copies=True),
+    "joined, 120 columns": Shape(make=mixed(120), rows=5_000, files=10, times=6, copies=True),
     "copied": Shape(make=mixed(12), rows=200_000, files=4, times=4, copies=True),
     "1,000 columns, copied": Shape(make=mixed(1000), rows=2_500, files=4, times=4, copies=True),
 }

@@ -28,6 +28,8 @@ try:
     result = rewrite.rewrite(task, context, "0")
     found = {"rows": sum(file.record_count for file in result.staged), "deleted": result.proof.deleted_rows}
     found["files"] = [file.file_path for file in result.staged]
+    found["foreseen_megabytes"] = result.effort.memory_foreseen / 2**20
+    found["peak_megabytes"] = result.effort.memory_peak / 2**20
 except errors.CompactionError as error:
     found = {"error": str(error)}
 # Unlike getrusage's, this peak is not that of the parent process.

@@ -48,8 +48,8 @@ def new_attempt(prefix: str = "0") -> str:
 
 
 def worker(cores: int = 1, memory: MemoryShare | None = None) -> Rewrite:
-    """The real rewrite for tasks that may use so many cores each, imported only where tasks are performed. `memory`: that
-    of a process that performs tasks; None: all that its container or machine has."""
+    """The real rewrite for tasks that may use so many cores each, imported only where tasks are performed. `memory`: of
+    a process that performs tasks; None: all that its container or machine has."""
     from iceberg_compaction.execute.worker import budgets, execute_task
 
     limits = dataclasses.replace(budgets.DEFAULT, cores=cores, memory=memory or budgets.MemoryShare())

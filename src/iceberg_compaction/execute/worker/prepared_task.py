@@ -113,8 +113,13 @@ def prepare(
     steps = copied_row_groups.encode_all(footers, deletes)
     if wanted_form is not None:
         steps = copied_row_groups.choose(footers, deletes, wanted_form)
-    moved = {"is_copied": steps.copies, "joined_bytes": min(steps.joined_bytes, output.options.row_group_bytes)}
-    forecast = peak_forecast.forecast(replace(shape, parts=steps.decoded, **moved), limits)
+    shape = replace(
+        shape,
+        parts=steps.decoded,
+        is_copied=steps.copies,
+        joined_bytes=min(steps.joined_bytes, output.options.row_group_bytes),
+    )
+    forecast = peak_forecast.forecast(shape, limits)
     reservation.raise_to(forecast.total)
     return PreparedTask(
         reader=reader,

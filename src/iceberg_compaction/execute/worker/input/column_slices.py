@@ -57,7 +57,7 @@ def _write(file: IO[bytes], columns: Iterable[pa.RecordBatch]) -> bool:
 
 def _side_by_side(streams: Sequence[Any]) -> Iterator[pa.RecordBatch]:
     """The rows of all streams, which have the same number of rows but not the same batches."""
-    heads = [next(stream, None) for stream in streams]
+    heads: list[Any] = [next(stream, None) for stream in streams]
     while all(head is not None for head in heads) and heads:
         rows = min(head.num_rows for head in heads)
         pieces = [head.slice(0, rows) for head in heads]

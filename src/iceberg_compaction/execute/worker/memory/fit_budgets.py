@@ -4,7 +4,7 @@ fit even so is refused before it reads a row."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker.memory import peak_forecast
@@ -32,7 +32,7 @@ _LEAST = 64 * 1024
 
 def scaled(limits: budgets.Budgets, share: float) -> budgets.Budgets:
     """The same budgets with a share of the memory."""
-    smaller = {name: max(_LEAST, int(getattr(limits, name) * share)) for name in _SCALED}
+    smaller: dict[str, Any] = {name: max(_LEAST, int(getattr(limits, name) * share)) for name in _SCALED}
     ahead = max(1, int(limits.files_ahead * share))
     return replace(limits, files_ahead=ahead, open_partitions=max(2, int(limits.open_partitions * share)), **smaller)
 

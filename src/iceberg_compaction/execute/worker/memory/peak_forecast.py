@@ -68,7 +68,7 @@ class PeakForecast:
 
 def forecast(shape: TaskShape, limits: budgets.Budgets) -> PeakForecast:
     """The peak of a task under these budgets."""
-    groups = [_Group(part.footer, group) for part in shape.parts for group in _groups(part)]
+    groups = [_DecodedGroup(part.footer, group) for part in shape.parts for group in _groups(part)]
     rows = sum(group.decoded for group in groups)
     batch = _batch(groups, limits)
     reading = _stored(shape.parts, limits) + _open_pages(groups, limits) + int(_BATCHES * _ALLOCATED * batch)
@@ -89,7 +89,7 @@ def forecast(shape: TaskShape, limits: budgets.Budgets) -> PeakForecast:
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _DecodedGroup:
     footer: read_files.Footer
     number: int
 
@@ -102,7 +102,7 @@ def _groups(part: read_files.FilePart) -> Sequence[int]:
     return range(len(part.footer.group_rows)) if part.groups is None else part.groups
 
 
-def _batch(groups: Sequence[_Group], limits: budgets.Budgets) -> int:
+def _batch(groups: Sequence[_DecodedGroup], limits: budgets.Budgets) -> int:
     """Bytes of the largest decoded batch: a row at least."""
     widest = max((group.footer.needs.row_bytes[group.number] for group in groups), default=0.0)
     largest = max((group.decoded for group in groups), default=0)
@@ -126,7 +126,7 @@ def _buffers(footer: read_files.Footer, limits: budgets.Budgets) -> int:
     return largest if largest <= limits.buffered_row_group_bytes else min(largest, footer.leaves * limits.stream_bytes)
 
 
-def _open_pages(groups: Sequence[_Group], limits: budgets.Budgets) -> int:
+def _open_pages(groups: Sequence[_DecodedGroup], limits: budgets.Budgets) -> int:
     pages = max((group.footer.needs.open_bytes[group.number] for group in groups), default=0)
     column = max((group.footer.needs.open_column_bytes[group.number] for group in groups), default=0)
     return int(_ALLOCATED * max(min(pages, limits.open_bytes), column))

@@ -72,7 +72,7 @@ def starting(kind: str, *, conf: Mapping[str, str]) -> Iterator[EngineFactory]:
         def make() -> Any:
             from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
 
-            return SparkEngine(early=early)
+            return SparkEngine(early=early, memory=settings.load_memory(os.environ))
 
         yield make
 

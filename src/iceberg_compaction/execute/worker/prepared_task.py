@@ -110,8 +110,9 @@ def prepare(
     # Where rows change their order or their partition, all are encoded.
     if output.keeps_rows and context.copy_row_groups is not CopyMode.NEVER:
         wanted_form = _wanted(context, output, partition_values, frozenset(constants))
-    steps = copied_row_groups.encode_all(footers, deletes)
-    if wanted_form is not None:
+    if wanted_form is None:
+        steps = copied_row_groups.encode_all(footers, deletes)
+    else:
         steps = copied_row_groups.choose(footers, deletes, wanted_form)
     shape = replace(
         shape,

@@ -10,7 +10,7 @@ from iceberg_compaction.execute.engines.spark import labels, spark_session
 from iceberg_compaction.execute.worker import budgets
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from iceberg_compaction.execute.engines.spark.spark_session import Spark
 
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.IGNORECASE)
 _UNITS = {"k": 2**10, "": 2**20, "m": 2**20, "g": 2**30, "t": 2**40}  # a number alone counts mebibytes
@@ -18,19 +18,19 @@ _HEAP = "1g"  # of Spark's JVM, by its own default
 _USUAL_CORES = 8  # of an executor that takes all cores of its machine
 
 
-def share(session: SparkSession, given: int | None = None) -> budgets.MemoryShare:
+def share(spark: Spark, given: int | None = None) -> budgets.MemoryShare:
     """`given`: bytes of a process that the user has set. Else spark.executor.memoryOverhead is shared by the tasks of
     an executor, and without it the container or the machine beside Spark's JVM. spark.executor.pyspark.memory limits a
     process by itself."""
     if given is not None:
         return budgets.MemoryShare(bytes=given)
-    is_connect = labels.is_connect(session)
-    conf = session.conf if is_connect else session.sparkContext.getConf()
-    if not is_connect and spark_session.is_local(session.sparkContext.master or ""):
+    is_connect = spark_session.is_connect(spark)
+    conf = spark.conf if is_connect else spark.getConf()
+    if not is_connect and spark_session.is_local(spark.master or ""):
         heap = _bytes(str(conf.get("spark.driver.memory", _HEAP)))
-        return budgets.MemoryShare(processes=labels.cores(session), beside=heap)
+        return budgets.MemoryShare(processes=labels.cores(spark), beside=heap)
     cores = str(conf.get("spark.executor.cores", str(_USUAL_CORES)))
-    processes = max(1, (int(cores) if cores.isdigit() else _USUAL_CORES) // labels.task_cpus(session))
+    processes = max(1, (int(cores) if cores.isdigit() else _USUAL_CORES) // labels.task_cpus(spark))
     overhead = _bytes(str(conf.get("spark.executor.memoryOverhead", "0")))
     if overhead and not conf.get("spark.executor.pyspark.memory", ""):
         return budgets.MemoryShare(bytes=overhead // processes)

@@ -24,9 +24,8 @@ def share(spark: Spark, given: int | None = None) -> budgets.MemoryShare:
     process by itself."""
     if given is not None:
         return budgets.MemoryShare(bytes=given)
-    is_connect = spark_session.is_connect(spark)
-    conf = spark.conf if is_connect else spark.getConf()
-    if not is_connect and spark_session.is_local(spark.master or ""):
+    conf = spark.conf if spark_session.is_connect(spark) else spark.getConf()
+    if not spark_session.is_connect(spark) and spark_session.is_local(spark.master or ""):
         heap = _bytes(str(conf.get("spark.driver.memory", _HEAP)))
         return budgets.MemoryShare(processes=labels.cores(spark), beside=heap)
     cores = str(conf.get("spark.executor.cores", str(_USUAL_CORES)))

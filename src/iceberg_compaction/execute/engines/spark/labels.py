@@ -3,14 +3,20 @@ Spark Connect have different calls for them."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.execute.engines.spark import spark_session
+from iceberg_compaction.execute.worker import budgets
 
 if TYPE_CHECKING:
     from iceberg_compaction.execute.engines.spark.spark_session import Spark
 
 _FALLBACK_CORES = 4  # a Connect server does not say how many it has
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.IGNORECASE)
+_UNITS = {"k": 2**10, "": 2**20, "m": 2**20, "g": 2**30, "t": 2**40}  # a number alone counts mebibytes
+_HEAP = "1g"  # of Spark's JVM, by its own default
+_USUAL_CORES = 8  # of an executor that takes all cores of its machine
 
 
 def cores(spark: Spark) -> int:
@@ -38,6 +44,30 @@ def _parallelism(spark: Spark) -> int:
         return max(1, spark.defaultParallelism)
     parallelism = spark.conf.get("spark.default.parallelism", "")
     return int(parallelism) if parallelism and parallelism.isdigit() and int(parallelism) > 0 else _FALLBACK_CORES
+
+
+def memory_share(spark: Spark, given: int | None = None) -> budgets.MemoryShare:
+    """`given`: bytes of a process that the user has set. Else spark.executor.memoryOverhead is shared by the tasks of
+    an executor, and without it the container or the machine beside Spark's JVM. spark.executor.pyspark.memory limits a
+    process by itself."""
+    if given is not None:
+        return budgets.MemoryShare(bytes=given)
+    conf = spark.conf if spark_session.is_connect(spark) else spark.getConf()
+    if not spark_session.is_connect(spark) and spark_session.is_local(spark.master or ""):
+        heap = _spark_size(str(conf.get("spark.driver.memory", _HEAP)))
+        return budgets.MemoryShare(processes=cores(spark), beside=heap)
+    cores = str(conf.get("spark.executor.cores", str(_USUAL_CORES)))
+    processes = max(1, (int(cores) if cores.isdigit() else _USUAL_CORES) // task_cpus(spark))
+    overhead = _spark_size(str(conf.get("spark.executor.memoryOverhead", "0")))
+    if overhead and not conf.get("spark.executor.pyspark.memory", ""):
+        return budgets.MemoryShare(bytes=overhead // processes)
+    return budgets.MemoryShare(processes=processes, beside=_spark_size(str(conf.get("spark.executor.memory", _HEAP))))
+
+
+def _spark_size(text: str) -> int:
+    """A size as Spark writes it; 0 for a text that is none."""
+    size = _SIZE.fullmatch(text.strip())
+    return int(size[1]) * _UNITS[size[2].lower()] if size else 0
 
 
 def max_attempts(spark: Spark) -> int:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.execute import perform_task
-from iceberg_compaction.execute.engines.spark import executor_memory, labels, spark_session, spark_work
+from iceberg_compaction.execute.engines.spark import labels, spark_session, spark_work
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +65,7 @@ class SparkEngine:
     def start(self, job: Job, *, cancel: CancelToken) -> spark_work.SparkWork:
         spark = self._spark()
         rewrite = self._rewrite or perform_task.worker(
-            labels.task_cores(spark, len(job.tasks)), executor_memory.share(spark, self._memory)
+            labels.task_cores(spark, len(job.tasks)), labels.memory_share(spark, self._memory)
         )
         return spark_work.SparkWork(spark, job, cancel, rewrite)
 

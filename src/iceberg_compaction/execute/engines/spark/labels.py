@@ -56,8 +56,8 @@ def memory_share(spark: Spark, given: int | None = None) -> budgets.MemoryShare:
     if not spark_session.is_connect(spark) and spark_session.is_local(spark.master or ""):
         heap = _spark_size(str(conf.get("spark.driver.memory", _HEAP)))
         return budgets.MemoryShare(processes=cores(spark), beside=heap)
-    cores = str(conf.get("spark.executor.cores", str(_USUAL_CORES)))
-    processes = max(1, (int(cores) if cores.isdigit() else _USUAL_CORES) // task_cpus(spark))
+    stated = str(conf.get("spark.executor.cores", str(_USUAL_CORES)))
+    processes = max(1, (int(stated) if stated.isdigit() else _USUAL_CORES) // task_cpus(spark))
     overhead = _spark_size(str(conf.get("spark.executor.memoryOverhead", "0")))
     if overhead and not conf.get("spark.executor.pyspark.memory", ""):
         return budgets.MemoryShare(bytes=overhead // processes)

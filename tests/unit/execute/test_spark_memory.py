@@ -20,7 +20,7 @@ class Context:
         self.defaultParallelism = 4
         self._conf = conf
 
-    def getConf(self) -> dict[str, str]:  # noqa: N802 - Spark's name
+    def getConf(self) -> dict[str, str]:
         return self._conf
 
 

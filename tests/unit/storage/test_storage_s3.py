@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from datetime import datetime, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -55,6 +57,44 @@ def test_a_signature_is_amazons() -> None:
 def test_a_bucket_is_reached_as_arrow_reaches_it(options: dict[str, Any], url: str | None) -> None:
     bucket = plain_requests.bucket_of(KEYS | options, "lake", request_counts.RequestCount())
     assert (bucket and bucket.url) == url
+
+
+@pytest.mark.parametrize("name", ["Lake", "my_lake", "my.lake"])
+def test_buckets_whose_names_do_not_fit_in_a_host_are_part_of_the_path(name: str) -> None:
+    bucket = plain_requests.bucket_of(KEYS | {"region": "us-east-1"}, name, request_counts.RequestCount())
+    assert bucket is not None
+    assert bucket.url == f"https://s3.us-east-1.amazonaws.com/{name}"
+
+
+class _SlowStore(BaseHTTPRequestHandler):
+    """Takes a body in little more time than it would wait for a connection."""
+
+    def do_PUT(self) -> None:
+        left = int(self.headers["Content-Length"])
+        while left > 0:
+            left -= len(self.rfile.read(min(left, 2**18)))
+            time.sleep(0.05)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """A test has nobody to read it."""
+
+
+def test_a_body_may_take_longer_than_a_connection() -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _SlowStore)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    properties = {"s3.endpoint": f"http://127.0.0.1:{server.server_port}", "s3.connect-timeout": "0.5"}
+    properties |= {"s3.access-key-id": "k", "s3.secret-access-key": "s", "s3.region": "us-east-1"}
+    with request_counts.counting() as count:
+        io = file_io.open_io(properties, "s3://lake/t")
+        with io.new_output("s3://lake/t/file").create() as stream:
+            stream.write(bytes(9 * 2**20))
+    server.shutdown()
+    server.server_close()
+    assert count.requests.puts > 0
+    assert count.requests.parts == 0
 
 
 def test_arrows_file_system_says_how_a_bucket_is_reached() -> None:

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import os
+import re
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
@@ -24,10 +26,15 @@ if TYPE_CHECKING:
     from iceberg_compaction.storage import request_counts
 
 _PATIENCE = passing_faults.Patience(retries=4, first=0.4, longest=4.0, total=30.0)  # of one request
-_TIMEOUT = urllib3.Timeout(connect=10.0, read=30.0)
+_CONNECT_SECONDS, _SILENT_SECONDS = 10.0, 30.0  # where the file system has no other timeouts
 _BUSY = frozenset({429, 500, 502, 503, 504})
 _KINDS = {"GET": "gets", "HEAD": "heads", "PUT": "puts", "DELETE": "deletes"}
 _SAFE = "/-_.~"  # in the path of a URL
+_EMPTY = 416  # the range begins behind the end of the object
+_BLOCK = 2**18  # bytes of a body that must leave within one timeout
+_MOST_CONNECTIONS = 256  # kept per store; beyond that urllib3 warns of each that it closes
+_LABEL = re.compile(r"[a-z0-9-]+")  # buckets that may be part of a host's name
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +51,19 @@ class Answer:
             return int(total)
         return len(self.body) if self.status == 200 else None
 
+    def covers(self, span: str | None) -> bool:
+        """Whether the body is the range that was asked for, or the whole object. Some stores and proxies send other
+        ranges, or none that they name."""
+        if self.status != 206:
+            return True
+        match = _CONTENT_RANGE.fullmatch(self.headers.get("Content-Range", ""))
+        if match is None or span is None:
+            return False
+        first, last, total = map(int, match.groups())
+        start, _, end = span.partition("-")
+        wanted = (int(start), min(int(end), total - 1)) if start else (max(0, total - int(end)), total - 1)
+        return (first, last) == wanted and len(self.body) == last - first + 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
@@ -52,6 +72,7 @@ class Bucket:
     url: str
     keys: signature.Keys
     count: request_counts.RequestCount
+    timeout: urllib3.Timeout
 
     def get(self, key: str, span: str | None = None) -> Answer:
         """The object, or the bytes of a range as HTTP writes it."""
@@ -79,7 +100,8 @@ class Bucket:
             try:
                 answer = self._send_once(method, key, headers, body)
                 if answer.status not in _BUSY:
-                    return Answer(status=answer.status, headers=answer.headers, body=answer.data, tries=tries)
+                    body_of = b"" if answer.status == _EMPTY else answer.data
+                    return Answer(status=answer.status, headers=answer.headers, body=body_of, tries=tries)
                 fault = f"AWS Error UNKNOWN (HTTP status {answer.status})"
             except (urllib3.exceptions.SSLError, urllib3.exceptions.NameResolutionError):
                 return Answer(status=0, headers={}, body=b"", tries=tries)
@@ -94,15 +116,19 @@ class Bucket:
         path = f"{url.path}/{quote(key, safe=_SAFE)}"
         unsigned = signature.Unsigned(method=method, host=url.netloc, path=path, headers=headers, body=body)
         signed = signature.sign(unsigned, self.keys, datetime.now(timezone.utc))
+        content: io.BytesIO | None = None
+        if method == "PUT":
+            # As a file, which goes in blocks: bytes would all have to leave within the timeout of a connection.
+            content, signed["content-length"] = io.BytesIO(body), str(len(body))
         self.count.add(**{_KINDS[method]: 1})
         return _connections(os.getpid()).urlopen(
             method,
             f"{url.scheme}://{url.netloc}{path}",
-            body=body if method == "PUT" else None,
+            body=content,
             headers=signed,
             retries=False,
             redirect=False,
-            timeout=_TIMEOUT,
+            timeout=self.timeout,
             decode_content=False,
         )
 
@@ -110,7 +136,7 @@ class Bucket:
 @lru_cache(maxsize=1)
 def _connections(process: int) -> urllib3.PoolManager:
     """Connections that all tasks of a process keep; a process that was forked has its own."""
-    return urllib3.PoolManager(num_pools=8, maxsize=16, cert_reqs="CERT_REQUIRED")
+    return urllib3.PoolManager(num_pools=8, maxsize=_MOST_CONNECTIONS, blocksize=_BLOCK, cert_reqs="CERT_REQUIRED")
 
 
 def bucket_of(options: Mapping[str, Any], name: str, count: request_counts.RequestCount) -> Bucket | None:
@@ -128,11 +154,20 @@ def bucket_of(options: Mapping[str, Any], name: str, count: request_counts.Reque
     else:
         host = f"s3.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
     host = host.rstrip("/")
-    in_host = bool(options.get("force_virtual_addressing")) or (not endpoint and "." not in name)
+    in_host = bool(options.get("force_virtual_addressing")) or (not endpoint and bool(_LABEL.fullmatch(name)))
     keys = signature.Keys(
         access_key=options["access_key"],
         secret_key=options["secret_key"],
         session_token=options.get("session_token") or "",
         region=region,
     )
-    return Bucket(url=f"{scheme}://{name}.{host}" if in_host else f"{scheme}://{host}/{name}", keys=keys, count=count)
+    url = f"{scheme}://{name}.{host}" if in_host else f"{scheme}://{host}/{name}"
+    return Bucket(url=url, keys=keys, count=count, timeout=_timeout(options))
+
+
+def _timeout(options: Mapping[str, Any]) -> urllib3.Timeout:
+    """Those of the file system; numbers that are not positive mean that it has none of its own."""
+    connect, silent = options.get("connect_timeout") or 0.0, options.get("request_timeout") or 0.0
+    return urllib3.Timeout(
+        connect=connect if connect > 0 else _CONNECT_SECONDS, read=silent if silent > 0 else _SILENT_SECONDS
+    )

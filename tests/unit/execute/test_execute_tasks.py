@@ -86,3 +86,9 @@ def test_tasks_for_a_file_each_are_even_and_large_enough_for_it() -> None:
     assert [task.bytes for task in tasks_of([100] * 39, gathers=True)] == [1000, 1000, 900, 1000]
     assert [task.bytes for task in tasks_of([100] * 11, gathers=True)] == [1100]
     assert all(task.bytes >= 825 for task in tasks_of([700, 100, 600, 600, 50, 700, 700] * 9, gathers=True))
+
+
+def test_tasks_that_gather_small_files_are_larger_where_files_may_shrink_again() -> None:
+    sizes = [200] * 80
+    assert cut_tasks.for_gathering(sizes, TARGET, 100) == list(range(0, 80, 10))  # copied
+    assert cut_tasks.for_gathering(sizes, TARGET, 1000) == [0, 40]

@@ -117,9 +117,11 @@ def one_each(sizes: Sequence[int], of_files: Sizes) -> list[int]:
     return _even_cuts(sizes, sizing.file_count(total, of_files), int(sizing.MARGIN * of_files.min))
 
 
-def for_copying(sizes: Sequence[int], target: int) -> list[int]:
-    """Where tasks begin whose files are copied, and so keep their size but for a few percent."""
-    return _cuts(sizes, target, COPIED_TARGETS, cores=1)
+def for_gathering(sizes: Sequence[int], target: int, least: int) -> list[int]:
+    """Where tasks begin that put small files together. Files of `least` bytes are copied, and so keep their size but
+    for a few percent; smaller ones are encoded again, or lose dictionaries and footers that they have in common."""
+    copied = sum(size for size in sizes if size >= least) >= COPIED * sum(sizes)
+    return _cuts(sizes, target, COPIED_TARGETS if copied else TASK_TARGETS, cores=1)
 
 
 def _task_targets(plan: Plan, cores: int) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from iceberg_compaction import errors
 from iceberg_compaction.execute.prepare import cut_tasks
 from iceberg_compaction.model import file_group, sizing
+from iceberg_compaction.model.policies import CopyMode
 from iceberg_compaction.model.rewrite_task import RewriteTask
 
 if TYPE_CHECKING:
@@ -34,19 +35,21 @@ def second_round(
     for result in sorted(results, key=lambda result: result.task_id):
         for file in result.staged:
             written[file.spec_id, file.partition].append(file)
-    joined = [shares for files in written.values() for shares in _joined(files, plan.sizes, whole=moves)]
+    joined = [shares for files in written.values() for shares in _joined(files, plan, whole=moves)]
     return [_task(first_id + number, row["id"], files) for number, files in enumerate(joined)]
 
 
-def _joined(files: Sequence[StagedFile], sizes: Sizes, *, whole: bool) -> list[list[StagedFile]]:
+def _joined(files: Sequence[StagedFile], plan: Plan, *, whole: bool) -> list[list[StagedFile]]:
     """The files of a partition that are too small, for one task each time. `whole`: for a single task."""
+    sizes = plan.sizes
     small = [file for file in files if file.file_size_in_bytes < sizes.min]
     if whole:
         return [small] if _fewer(small, sizes) else []
     others = sorted((file for file in files if file not in small), key=lambda file: file.file_size_in_bytes)
     if small and others and sum(file.file_size_in_bytes for file in small) < sizing.MARGIN * sizes.min:
         small.append(others[0])  # together they are still too small for a file; the smallest of the others takes them
-    cuts = cut_tasks.for_copying([file.file_size_in_bytes for file in small], sizes.target)
+    least = sizes.max if plan.copying.mode is CopyMode.NEVER else plan.copying.least
+    cuts = cut_tasks.for_gathering([file.file_size_in_bytes for file in small], sizes.target, least)
     shares = [small[start:stop] for start, stop in zip(cuts, [*cuts[1:], len(small)], strict=True)]
     return [share for share in shares if len(share) > 1]
 

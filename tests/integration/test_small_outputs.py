@@ -57,6 +57,8 @@ def test_small_files_of_several_tasks_are_put_together(tmp_path: Path, copy: Cop
     assert outcome.kind is Kind.COMPACTED, outcome.sentence
     first, second = (len(job.tasks) for job in engine.jobs)
     assert first > second >= 1
+    bounds = [columns[2] for task in engine.jobs[1].tasks for columns in task.told]  # a copy may need them
+    assert all(nulls == 0 and low and high and low < high for nulls, low, high in bounds)
     after = catalog.load_table("db.t")
     assert storage.row_multiset(after.scan().to_arrow()) == before
     assert all(TARGET * 3 // 4 <= size <= TARGET * 9 // 5 for size in sizes_of(after)), sizes_of(after)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.policies import Sizes
     from iceberg_compaction.model.rewrite_plan import Plan
-    from iceberg_compaction.model.rewrite_task import StagedFile, TaskResult
+    from iceberg_compaction.model.rewrite_task import StagedFile, TaskResult, Told
 
 _MASK = 2**64 - 1
 
@@ -74,7 +74,16 @@ def _task(task_id: int, group_id: int, pieces: Sequence[StagedFile]) -> RewriteT
         file_sizes=tuple(file.file_size_in_bytes for file in pieces),
         record_counts=tuple(file.record_count for file in pieces),
         nan_counts=tuple(file.nan_value_counts for file in pieces),
+        told=tuple(_told(file) for file in pieces),
     )
+
+
+def _told(file: StagedFile) -> dict[int, Told]:
+    """Nulls and bounds of a file's columns. Footers lack bounds of long texts, so a copy would have none."""
+    return {
+        number: (count, file.lower_bounds.get(number), file.upper_bounds.get(number))
+        for number, count in file.null_value_counts.items()
+    }
 
 
 def pieces(tasks: Collection[RewriteTask]) -> frozenset[str]:

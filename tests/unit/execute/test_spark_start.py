@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 import zipfile
 from importlib import machinery
 from typing import TYPE_CHECKING
@@ -23,6 +25,7 @@ from iceberg_compaction.execute.engines.spark import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -84,6 +87,29 @@ def test_only_a_session_in_this_process_starts_early_as_a_whole(monkeypatch: pyt
     )
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     assert not spark_session.is_embedded({})
+
+
+def test_a_cluster_is_not_taken_for_spark_submit_while_its_jvm_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = threading.Event()
+
+    def launch(conf: Mapping[str, str], java_process: jvm.Jvm) -> None:
+        with jvm.environment({"PYSPARK_GATEWAY_PORT": "1"}):
+            started.set()
+            time.sleep(0.2)
+
+    def open_session(conf: Mapping[str, str], java_process: jvm.Jvm) -> bool:
+        return "PYSPARK_GATEWAY_PORT" in os.environ
+
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.setattr(spark_session, "launch", launch)
+    monkeypatch.setattr(spark_session, "open_session", open_session)
+    early = early_start.EarlyStart({"spark.master": "yarn"}).__enter__()
+    assert started.wait(10)
+    assert early.opened() is False
+
+
+def test_variables_that_the_conf_gives_workers_are_there_when_they_import() -> None:
+    assert not spark_session.needs_daemon({"spark.executorEnv.LD_PRELOAD": "libjemalloc.so"})
 
 
 def test_sockets_need_short_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

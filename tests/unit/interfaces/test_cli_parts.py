@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from iceberg_compaction import errors
 from iceberg_compaction.cancel import CancelToken
-from iceberg_compaction.interfaces.cli import exits, interrupt, logs, options, progress, spread
+from iceberg_compaction.interfaces.cli import engine_start, exits, interrupt, logs, options, progress, spread
 from iceberg_compaction.model import events, outcome
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.policies import Policy, Strategy
@@ -136,6 +136,14 @@ def test_a_commit_is_not_interrupted_but_what_comes_after_it_is_not_begun() -> N
 def test_a_signal_to_work_that_does_not_look_stops_at_once() -> None:
     with interrupt.listening(CancelToken()), pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_work_begins_ends_what_the_engine_has_begun(number: signal.Signals) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), engine_start.starting("inline", None):
+        signal.raise_signal(number)
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_progress_outside_a_terminal_is_lines(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.interfaces.cli import logs
+from iceberg_compaction.interfaces.cli import interrupt, logs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,5 +21,5 @@ def starting(engine: str, conf: Sequence[str] | None) -> Iterator[EngineFactory]
 
     spark_conf = settings.parse_pairs(conf or (), option="--conf")
     logs.keep_secret(spark_conf)
-    with wiring.starting(engine, conf=spark_conf) as engines:
+    with interrupt.terminable(), wiring.starting(engine, conf=spark_conf) as engines:
         yield engines

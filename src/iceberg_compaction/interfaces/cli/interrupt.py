@@ -18,6 +18,16 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
+def terminable() -> Iterator[None]:
+    """Outside of a run SIGTERM does what Ctrl-C does, so that processes and folders of a command end with it."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+
+
+@contextmanager
 def listening(cancel: CancelToken) -> Iterator[None]:
     """Take the signals over, and give them back."""
     heard: list[int] = []

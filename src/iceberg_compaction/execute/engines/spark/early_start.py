@@ -58,6 +58,7 @@ class EarlyStart:
     def opened(self) -> OpenSession:
         """The session, as soon as it is open. Raises the error that kept it from opening."""
         if not self._local and not self._session.done():
+            self._thread.join()  # while it starts the JVM, the environment looks like that of spark-submit
             self._session.set_result(spark_session.open_session(self._conf, self._jvm))
         return self._session.result()
 

@@ -104,10 +104,12 @@ def is_embedded(conf: Mapping[str, str]) -> bool:
 
 
 def needs_daemon(conf: Mapping[str, str]) -> bool:
-    """Whether a new embedded session would start Spark's daemon with variables of ours."""
+    """Whether a new embedded session would start our daemon with variables of ours. Those that the conf adds may have
+    to be there when modules are imported."""
     from pyspark import SparkContext
 
-    return SparkContext._gateway is None and "spark.python.daemon.module" not in conf
+    special = any(key.startswith(("spark.python.daemon.module", "spark.executorEnv.")) for key in conf)
+    return SparkContext._gateway is None and not special
 
 
 def worker_environment(conf: Mapping[str, str]) -> dict[str, str]:

@@ -44,6 +44,7 @@ class PreparedTask:
     output: output_plan.OutputPlan
     wanted: copied_row_groups.Wanted | None  # None: nothing can be copied
     steps: copied_row_groups.Steps
+    target: int  # bytes of a file
     cores: task_cores.TaskCores
     forecast: peak_forecast.PeakForecast
 
@@ -132,6 +133,7 @@ def prepare(
         output=output,
         wanted=wanted_form,
         steps=steps,
+        target=context.sizes.target,
         cores=cores or task_cores.TaskCores(limits.cores),
         forecast=forecast,
     )

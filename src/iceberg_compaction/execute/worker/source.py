@@ -113,7 +113,7 @@ class PartSource:
 
     def _measured(self, files: tuple[read_files.FilePart, ...]) -> Iterator[gather_rows.GatheredRows]:
         """The rows that live as their files have them, every one of them measured."""
-        for rows in gather_rows.gather(self._alive_rows(files), self.prepared.budgets):
+        for rows in gather_rows.gather(self._alive_rows(files), self.prepared.budgets, self.prepared.target):
             self._meter.add(rows.batch)
             yield rows
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _FEW_ROWS = 8192  # a batch with more stays as it is
 _ENOUGH_ROWS = 32768
 _ENOUGH_BYTES = 8 * 2**20
+_OF_TARGET = 10
 
 
 class GatheredRows(NamedTuple):
@@ -26,10 +27,12 @@ class GatheredRows(NamedTuple):
 
 
 def gather(
-    batches: Iterable[tuple[read_files.Footer, pa.RecordBatch]], limits: budgets.Budgets
+    batches: Iterable[tuple[read_files.Footer, pa.RecordBatch]], limits: budgets.Budgets, target: int
 ) -> Iterator[GatheredRows]:
-    """Neighbours of the same columns are gathered as long as they are small."""
-    enough_rows, enough_bytes = min(_ENOUGH_ROWS, limits.batch_rows), min(_ENOUGH_BYTES, limits.batch_bytes // 4)
+    """Neighbours of the same columns are gathered as long as they are small, and small beside the target of files: a
+    writer learns from batch to batch how much space rows take."""
+    enough_rows = min(_ENOUGH_ROWS, limits.batch_rows)
+    enough_bytes = min(_ENOUGH_BYTES, limits.batch_bytes // 4, target // _OF_TARGET)
     few_rows = min(_FEW_ROWS, enough_rows)
     parts: list[tuple[read_files.Footer, pa.RecordBatch]] = []
     rows = size = 0

@@ -30,6 +30,11 @@ class Context:
         ("local[4]", {}, MemoryShare(processes=4, beside=GIB)),
         ("local[4]", {"spark.task.cpus": "2", "spark.driver.memory": "3g"}, MemoryShare(processes=2, beside=3 * GIB)),
         ("yarn", {"spark.executor.cores": "4", "spark.executor.memoryOverhead": "4096"}, MemoryShare(bytes=GIB)),
+        (
+            "spark://host:7077",
+            {"spark.executor.cores": "4", "spark.executor.memoryOverhead": "384m"},
+            MemoryShare(processes=4, beside=GIB),
+        ),
         ("yarn", {"spark.executor.cores": "2"}, MemoryShare(processes=2, beside=GIB)),
         (
             "yarn",

@@ -16,6 +16,7 @@ _FALLBACK_CORES = 4  # a Connect server does not say how many it has
 _SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.IGNORECASE)
 _UNITS = {"k": 2**10, "": 2**20, "m": 2**20, "g": 2**30, "t": 2**40}  # a number alone counts mebibytes
 _HEAP = "1g"  # of Spark's JVM, by its own default
+_CONTAINERS = ("yarn", "k8s:")  # masters whose executors have a limit of memory
 _USUAL_CORES = 8  # of an executor that takes all cores of its machine
 
 
@@ -48,7 +49,7 @@ def _parallelism(spark: Spark) -> int:
 
 def memory_share(spark: Spark, given: int | None = None) -> budgets.MemoryShare:
     """`given`: bytes of a process that the user has set. Else spark.executor.memoryOverhead is shared by the tasks of
-    an executor, and without it the container or the machine beside Spark's JVM. spark.executor.pyspark.memory limits a
+    an executor on YARN and Kubernetes, and without it the container or the machine beside Spark's JVM. spark.executor.pyspark.memory limits a
     process by itself."""
     if given is not None:
         return budgets.MemoryShare(bytes=given)
@@ -59,7 +60,9 @@ def memory_share(spark: Spark, given: int | None = None) -> budgets.MemoryShare:
     stated = str(conf.get("spark.executor.cores", str(_USUAL_CORES)))
     processes = max(1, (int(stated) if stated.isdigit() else _USUAL_CORES) // task_cpus(spark))
     overhead = _spark_size(str(conf.get("spark.executor.memoryOverhead", "0")))
-    if overhead and not conf.get("spark.executor.pyspark.memory", ""):
+    # Only where executors are containers does the overhead limit anything.
+    is_container = not spark_session.is_connect(spark) and (spark.master or "").startswith(_CONTAINERS)
+    if overhead and is_container and not conf.get("spark.executor.pyspark.memory", ""):
         return budgets.MemoryShare(bytes=overhead // processes)
     return budgets.MemoryShare(processes=processes, beside=_spark_size(str(conf.get("spark.executor.memory", _HEAP))))
 

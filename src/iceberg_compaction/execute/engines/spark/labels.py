@@ -48,9 +48,9 @@ def _parallelism(spark: Spark) -> int:
 
 
 def memory_share(spark: Spark, given: int | None = None) -> budgets.MemoryShare:
-    """`given`: bytes of a process that the user has set. Else spark.executor.memoryOverhead is shared by the tasks of
-    an executor on YARN and Kubernetes, and without it the container or the machine beside Spark's JVM. spark.executor.pyspark.memory limits a
-    process by itself."""
+    """`given`: bytes of a process that the user has set. Else, on YARN and Kubernetes, spark.executor.memoryOverhead is
+    shared by the tasks of an executor; without it the container or the machine beside Spark's JVM is.
+    spark.executor.pyspark.memory limits a process by itself."""
     if given is not None:
         return budgets.MemoryShare(bytes=given)
     conf = spark.conf if spark_session.is_connect(spark) else spark.getConf()

@@ -435,6 +435,17 @@ def test_bounds_that_footers_lack_are_those_of_manifests_if_all_rows_and_all_inp
     assert (2 in nulls, 3 in nulls, lower.keys(), upper.keys()) == (False, False, {1}, {1})
 
 
+def test_bounds_of_manifests_do_not_count_where_only_some_row_groups_have_them(tmp_path: Path) -> None:
+    """PyIceberg's are those of the others, so that readers would skip the long text."""
+    table = Schema(NestedField(1, "t", StringType(), required=False))
+    texts = ["b", "c", "d" * 5000, "a"]
+    path = tasks.write_input(
+        tmp_path / "in.parquet", [{"t": text} for text in texts], table, row_group_size=2, compression="zstd"
+    )
+    (file,) = run(tmp_path, [path], schema=table, told=({1: (0, b"b", b"c")},)).staged
+    assert (file.null_value_counts, file.lower_bounds, file.upper_bounds) == ({1: 0}, {}, {})
+
+
 def test_what_is_encoded_has_its_own_bounds_whatever_the_manifest_said(tmp_path: Path) -> None:
     old = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "x", FloatType(), required=False))
     new = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "x", DoubleType(), required=False))

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.execute.worker.copy import copied_row_groups
     from iceberg_compaction.execute.worker.output import output_file, output_plan
+    from iceberg_compaction.formats.parquet import parquet_footer
 
 
 _FLOATS = ("FLOAT", "DOUBLE")
+_BOUNDS = {format_fields.Statistics.MIN, format_fields.Statistics.MAX}
 
 
 def stage(
@@ -118,11 +120,11 @@ def _metrics_by_manifest(
     only if all of the input's rows are here; and nulls count once, unless a footer has counted them."""
     metrics: dict[tuple[int, int], file_metrics.ManifestMetrics] = {}
     by_input = _groups_by_input(file) if task.told else {}
-    for number, groups in by_input.items():
+    for groups in by_input.values():
         if not _is_whole_input(groups) or any(len(group.copied.sources) > 1 for group in groups):
             continue
         columns = [group.source.chunks() for group in groups]
-        for field_id, (nulls, low, high) in task.told[number].items():
+        for field_id, (nulls, low, high) in _metrics_of_input(task, groups).items():
             if not all(field_id in chunks for chunks in columns):
                 continue  # it was encoded, and measured on that way
             if any(format_fields.Statistics.NULLS in chunks[field_id].statistics for chunks in columns):
@@ -134,8 +136,29 @@ def _metrics_by_manifest(
         numbers = dict.fromkeys(source.number for source in copied.sources)
         inputs = [by_input[number] for number in numbers]
         if len(copied.sources) > 1 and all(_is_whole_input(each) and _is_all_in(each, copied) for each in inputs):
-            metrics.update(_joined_metrics(task, [each[0] for each in inputs]))
+            metrics.update(
+                _joined_metrics([each[0] for each in inputs], [_metrics_of_input(task, each) for each in inputs])
+            )
     return metrics
+
+
+def _metrics_of_input(task: rewrite_task.RewriteTask, groups: list[_InputGroup]) -> dict[int, rewrite_task.Told]:
+    """Nulls and bounds of an input by its manifest. PyIceberg passes over row groups whose footers lack bounds because
+    texts are long. So bounds do not count where some row groups have them and others do not."""
+    source = groups[0].source
+    floats = {leaf.field_id for leaf in source.raw.leaves if leaf.layout.physical in _FLOATS}
+    columns = [group.source.chunks() for group in groups]
+    metrics = {}
+    for field_id, (nulls, low, high) in task.told[source.number].items():
+        chunks = [of_group[field_id] for of_group in columns if field_id in of_group]
+        is_bounded = {chunk.statistics.keys() >= _BOUNDS for chunk in chunks if not _is_null(chunk)}
+        is_doubtful = len(is_bounded) > 1 and field_id not in floats
+        metrics[field_id] = (nulls, None, None) if is_doubtful else (nulls, low, high)
+    return metrics
+
+
+def _is_null(chunk: parquet_footer.Chunk) -> bool:
+    return format_fields.optional(chunk.statistics, format_fields.Statistics.NULLS) == chunk.values
 
 
 def _is_all_in(groups: list[_InputGroup], copied: output_file.CopiedGroup) -> bool:
@@ -143,7 +166,7 @@ def _is_all_in(groups: list[_InputGroup], copied: output_file.CopiedGroup) -> bo
 
 
 def _joined_metrics(
-    task: rewrite_task.RewriteTask, inputs: list[_InputGroup]
+    inputs: list[_InputGroup], by_manifest: list[dict[int, rewrite_task.Told]]
 ) -> dict[tuple[int, int], file_metrics.ManifestMetrics]:
     """The metrics of a row group that holds whole inputs and nothing else, by the first row group of each. Inputs that
     lack a column have nulls. A column that was encoded was measured on that way."""
@@ -152,10 +175,10 @@ def _joined_metrics(
     metrics = {}
     for field_id in frozenset.union(*(group.fields for group in inputs)):
         parts = []
-        for group in inputs:
+        for group, told in zip(inputs, by_manifest, strict=True):
             if field_id not in group.fields:
                 parts.append(file_metrics.ManifestMetrics(nulls=group.source.footer.rows))
-            elif field_id in (told := task.told[group.source.number]):
+            elif field_id in told:
                 nulls, low, high = told[field_id]
                 parts.append(file_metrics.ManifestMetrics(nulls=nulls, low=low, high=high))
         if field_id is not None and len(parts) == len(inputs):

@@ -132,6 +132,17 @@ def test_what_the_driver_does_late_is_done_with_fresh_credentials(vendor: vendin
     assert not table.io.new_input(path).exists()
 
 
+def test_a_file_that_stays_open_outlives_several_credentials(vendor: vending.Vending, table: Table) -> None:
+    path = next(iter(table.scan().plan_files())).file.file_path
+    with connect.connect(vendor.settings) as catalog:
+        ours = load_tables.load_table(catalog, ".".join(table.name()))
+        with ours.io.new_input(path).open() as stream:
+            for _ in range(3):
+                vendor.expire()
+                stream.seek(0)
+                assert stream.read(4) == b"PAR1"
+
+
 @pytest.mark.parametrize("said", [{"s3.signer": "S3V4RestSigner"}, {"s3.remote-signing-enabled": "true"}])
 def test_remote_signing_is_refused_beforehand(vendor: vending.Vending, table: Table, said: dict[str, str]) -> None:
     vendor.extra = {"s3.access-key-id": "", "s3.secret-access-key": "", "s3.session-token": "", **said}

@@ -106,9 +106,17 @@ class _File(InputFile, OutputFile):
     def _lasting(self, act: Callable[[FileIO], Any]) -> Any:
         """The stream that an act opens. Files in object stores make their requests later than that: they open
         themselves again where the store refuses one."""
-        stream, io = self._io.using(lambda io: (act(io), io))
+        stream, used = self._io.using(lambda io: (act(io), io))
+
+        def reopen(error: Exception) -> Any:
+            nonlocal used
+            if not passing_faults.is_expired(error):
+                return None
+            used = self._io.renewed(used)
+            return act(used)
+
         if hasattr(stream, "reopen"):
-            stream.reopen = lambda error: act(self._io.renewed(io)) if passing_faults.is_expired(error) else None
+            stream.reopen = reopen
         return stream
 
     def to_input_file(self) -> Any:

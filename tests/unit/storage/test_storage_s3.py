@@ -8,6 +8,7 @@ import threading
 import time
 from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from iceberg_compaction.model import outcome, rewrite_task
 from iceberg_compaction.model.storage_requests import StorageRequests
-from iceberg_compaction.storage import file_io, request_counts
+from iceberg_compaction.storage import file_io, passing_faults, request_counts
 from iceberg_compaction.storage.s3 import kept_objects, object_files, object_writer, plain_requests, signature
 
 KEYS = {"access_key": "AKIAIOSFODNN7EXAMPLE", "secret_key": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}
@@ -95,6 +96,30 @@ def test_a_body_may_take_longer_than_a_connection() -> None:
     server.server_close()
     assert count.requests.puts > 0
     assert count.requests.parts == 0
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"])
+def test_a_tls_connection_that_breaks_is_a_fault_that_passes(answer: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that speaks no TLS is left to Arrow's client at once."""
+    monkeypatch.setattr(plain_requests, "_PATIENCE", passing_faults.Patience(sleep=lambda seconds: None))
+
+    class Store(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(10_000)
+            self.request.sendall(answer)
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Store) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        options = KEYS | {"region": "x", "endpoint_override": f"https://127.0.0.1:{server.server_address[1]}"}
+        bucket = plain_requests.bucket_of(options, "lake", request_counts.RequestCount())
+        assert bucket is not None
+        if answer:
+            assert bucket.get("key").status == 0
+        else:
+            with pytest.raises(OSError, match="NETWORK_CONNECTION") as caught:
+                bucket.get("key")
+            assert passing_faults.is_passing(caught.value)
+        server.shutdown()
 
 
 def test_arrows_file_system_says_how_a_bucket_is_reached() -> None:

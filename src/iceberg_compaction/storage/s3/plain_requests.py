@@ -9,6 +9,7 @@ import hashlib
 import io
 import os
 import re
+import ssl
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import lru_cache
@@ -31,6 +32,7 @@ _BUSY = frozenset({429, 500, 502, 503, 504})
 _KINDS = {"GET": "gets", "HEAD": "heads", "PUT": "puts", "DELETE": "deletes"}
 _SAFE = "/-_.~"  # in the path of a URL
 _EMPTY = 416  # the range begins behind the end of the object
+_BROKEN = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _BLOCK = 2**18  # bytes of a body that must leave within one timeout
 _MOST_CONNECTIONS = 256  # kept per store; beyond that urllib3 warns of each that it closes
 _LABEL = re.compile(r"[a-z0-9-]+")  # buckets that may be part of a host's name
@@ -103,9 +105,9 @@ class Bucket:
                     body_of = b"" if answer.status == _EMPTY else answer.data
                     return Answer(status=answer.status, headers=answer.headers, body=body_of, tries=tries)
                 fault = f"AWS Error UNKNOWN (HTTP status {answer.status})"
-            except (urllib3.exceptions.SSLError, urllib3.exceptions.NameResolutionError):
-                return Answer(status=0, headers={}, body=b"", tries=tries)
             except urllib3.exceptions.HTTPError as error:
+                if _is_no_way(error):
+                    return Answer(status=0, headers={}, body=b"", tries=tries)
                 fault = f"AWS Error NETWORK_CONNECTION ({type(error).__name__})"
             if (wait := next(waits, None)) is None:
                 raise OSError(f"{fault} during {method} of {key}, {tries} times")
@@ -131,6 +133,13 @@ class Bucket:
             timeout=self.timeout,
             decode_content=False,
         )
+
+
+def _is_no_way(error: urllib3.exceptions.HTTPError) -> bool:
+    """Whether the request could not be sent at all. A TLS connection that breaks may have carried it."""
+    if isinstance(error, urllib3.exceptions.SSLError):
+        return not (error.args and isinstance(error.args[0], _BROKEN))
+    return isinstance(error, urllib3.exceptions.NameResolutionError)
 
 
 @lru_cache(maxsize=1)

@@ -175,11 +175,11 @@ def _joined_metrics(
     metrics = {}
     for field_id in frozenset.union(*(group.fields for group in inputs)):
         parts = []
-        for group, told in zip(inputs, by_manifest, strict=True):
+        for group, of_input in zip(inputs, by_manifest, strict=True):
             if field_id not in group.fields:
                 parts.append(file_metrics.ManifestMetrics(nulls=group.source.footer.rows))
-            elif field_id in told:
-                nulls, low, high = told[field_id]
+            elif field_id in of_input:
+                nulls, low, high = of_input[field_id]
                 parts.append(file_metrics.ManifestMetrics(nulls=nulls, low=low, high=high))
         if field_id is not None and len(parts) == len(inputs):
             merged = file_metrics.merge_manifest_metrics(parts, rows, floats=field_id in floats)

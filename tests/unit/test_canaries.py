@@ -29,11 +29,15 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 # Private names of other packages that src uses, each with the canary that watches it.
 WATCHED = {
     "_active_spark_context": "test_spark_context_knows_its_jvm",
+    "_buffer_size": "test_a_file_of_arrows_file_io_has_its_file_system_and_path",
     "_config_headers": "test_every_session_of_the_rest_catalog_passes_config_headers",
+    "_filesystem": "test_a_file_of_arrows_file_io_has_its_file_system_and_path",
+    "_find_spark_home": "test_a_jvm_of_ours_is_connected_as_sparks_own_is",
     "_gateway": "test_spark_context_knows_its_jvm",
     "_get_fs_from_uri": "test_fsspec_file_io_gives_its_file_system",
     "_get_glue_table": "test_glue_tells_the_account_of_a_table",
     "_getframe": "test_the_main_function_of_a_worker_has_its_connection_in_infile",
+    "_path": "test_a_file_of_arrows_file_io_has_its_file_system_and_path",
     "_strip_protocol": "test_fsspec_file_io_gives_its_file_system",
     "_update_and_stage_table": "test_a_sql_catalog_writes_the_metadata_that_was_staged",
 }
@@ -42,6 +46,10 @@ DOCUMENTED = {"_replace"}  # of named tuples
 REPLACED = {
     "_answered": "test_every_session_of_the_rest_catalog_passes_config_headers",  # our own
     "_update_and_stage_table": "test_a_sql_catalog_writes_the_metadata_that_was_staged",
+    "delete": "test_arrow_file_io_asks_parse_location_about_every_path",
+    "new_input": "test_arrow_file_io_asks_parse_location_about_every_path",
+    "new_output": "test_arrow_file_io_asks_parse_location_about_every_path",
+    "object_store": "test_a_file_of_arrows_file_io_has_its_file_system_and_path",  # our own
     "parse_location": "test_arrow_file_io_asks_parse_location_about_every_path",
     "request": "test_every_session_of_the_rest_catalog_passes_config_headers",
 }

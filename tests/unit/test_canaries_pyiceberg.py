@@ -37,6 +37,7 @@ from iceberg_compaction.execute.worker.output import locations as output_locatio
 from iceberg_compaction.metadata import target_partitions
 from iceberg_compaction.metadata.filter import where_clause
 from iceberg_compaction.storage import exact_paths, file_io, file_names, listing, s3_client, translate
+from iceberg_compaction.storage.s3 import object_files
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -172,6 +173,18 @@ def test_a_snapshot_that_another_branch_outran_is_refused_in_known_words(tmp_pat
         catalog.commit_table(table, (), (update.AddSnapshotUpdate(snapshot=late),))
     canaries.holds(publish._OUTRUN in str(caught.value), f'PyIceberg says "{publish._OUTRUN}"', publish)
     catalog.close()
+
+
+def test_a_file_of_arrows_file_io_has_its_file_system_and_path(tmp_path: Path) -> None:
+    path = str(tmp_path / "a")
+    file = pyarrow_io.PyArrowFileIO().new_input(path)
+    same = pyarrow_io.PyArrowFile(file.location, file._path, file._filesystem, file._buffer_size)
+    same.create().close()
+    canaries.holds(
+        (file._path, file.exists()) == (path, True),
+        "PyArrowFile is made of _path, _filesystem and _buffer_size",
+        object_files,
+    )
 
 
 def test_arrow_file_io_asks_parse_location_about_every_path(tmp_path: Path) -> None:

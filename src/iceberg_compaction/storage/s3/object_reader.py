@@ -37,7 +37,7 @@ class ObjectReader(io.RawIOBase):
 
     def __init__(self, source: ObjectSource) -> None:
         self.reopen: Callable[[Exception], ObjectReader | None] = lambda error: None  # the same file, without the error
-        self._source = source
+        self.source = source
         self._native: Any = None  # Arrow's file, once the plain way is closed
         self._position = 0
         self._size: int | None = None
@@ -76,7 +76,7 @@ class ObjectReader(io.RawIOBase):
         answer = self._request(None) if self._size is None else None
         content = self.read(self.size()) if answer is None else answer.body
         self._position = len(content)
-        self._source.kept.keep(self._source.key, content)
+        self.source.kept.keep(self.source.key, content)
         return content
 
     def readinto(self, buffer: Any) -> int:
@@ -102,7 +102,7 @@ class ObjectReader(io.RawIOBase):
     def _read_part(self, size: int, start: int) -> bytes:
         answer = self._request(f"{start}-{start + size - 1}")
         if answer is None:
-            self._source.count.add(gets=1)
+            self.source.count.add(gets=1)
             return bytes(self._native.read_at(size, start))
         return answer.body if answer.status == 206 else answer.body[start : start + size]
 
@@ -113,14 +113,14 @@ class ObjectReader(io.RawIOBase):
         except Exception as error:
             if (other := self.reopen(error)) is None:
                 raise
-        self._source, self._native = other._source, None
+        self.source, self._native = other.source, None
         return self._request_once(span)
 
     def _request_once(self, span: str | None) -> plain_requests.Answer | None:
-        answer = self._source.get(span) if self._native is None else None
+        answer = self.source.get(span) if self._native is None else None
         if answer is None:
             with self._lock:
-                self._native = self._native or self._source.open_native()
+                self._native = self._native or self.source.open_native()
             return None
         if answer.size is not None:
             self._size = answer.size

@@ -29,7 +29,7 @@ class ObjectWriter(io.RawIOBase):
 
     def __init__(self, target: ObjectTarget) -> None:
         self.reopen: Callable[[Exception], ObjectWriter | None] = lambda error: None  # the same file, without the error
-        self._target = target
+        self.target = target
         self._kept = bytearray()
         self._upload: Any = None
         self._position = 0
@@ -52,7 +52,7 @@ class ObjectWriter(io.RawIOBase):
         self._kept += data
         if len(self._kept) > PART:
             kept, self._kept = bytes(self._kept), bytearray()
-            self._upload = self._again(lambda: self._target.begin())
+            self._upload = self._again(lambda: self.target.begin())
             self._upload.write(kept)
         return size
 
@@ -62,10 +62,10 @@ class ObjectWriter(io.RawIOBase):
             return
         super().close()
         if self._upload is None:
-            self._again(lambda: self._target.put(bytes(self._kept)))
+            self._again(lambda: self.target.put(bytes(self._kept)))
         else:
             self._upload.close()
-            self._target.ended(self._position)
+            self.target.ended(self._position)
 
     def _again(self, act: Callable[[], T]) -> T:
         try:
@@ -73,7 +73,7 @@ class ObjectWriter(io.RawIOBase):
         except Exception as error:
             if (other := self.reopen(error)) is None:
                 raise
-        self._target = other._target
+        self.target = other.target
         return act()
 
     def __del__(self) -> None:

@@ -9,6 +9,7 @@ import zipfile
 from importlib import machinery
 from typing import TYPE_CHECKING
 
+import pyspark
 import pytest
 
 import iceberg_compaction
@@ -69,6 +70,8 @@ def test_java_that_does_not_run_is_one_sentence(tmp_path: Path) -> None:
 def test_the_error_of_an_early_start_is_raised_where_the_session_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str
 ) -> None:
+    for name in ("_gateway", "_active_spark_context"):  # of tests before this one
+        monkeypatch.setattr(pyspark.SparkContext, name, None)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with early_start.EarlyStart({"spark.master": master}) as early:
         for _ in range(2):

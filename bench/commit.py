@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bench import tables
+from bench import bar_lines, tables
 from iceberg_compaction.interfaces import wiring
 
 if TYPE_CHECKING:
@@ -275,8 +275,7 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="bench-commit-") as name:
         bars = measure_all(Path(name), quick=arguments.quick)
-    for bar in bars:
-        print(f"{bar['name']:70} {bar['value']:>8}  {bar['reach']:8} {'' if bar['ok'] else 'missed'}")
+    bar_lines.show(bars)
     print(json.dumps({"bench": "commit", "bars": bars}))
     return 0
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
-from bench import proof, rewrite
+from bench import bar_lines, proof, rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -287,8 +287,7 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="bench-copy-") as name:
         bars = measure_all(Path(name), QUICK_FILES if arguments.quick else FILES)
-    for each in bars:
-        print(f"{each['name']:70} {each['value']:>8}  {each['reach']:8} {'' if each['ok'] else 'missed'}")
+    bar_lines.show(bars)
     print(json.dumps({"bench": "copy", "bars": bars}))
     return 0
 

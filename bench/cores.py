@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 from pyiceberg.catalog.sql import SqlCatalog
 
-from bench import proof
+from bench import bar_lines, proof
 
 CORES, TARGET = 2, 1200 << 20
 ROWS, FILES, QUICK_FILES = 100_000, 175, 22  # about 5.9 MB each
@@ -105,8 +105,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="bench-cores-") as name:
         make(Path(name), files)
         bars = [measure(Path(name), engine, way, rounds) for engine in ("inline", "spark") for way in WAYS]
-    for bar in bars:
-        print(f"{bar['name']:75} {bar['value']:>8}  {bar['reach']:8} {'' if bar['ok'] else 'missed'}")
+    bar_lines.show(bars)
     print(json.dumps({"bench": "cores", "bars": bars}))
     return 0
 

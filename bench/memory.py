@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench import memory_shapes
+from bench import bar_lines, memory_shapes
 
 MIB = 2**20
 MOST_MB, GROWTH = 700, 1.2
@@ -80,8 +80,7 @@ def main() -> int:
         return 0
     chosen = [name for name, shape in memory_shapes.SHAPES.items() if shape.quick or not options.quick]
     figures = bars({name: measure(name) for name in chosen})
-    for bar in figures:
-        print(f"{bar['name']:74} {bar['value']:>8}  {bar['reach']:8} {'' if bar['ok'] else 'missed'}")
+    bar_lines.show(figures)
     print(json.dumps({"bench": "memory", "bars": figures}))
     return 0
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.factories import work
 
-from bench import tables
+from bench import bar_lines, tables
 from iceberg_compaction.workflow import diagnose
 
 if TYPE_CHECKING:
@@ -243,8 +243,7 @@ def main() -> int:
         found = measure_all(Path(name), files)
     reached = bars(found, files)
     print(f"{'':75} {'value':>10}  reach")
-    for bar in reached:
-        print(f"{bar['name']:75} {bar['value'] or 'none':>10}  {bar['reach']:8} {'' if bar['ok'] else 'missed'}")
+    bar_lines.show(reached)
     print(json.dumps({"bench": "plan", "files": files, "figures": found, "bars": reached}))
     return 0
 

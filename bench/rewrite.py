@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from bench import proof
+from bench import bar_lines, proof
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -229,8 +229,7 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory(prefix="bench-rewrite-") as name:
         bars = measure_all(Path(name), arguments)
-    for bar in bars:
-        print(f"{bar['name']:70} {bar['value']:>8}  {bar['reach']:8} {'' if bar['ok'] else 'missed'}")
+    bar_lines.show(bars)
     print(json.dumps({"bench": "rewrite", "bars": bars}))
     return 0
 

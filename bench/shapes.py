@@ -23,7 +23,7 @@ import urllib.parse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import rewrite, scans, shape_tables, sides
+from bench import bar_lines, rewrite, scans, shape_tables, sides
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -261,8 +261,7 @@ def main() -> int:
         root.mkdir(exist_ok=True)
         rounds = arguments.rounds or (1 if arguments.quick else ROUNDS)
         figures = measure_all(root, arguments.shape or (), rounds, quick=arguments.quick)
-    for bar in figures["bars"]:
-        print(f"{bar['name']:70} {bar['value']:>8}  {bar['reach']:8} {'' if bar['ok'] else 'missed'}")
+    bar_lines.show(figures["bars"])
     print(json.dumps(figures))
     return 0
 

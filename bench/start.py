@@ -24,6 +24,8 @@ import psutil
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
+from bench import bar_lines
+
 ROUNDS, QUICK_ROUNDS = 5, 1
 FILES, ROWS = 40, 5_000
 REACH_S = 6.0
@@ -96,8 +98,7 @@ def main() -> int:
             "ok": value <= REACH_S,
         }
     ]
-    for bar in bars:
-        print(f"{bar['name']:70} {bar['value']:>8}  {bar['reach']:8} {'' if bar['ok'] else 'missed'}")
+    bar_lines.show(bars)
     print(json.dumps({"bench": "start", "rounds": rounds, "best": best, "bars": bars}))
     return 0
 

@@ -20,6 +20,8 @@ from iceberg_compaction.formats.parquet.join import join_row_groups
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iceberg_compaction.formats.parquet.join import joined_column, source_chunks
+
 IO = PyArrowFileIO()
 ARGUMENTS: dict[str, Any] = {
     **{name: value for name, value in spliced.ARGUMENTS.items() if name != "bloom_filter_options"},
@@ -52,7 +54,14 @@ def join_files(path: str, sources: Sequence[str], table: pa.Table, **changes: An
     patch = table.select([name for name in table.column_names if name in decoded])
     file.join(table.num_rows, kept, patch, arguments)
     file.finish()
-    return {number: column.moved for number, column in kept.items()}
+    return {number: _has_pages_of(column, groups, number) for number, column in kept.items()}
+
+
+def _has_pages_of(joined: joined_column.JoinedColumn, groups: Sequence[source_chunks.LoadedGroup], column: int) -> bool:
+    """Whether the data pages of all sources are in the joined column, byte for byte."""
+    data = b"".join(map(bytes, joined.pieces))
+    chunks = [group.chunk(column) for group in groups]
+    return all(chunk is None or bytes(chunk.pages) in data for chunk in chunks)
 
 
 def check(path: str, table: pa.Table) -> spliced.Seen:

@@ -77,17 +77,7 @@ def prepare(
     )
     schema = Schema.model_validate_json(context.table_schema)
     partition_values = identity_columns.values(task, context, schema)
-    inputs = [
-        read_files.InputFacts(path=path, rows=rows, size=size)
-        for path, rows, size in zip(task.file_paths, task.record_counts, task.file_sizes, strict=True)
-    ]
-    with garbage.paused():
-        footers = reader.footers(
-            inputs,
-            _name_mapping(context),
-            partition_values.keys(),
-            worth_copying=None if context.copy_row_groups is CopyMode.NEVER else context.min_row_group,
-        )
+    footers = _read_footers(reader, task, context, partition_values)
     shape = _shape(task, context, footers)
     limits = fit_budgets.fit(shape, limits, reservation.most)
     reservation.raise_to(peak_forecast.forecast(shape, limits).before_rows)
@@ -107,21 +97,9 @@ def prepare(
     summary = _summary(footers, deletes, dictionaries).model_copy(update={"required": required})
     output = output_plan.plan_output(task, context, summary)
     wanted = {field.field_id for field in schema.fields} | (deletes.fields if deletes else set())
-    wanted_form = None
-    # Where rows change their order or their partition, all are encoded.
-    if output.keeps_rows and context.copy_row_groups is not CopyMode.NEVER:
-        wanted_form = _wanted(context, output, partition_values, frozenset(constants))
-    if wanted_form is None:
-        steps = copied_row_groups.encode_all(footers, deletes)
-    else:
-        steps = copied_row_groups.choose(footers, deletes, wanted_form)
-    shape = replace(
-        shape,
-        parts=steps.decoded,
-        is_copied=steps.copies,
-        joined_bytes=min(steps.joined_bytes, output.options.row_group_bytes),
-    )
-    forecast = peak_forecast.forecast(shape, limits)
+    wanted_form = _wanted(context, output, partition_values, frozenset(constants))
+    steps = _steps(footers, deletes, wanted_form)
+    forecast = peak_forecast.forecast(_with_steps(shape, steps, output), limits)
     reservation.raise_to(forecast.total)
     return PreparedTask(
         reader=reader,
@@ -139,6 +117,35 @@ def prepare(
     )
 
 
+def _read_footers(
+    reader: read_files.DataFileReader,
+    task: rewrite_task.RewriteTask,
+    context: rewrite_task.RewriteContext,
+    partition_values: Mapping[int, Any],
+) -> list[read_files.Footer]:
+    inputs = [
+        read_files.InputFacts(path=path, rows=rows, size=size)
+        for path, rows, size in zip(task.file_paths, task.record_counts, task.file_sizes, strict=True)
+    ]
+    with garbage.paused():
+        return reader.footers(
+            inputs,
+            _name_mapping(context),
+            partition_values.keys(),
+            worth_copying=None if context.copy_row_groups is CopyMode.NEVER else context.min_row_group,
+        )
+
+
+def _steps(
+    footers: list[read_files.Footer],
+    deletes: apply_deletes.DeleteFilter | None,
+    wanted: copied_row_groups.Wanted | None,
+) -> copied_row_groups.Steps:
+    if wanted is None:
+        return copied_row_groups.encode_all(footers, deletes)
+    return copied_row_groups.choose(footers, deletes, wanted)
+
+
 def _shape(
     task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, footers: list[read_files.Footer]
 ) -> peak_forecast.TaskShape:
@@ -149,6 +156,18 @@ def _shape(
         deletes=task.deletes,
         is_sorted=context.sort_order is not None,
         is_parted=task.parted or context.output_spec_id not in (None, task.spec_id),
+    )
+
+
+def _with_steps(
+    shape: peak_forecast.TaskShape, steps: copied_row_groups.Steps, output: output_plan.OutputPlan
+) -> peak_forecast.TaskShape:
+    """The task as its memory depends on it, with the rows that move as bytes."""
+    return replace(
+        shape,
+        parts=steps.decoded,
+        is_copied=steps.copies,
+        joined_bytes=min(steps.joined_bytes, output.options.row_group_bytes),
     )
 
 
@@ -191,8 +210,11 @@ def _wanted(
     output: output_plan.OutputPlan,
     partition_values: Mapping[int, Any],
     filled: frozenset[int],
-) -> copied_row_groups.Wanted:
-    """The form that row groups must have in order to be copied or joined."""
+) -> copied_row_groups.Wanted | None:
+    """The form that row groups must have in order to be copied or joined; None: all are encoded, as where rows change
+    their order or their partition."""
+    if not output.keeps_rows or context.copy_row_groups is CopyMode.NEVER:
+        return None
     leaves = splice.template(output.columns, output.options.parquet).leaves
     filters = output.options.parquet.get("bloom_filter_options", {})
     return copied_row_groups.Wanted(

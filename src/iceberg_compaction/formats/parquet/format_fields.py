@@ -37,6 +37,10 @@ class Statistics:
     OLD_MAX, OLD_MIN, NULLS, DISTINCT, MAX, MIN, MAX_EXACT, MIN_EXACT = range(1, 9)
 
 
+class Page:
+    TYPE, UNCOMPRESSED, COMPRESSED, CRC, DATA, INDEX, DICTIONARY, DATA_2 = range(1, 9)
+
+
 class Bloom:
     BYTES = 1
 

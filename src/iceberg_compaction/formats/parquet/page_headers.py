@@ -1,67 +1,92 @@
-"""Reads the headers of pages: the size of a page once it is decompressed, and the number of its values. Headers are
-read one by one; the bytes between them are not read."""
+"""Reads the headers of pages: their sizes, the number and encoding of their values, their checksums. From a file they
+are read one by one; the bytes between them are not read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from iceberg_compaction.formats.parquet import format_fields, thrift
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DICTIONARY = 2  # Parquet's number for that type of page
+# Parquet's numbers for the types of pages, and for the encodings of pages that are composed here.
+DATA, DICTIONARY, DATA_2 = 0, 2, 3
+PLAIN, RLE = 0, 3
 _HEADER = 512  # bytes read for a header at first; statistics of long values may make it longer
 _LONGEST = 2**20
-_TYPE, _UNCOMPRESSED, _COMPRESSED, _CRC, _DATA, _INDEX, _DICTIONARY, _DATA_2 = range(1, 9)
-_VALUES = 1
+_ALL_BITS = 2**32 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class PageHeader(NamedTuple):
     """A page as its header describes it."""
 
     kind: int
-    bytes: int  # uncompressed
     values: int
+    encoding: int  # of values
+    rows: int | None  # in data pages of version 2 only
+    uncompressed: int
+    compressed: int
+    crc: int | None  # of the compressed bytes; None: the writer made none
+    body: int  # the offset of the page's bytes behind the header
+
+    @property
+    def end(self) -> int:
+        """The offset of the next page."""
+        return self.body + self.compressed
 
 
-def first(source: Any, start: int) -> Page:
-    """The page that begins at an offset. Raises ValueError if there is none."""
-    return _page(source, start)[0]
+def header(data: bytes, at: int = 0) -> PageHeader:
+    """The header that begins at an offset. Raises ValueError if there is none."""
+    return _header(*thrift.parse(data, at))
 
 
-def all_pages(source: Any, start: int, length: int) -> Iterator[Page]:
-    """The pages of a column chunk."""
+def first(source: Any, start: int) -> PageHeader:
+    """The page of a file that begins at an offset. Raises ValueError if there is none."""
+    return _read(source, start)
+
+
+def all_pages(source: Any, start: int, length: int) -> Iterator[PageHeader]:
+    """The pages of a column chunk of a file."""
     end = start + length
     while start < end:
-        page, start = _page(source, start)
+        page = _read(source, start)
+        start += page.end
         yield page
 
 
-def _page(source: Any, start: int) -> tuple[Page, int]:
-    """A page, and the offset of the next one."""
+def _read(source: Any, start: int) -> PageHeader:
+    """A page; its offsets count from where it begins."""
     size = _HEADER
     while True:
         source.seek(start)
         data = bytes(source.read(size))
         try:
-            header, after = thrift.parse(data)
+            raw, body = thrift.parse(data)
             break
         except ValueError:
             if len(data) < size or size >= _LONGEST:
                 raise ValueError("a page has no header that can be understood") from None
             size *= 8
-    compressed = format_fields.integer(header, _COMPRESSED)
-    bytes_of = format_fields.integer(header, _UNCOMPRESSED)
-    if compressed < 0 or bytes_of < 0:
+    return _header(raw, body)
+
+
+def _header(raw: thrift.Struct, body: int) -> PageHeader:
+    fields = format_fields.Page
+    kinds = (fields.DATA, fields.DATA_2, fields.DICTIONARY)
+    below = next((child for number in kinds if (child := format_fields.child(raw, number))), {})
+    crc = format_fields.optional(raw, fields.CRC)
+    uncompressed = format_fields.integer(raw, fields.UNCOMPRESSED)
+    compressed = format_fields.integer(raw, fields.COMPRESSED)
+    if compressed < 0 or uncompressed < 0:
         raise ValueError("a page says that it has less than no bytes")
-    below = (
-        format_fields.child(header, _DATA)
-        or format_fields.child(header, _DATA_2)
-        or format_fields.child(header, _DICTIONARY)
-        or {}
+    return PageHeader(
+        kind=format_fields.integer(raw, fields.TYPE),
+        values=format_fields.integer(below, 1, 0),
+        encoding=format_fields.integer(below, 4 if fields.DATA_2 in raw else 2, PLAIN),
+        rows=format_fields.integer(below, 3) if fields.DATA_2 in raw else None,
+        uncompressed=uncompressed,
+        compressed=compressed,
+        crc=None if crc is None else crc & _ALL_BITS,
+        body=body,
     )
-    kind, values = format_fields.integer(header, _TYPE), format_fields.integer(below, _VALUES, 0)
-    return Page(kind, bytes_of, values), start + after + compressed

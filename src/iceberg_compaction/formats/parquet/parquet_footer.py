@@ -55,6 +55,11 @@ class Chunk:
         first = format_fields.integer(self.meta, format_fields.Meta.DATA_PAGE)
         return first, self.start + self.length - first
 
+    @property
+    def encodings(self) -> frozenset[int]:
+        """The encodings of values, dictionaries and levels."""
+        return frozenset(self.meta.get(format_fields.Meta.ENCODINGS, (0, (0, ())))[1][1])
+
     @functools.cached_property
     def page_counts(self) -> dict[tuple[int, int], int]:
         """The number of pages of each type and encoding; empty if the footer does not count them."""

@@ -22,15 +22,12 @@ _DECODED_BYTES = 128 * 2**20  # without compression, since the decoded columns o
 def decoded_columns(sources: Sequence[copied_row_groups.Copy], wanted: copied_row_groups.Wanted) -> frozenset[int]:
     """Field ids of the top-level columns that must be decoded to join these row groups. A column's leaves belong
     together, so one that must be decoded takes the others with it."""
-    return (
-        frozenset(top for top, judged in _judged(sources, wanted) if judged.way is ways.JoinWay.DECODE)
-        | wanted.filtered
-    )
+    return _decoded(_judged(sources, wanted), wanted)
 
 
-def held_at_once(sources: Sequence[copied_row_groups.Copy], wanted: copied_row_groups.Wanted) -> int:
+def held_at_once(sources: Sequence[copied_row_groups.Copy], decoded: frozenset[int]) -> int:
     """How many of the first row groups may become one, by the memory that their decoded columns take; at least one."""
-    decoded, total = decoded_columns(sources, wanted), 0
+    total = 0
     for count, source in enumerate(sources):
         chunks = source.raw.groups[source.group].chunks
         columns = zip(source.raw.leaves, chunks, strict=True)
@@ -43,7 +40,7 @@ def held_at_once(sources: Sequence[copied_row_groups.Copy], wanted: copied_row_g
 def worth_joining(sources: Sequence[copied_row_groups.Copy], wanted: copied_row_groups.Wanted) -> bool:
     """Whether joining these row groups takes less time than encoding them."""
     judged = _judged(sources, wanted)
-    decoded = {top for top, column in judged if column.way is ways.JoinWay.DECODE} | wanted.filtered
+    decoded = _decoded(judged, wanted)
     join = len(sources) * (_PER_SOURCE + len(judged) * _PER_CHUNK)
     encode = len(sources) * _PER_ENCODED_SOURCE
     for top, column in judged:
@@ -53,6 +50,10 @@ def worth_joining(sources: Sequence[copied_row_groups.Copy], wanted: copied_row_
         else:
             join += column.bytes / (_MOVED if column.way is ways.JoinWay.PAGES else _MAPPED)
     return join < _GAIN * encode
+
+
+def _decoded(judged: list[tuple[int, ways.ColumnWay]], wanted: copied_row_groups.Wanted) -> frozenset[int]:
+    return frozenset(top for top, column in judged if column.way is ways.JoinWay.DECODE) | wanted.filtered
 
 
 def _judged(

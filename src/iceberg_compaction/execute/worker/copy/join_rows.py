@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.execute.worker.copy import copied_row_groups
     from iceberg_compaction.formats.parquet.join import source_chunks
+    from iceberg_compaction.storage import task_cores
 
 _AT_ONCE = 8  # files that are read at a time
 
@@ -39,14 +40,13 @@ def join(
     wanted: copied_row_groups.Wanted,
     decoded: Collection[int],
     arguments: dict[str, Any],
-    *,
-    cores: int = 1,
+    cores: task_cores.TaskCores,
 ) -> tuple[output_file.JoinedRows, frozenset[int]]:
     """The joined columns, and field ids of the top-level columns that must be decoded, `decoded` among them."""
     with garbage.paused():
         groups = list(look_ahead.in_order(lambda source: _load(io, source), sources, at_once=_AT_ONCE))
         columns = [number for number, top in enumerate(wanted.tops) if top not in decoded]
-        joined = join_row_groups.join(groups, wanted.leaves, columns, arguments, cores=cores)
+        joined = join_row_groups.join(groups, wanted.leaves, columns, arguments, cores)
     missing = frozenset(wanted.tops[number] for number in columns if number not in joined) | frozenset(decoded)
     kept = {number: column for number, column in joined.items() if wanted.tops[number] not in missing}
     return output_file.JoinedRows(tuple(sources), kept), missing

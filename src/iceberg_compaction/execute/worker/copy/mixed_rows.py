@@ -96,9 +96,11 @@ class MixedRows:
         while rest:
             started = time.monotonic()
             count = join_rows.take(rest, self._writer.next_joined_bytes(sum(source.bytes for source in rest)))
-            count = join_choice.held_at_once(rest[:count], wanted)
+            decoded = join_choice.decoded_columns(rest[:count], wanted)
+            if (fewer := join_choice.held_at_once(rest[:count], decoded)) < count:
+                count, decoded = fewer, join_choice.decoded_columns(rest[:fewer], wanted)
             sources, rest = rest[:count], rest[count:]
-            if (joined := self._joined(sources)) is None:
+            if (joined := self._joined(sources, wanted, decoded)) is None:
                 self._encode(_encode_step(sources), started)
                 self.effort += rewrite_task.Effort(kept_from_copying={copied_row_groups.Kept.PAGES.value: count})
                 continue
@@ -109,20 +111,14 @@ class MixedRows:
             self.effort += rewrite_task.Effort(joined_groups=count, joined_bytes=size, join_seconds=seconds)
 
     def _joined(
-        self, sources: tuple[copied_row_groups.Copy, ...]
+        self, sources: tuple[copied_row_groups.Copy, ...], wanted: copied_row_groups.Wanted, decoded: frozenset[int]
     ) -> tuple[output_file.JoinedRows, frozenset[int]] | None:
-        """Joined row groups, and the columns that have to be decoded. None: their pages cannot be joined after all, so
-        rows are decoded, which tells what is wrong with which file."""
-        wanted, prepared = self._prepared.wanted, self._prepared
-        assert wanted is not None
+        """Joined row groups, and the columns that have to be decoded, `decoded` among them. None: their pages cannot be
+        joined after all, so rows are decoded, which tells what is wrong with which file."""
+        prepared = self._prepared
         try:
             joined, decoded = join_rows.join(
-                prepared.io,
-                sources,
-                wanted,
-                join_choice.decoded_columns(sources, wanted),
-                prepared.output.options.parquet,
-                cores=prepared.budgets.cores,
+                prepared.io, sources, wanted, decoded, prepared.output.options.parquet, prepared.cores
             )
         except (ValueError, OSError, pa.ArrowException) as error:
             _log.info("%d row groups are encoded, because their pages cannot be joined: %s", len(sources), error)

@@ -251,7 +251,7 @@ def _is_coded(chunk: ColumnChunk, stream: Any) -> bool:
     page = page_headers.first(stream, chunk.start)
     if page.values >= chunk.values:
         return False  # no value is repeated, so a dictionary would only be one more copy
-    return page.kind == page_headers.DICTIONARY and chunk.uncompressed - page.bytes <= _INDEX * chunk.values
+    return page.kind == page_headers.DICTIONARY and chunk.uncompressed - page.uncompressed <= _INDEX * chunk.values
 
 
 def _inspect_pages(stream: Any, dense: Sequence[ColumnChunk], limits: budgets.Budgets) -> dict[int, float]:
@@ -261,9 +261,9 @@ def _inspect_pages(stream: Any, dense: Sequence[ColumnChunk], limits: budgets.Bu
     for chunk in dense:
         largest, each = 0, 0.0
         for page in page_headers.all_pages(stream, chunk.start, chunk.length):
-            largest = max(largest, page.bytes)
+            largest = max(largest, page.uncompressed)
             if page.kind != page_headers.DICTIONARY:
-                each = max(each, page.bytes / max(1, page.values))
+                each = max(each, page.uncompressed / max(1, page.values))
         row_bytes[chunk.group] = row_bytes.get(chunk.group, 0.0) + each
         open_bytes[chunk.group] = open_bytes.get(chunk.group, 0) + largest
     if (most := max(open_bytes.values(), default=0)) > limits.page_bytes:

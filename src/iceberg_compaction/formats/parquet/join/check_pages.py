@@ -1,24 +1,28 @@
-"""Checks by their headers that the pages of a chunk are those that its footer speaks of. Pages that move as bytes are
-not decoded, so nothing else would notice: values too many or too few would shift the rows of all chunks behind them."""
+"""Checks by their headers that the pages of a chunk are those that its footer speaks of, and by their checksums that
+they are whole. Pages that move as bytes are not decoded, so nothing else would notice: values too many or too few would
+shift the rows of all chunks behind them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.formats.parquet.join import page_bytes, ways
+from isal import isal_zlib
+
+from iceberg_compaction.formats.parquet import page_headers
+from iceberg_compaction.formats.parquet.join import ways
 
 if TYPE_CHECKING:
     from iceberg_compaction.formats.parquet import page_layout
     from iceberg_compaction.formats.parquet.join import source_chunks
 
-_DATA_PAGES = (page_bytes.DATA, page_bytes.DATA_2)
+_DATA_PAGES = (page_headers.DATA, page_headers.DATA_2)
 _REPEATED = 2
 
 
 def fits(chunk: source_chunks.SourceChunk, layout: page_layout.Layout, way: ways.JoinWay) -> bool:
     """Whether the chunk consists of data pages in the encodings of its way, with as many values and rows as its footer
     counts. Certain writers put a dictionary where data should begin, and readers take a page without values for the
-    end."""
+    end. ValueError: a page is damaged."""
     try:
         headers = _headers(chunk)
         if chunk.dictionary and not _is_dictionary(chunk.dictionary):
@@ -33,23 +37,31 @@ def fits(chunk: source_chunks.SourceChunk, layout: page_layout.Layout, way: ways
     if values != chunk.chunk.values or (_REPEATED not in layout.repetitions and values != chunk.rows):
         return False
     # Only pages of version 2 count their rows.
-    return any(head.rows is None for head in headers) or sum(head.rows or 0 for head in headers) == chunk.rows
+    if all(head.rows is not None for head in headers) and sum(head.rows or 0 for head in headers) != chunk.rows:
+        return False
+    _check_sums(chunk.data, headers)
+    return True
 
 
-def _headers(chunk: source_chunks.SourceChunk) -> list[page_bytes.Header]:
+def _check_sums(data: bytes, headers: list[page_headers.PageHeader]) -> None:
+    view = memoryview(data)
+    for head in headers:
+        if head.crc is not None and head.crc != isal_zlib.crc32(view[head.body : head.end]):
+            raise ValueError("a page has another checksum than its header says")
+
+
+def _headers(chunk: source_chunks.SourceChunk) -> list[page_headers.PageHeader]:
     """The headers of all pages behind the dictionary. ValueError: the pages do not fill the chunk."""
     at, headers = chunk.first_page, []
     while at < chunk.end:
-        head = page_bytes.header(chunk.data, at)
-        if head.compressed < 0:
-            raise ValueError("a page has less than no bytes")
+        head = page_headers.header(chunk.data, at)
         headers.append(head)
-        at = head.body + head.compressed
+        at = head.end
     if at != chunk.end:
         raise ValueError("the pages of a column do not end where it does")
     return headers
 
 
 def _is_dictionary(page: bytes) -> bool:
-    head = page_bytes.header(page, 0)
-    return head.kind == page_bytes.DICTIONARY and head.body + head.compressed == len(page)
+    head = page_headers.header(page, 0)
+    return head.kind == page_headers.DICTIONARY and head.end == len(page)

@@ -13,7 +13,7 @@ from iceberg_compaction.formats.parquet.join import (
     remap_indexes,
     ways,
 )
-from iceberg_compaction.storage import look_ahead
+from iceberg_compaction.storage import task_cores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,22 +29,23 @@ def join(
     leaves: Sequence[parquet_footer.Leaf],
     columns: Sequence[int],
     arguments: Mapping[str, Any],
-    *,
-    cores: int = 1,
+    cores: task_cores.TaskCores | None = None,
 ) -> dict[int, joined_column.JoinedColumn]:
     """The joined columns by their number in `leaves`, of those that are asked for in `columns`. One that is missing
     must be decoded. `arguments` are those of pyarrow's writer. ValueError, OSError or ArrowException: a page is
     damaged, or does not say the truth."""
-    work = [(column, groups, leaves[column], arguments) for column in columns]
-    # Many columns are mere slices of bytes, so threads pay off for indexes only; those wait for nobody.
-    results = look_ahead.in_order(_join, work, at_once=cores) if cores > 1 else map(_join, work)
+    results = (cores or task_cores.TaskCores()).map(
+        lambda column: _join(column, groups, leaves[column], arguments), columns
+    )
     return {column: joined for column, joined in zip(columns, results, strict=True) if joined is not None}
 
 
 def _join(
-    work: tuple[int, Sequence[source_chunks.LoadedGroup], parquet_footer.Leaf, Mapping[str, Any]],
+    column: int,
+    groups: Sequence[source_chunks.LoadedGroup],
+    leaf: parquet_footer.Leaf,
+    arguments: Mapping[str, Any],
 ) -> joined_column.JoinedColumn | None:
-    column, groups, leaf, arguments = work
     sources = [group.chunk(column) for group in groups]
     chunks = [chunk for chunk in sources if chunk is not None]
     way = ways.judge([None if chunk is None else chunk.chunk for chunk in sources]).way

@@ -7,13 +7,17 @@ import collections
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from iceberg_compaction.formats.parquet import assemble, format_fields, page_layout, parquet_footer, thrift
+from iceberg_compaction.formats.parquet import (
+    assemble,
+    format_fields,
+    page_headers,
+    page_layout,
+    parquet_footer,
+    thrift,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-
-_DICTIONARY_PAGE = 2  # Parquet's number for that type of page
 
 
 class PageLocation(NamedTuple):
@@ -38,7 +42,6 @@ class JoinedColumn:
     statistics: thrift.Struct
     page_locations: tuple[PageLocation, ...] | None  # None: not all of them are known
     bounds: thrift.Struct | None  # a column index
-    moved: bool = True  # whether the bytes are those of the sources
 
     @property
     def length(self) -> int:
@@ -98,4 +101,4 @@ def page_counts(chunks: Iterable[parquet_footer.Chunk]) -> dict[tuple[int, int],
         if not chunk.page_counts:
             return {}
         total.update(chunk.page_counts)
-    return {key: count for key, count in total.items() if key[0] != _DICTIONARY_PAGE}
+    return {key: count for key, count in total.items() if key[0] != page_headers.DICTIONARY}

@@ -11,11 +11,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iceberg_compaction.formats.parquet import page_layout
+    from iceberg_compaction.formats.parquet.join import source_chunks
 
     Counted = tuple[int, thrift.Struct]  # values of a chunk, and its statistics
 
 _NULLS, _MIN, _MAX = format_fields.Statistics.NULLS, format_fields.Statistics.MIN, format_fields.Statistics.MAX
 _EXACT = {_MIN: format_fields.Statistics.MIN_EXACT, _MAX: format_fields.Statistics.MAX_EXACT}
+
+
+def of_column(groups: Sequence[source_chunks.LoadedGroup], column: int, layout: page_layout.Layout) -> thrift.Struct:
+    """The statistics of a column in all row groups. Those that lack the column have nulls in all rows."""
+    counted: list[Counted] = []
+    for group in groups:
+        chunk, rows = group.chunk(column), group.group.rows
+        if chunk is None:
+            counted.append((rows, {_NULLS: (thrift.I64, rows)}))
+        else:
+            counted.append((chunk.chunk.values, chunk.chunk.statistics))
+    return merge(counted, layout)
 
 
 def merge(chunks: Sequence[Counted], layout: page_layout.Layout) -> thrift.Struct:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iceberg_compaction.formats.parquet import page_headers
 from iceberg_compaction.formats.parquet.join import forged_file, page_bytes
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ class MergedDictionary:
 def merge(pages: Sequence[bytes], codec: str, layout: page_layout.Layout, *, most_entries: int) -> MergedDictionary:
     """All dictionaries as one. ValueError: there are more entries than `most_entries`, or the pages are no
     dictionaries."""
-    headers = [page_bytes.header(page, 0) for page in pages]
-    if any(each.kind != page_bytes.DICTIONARY for each in headers):
+    headers = [page_headers.header(page, 0) for page in pages]
+    if any(each.kind != page_headers.DICTIONARY for each in headers):
         raise ValueError("a column has no dictionary where its footer says so")
     counts = [each.values for each in headers]
     if sum(counts) > most_entries:
@@ -56,13 +57,13 @@ def merge(pages: Sequence[bytes], codec: str, layout: page_layout.Layout, *, mos
 
 
 def _decoded(
-    pages: Sequence[bytes], headers: Sequence[page_bytes.Header], codec: str, layout: page_layout.Layout
+    pages: Sequence[bytes], headers: Sequence[page_headers.PageHeader], codec: str, layout: page_layout.Layout
 ) -> pa.Array:
     """The entries of all dictionaries. A dictionary page holds plain values, as a data page of a required column does,
     so all of them are decoded as one such column. pyarrow takes a page without values for the end of a column."""
     data = [
         page_bytes.compose(
-            page_bytes.DATA, head.values, page[head.body : head.body + head.compressed], head.uncompressed
+            page_headers.DATA, head.values, page[head.body : head.body + head.compressed], head.uncompressed
         )
         for page, head in zip(pages, headers, strict=True)
         if head.values

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from iceberg_compaction.formats.parquet import format_fields, thrift
+from iceberg_compaction.formats.parquet import format_fields, page_headers, thrift
 from iceberg_compaction.formats.parquet.join import joined_column, merge_indexes, merge_statistics, page_bytes
 
 if TYPE_CHECKING:
@@ -21,19 +21,16 @@ _BOUNDS = (format_fields.Column.COLUMN_INDEX, format_fields.Column.COLUMN_INDEX_
 def join(
     groups: Sequence[source_chunks.LoadedGroup], column: int, layout: page_layout.Layout
 ) -> joined_column.JoinedColumn:
-    """The column of the joined row group. Row groups that lack it get a page of nulls. ValueError: a page is damaged.
-    Nobody decodes it, so nobody else would notice."""
+    """The column of the joined row group. Row groups that lack it get a page of nulls."""
     sources = [group.chunk(column) for group in groups]
     pages = _MovedPages(next(chunk for chunk in sources if chunk is not None), layout)
     for group, chunk in zip(groups, sources, strict=True):
-        if chunk is not None:
-            page_bytes.check(chunk.data, chunk.first_page, chunk.end, chunk.chunk.values)
         number = group.columns[column]
         if chunk is None or number is None:
             pages.add_nulls(group.group.rows)
         else:
             pages.add(chunk, group.index(number, *_OFFSETS), group.index(number, *_BOUNDS))
-    return pages.joined()
+    return pages.joined(merge_statistics.of_column(groups, column, layout))
 
 
 class _MovedPages:
@@ -44,12 +41,11 @@ class _MovedPages:
         self._layout = layout
         self._dictionary = first.dictionary
         self._pieces: list[Any] = [self._dictionary] if self._dictionary else []
-        head = page_bytes.header(self._dictionary, 0) if self._dictionary else None
+        head = page_headers.header(self._dictionary, 0) if self._dictionary else None
         self._dictionary_size = head.body + head.uncompressed if head is not None else 0
         self._at, self._uncompressed = len(self._dictionary), self._dictionary_size
         self._row = self._values = 0
         self._chunks: list[source_chunks.SourceChunk] = []
-        self._counted: list[tuple[int, thrift.Struct]] = []
         self._null_pages = 0
         self._locations: list[joined_column.PageLocation] | None = []
         self._bounds = merge_indexes.Bounds(layout)
@@ -69,7 +65,6 @@ class _MovedPages:
             ]
         self._pieces.append(chunk.pages)
         self._chunks.append(chunk)
-        self._counted.append((chunk.chunk.values, chunk.chunk.statistics))
         self._advance(length, chunk.rows, chunk.chunk.values, chunk.chunk.uncompressed - self._dictionary_size)
 
     def add_nulls(self, rows: int) -> None:
@@ -79,7 +74,6 @@ class _MovedPages:
             self._bounds.add_nulls(rows)
         self._pieces.append(page)
         self._null_pages += 1
-        self._counted.append((rows, {format_fields.Statistics.NULLS: (thrift.I64, rows)}))
         self._advance(len(page), rows, rows, uncompressed)
 
     def _advance(self, length: int, rows: int, values: int, uncompressed: int) -> None:
@@ -88,20 +82,16 @@ class _MovedPages:
         self._values += values
         self._uncompressed += uncompressed
 
-    def joined(self) -> joined_column.JoinedColumn:
+    def joined(self, statistics: thrift.Struct) -> joined_column.JoinedColumn:
         chunks = [each.chunk for each in self._chunks]
         counts = joined_column.page_counts(chunks)
-        encodings = {
-            int(encoding)
-            for chunk in chunks
-            for encoding in chunk.meta.get(format_fields.Meta.ENCODINGS, (0, (0, ())))[1][1]
-        }
+        encodings = frozenset[int]().union(*(chunk.encodings for chunk in chunks))
         if self._null_pages:
-            encodings |= {page_bytes.PLAIN, page_bytes.RLE}
-            key = (page_bytes.DATA, page_bytes.PLAIN)
+            encodings |= {page_headers.PLAIN, page_headers.RLE}
+            key = (page_headers.DATA, page_headers.PLAIN)
             counts = counts and counts | {key: counts.get(key, 0) + self._null_pages}
         if self._dictionary and counts:
-            counts = counts | {(page_bytes.DICTIONARY, page_bytes.PLAIN): 1}
+            counts = counts | {(page_headers.DICTIONARY, page_headers.PLAIN): 1}
         return joined_column.JoinedColumn(
             pieces=self._pieces,
             codec=self._codec,
@@ -110,7 +100,7 @@ class _MovedPages:
             dictionary_bytes=len(self._dictionary),
             encodings=tuple(sorted(encodings)),
             page_counts=counts,
-            statistics=merge_statistics.merge(self._counted, self._layout),
+            statistics=statistics,
             page_locations=None if self._locations is None else tuple(self._locations),
             bounds=self._bounds.merged(),
         )

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from iceberg_compaction.formats.parquet import format_fields, parquet_footer, thrift
+from iceberg_compaction.formats.parquet import format_fields, page_headers, parquet_footer
 from iceberg_compaction.formats.parquet.join import (
     forged_file,
     joined_column,
@@ -18,6 +18,7 @@ from iceberg_compaction.formats.parquet.join import (
     merge_statistics,
     merged_dictionary,
     page_bytes,
+    ways,
 )
 
 if TYPE_CHECKING:
@@ -25,13 +26,12 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from iceberg_compaction.formats.parquet import page_layout
+    from iceberg_compaction.formats.parquet import page_layout, thrift
     from iceberg_compaction.formats.parquet.join import source_chunks
 
 _INDEX = 4  # bytes of a rank
 _NO_LIMIT = 2**30  # bytes of a dictionary
 _TAIL = 2**20  # bytes behind the pages that hold the indexes and the footer
-_INDEXES = (2, 8)  # PLAIN_DICTIONARY, RLE_DICTIONARY
 # Arguments of pyarrow's writer that speak of columns by name, or of columns with other values than ranks.
 _OF_VALUES = (
     "use_dictionary",
@@ -63,28 +63,27 @@ def join(
     dictionary = merged.values.take(pa.array(encoded.dictionary()))
     body = merged_dictionary.plain(dictionary)
     page = page_bytes.compose(
-        page_bytes.DICTIONARY, len(dictionary), page_bytes.compressed(body, encoded.chunk.codec), len(body)
+        page_headers.DICTIONARY, len(dictionary), page_bytes.compressed(body, encoded.chunk.codec), len(body)
     )
     chunk, pages = encoded.chunk, encoded.pages()
     shift = len(page) - chunk.data_pages[0]
     locations = encoded.page_locations()
     counts = joined_column.page_counts([chunk])
-    if any(encoding not in _INDEXES for _, encoding in counts):
+    if any(encoding not in ways.DICTIONARY_ENCODINGS for _, encoding in counts):
         raise ValueError("indexes of a dictionary were encoded as plain numbers")
     return joined_column.JoinedColumn(
         pieces=[page, pages],
         codec=chunk.codec,
         values=chunk.values,
-        uncompressed=chunk.uncompressed - encoded.dictionary_size + page_bytes.header(page, 0).body + len(body),
+        uncompressed=chunk.uncompressed - encoded.dictionary_size + page_headers.header(page, 0).body + len(body),
         dictionary_bytes=len(page),
-        encodings=tuple(chunk.meta[format_fields.Meta.ENCODINGS][1][1]),
-        page_counts=counts | {(page_bytes.DICTIONARY, page_bytes.PLAIN): 1},
-        statistics=_statistics(groups, column, layout),
+        encodings=tuple(sorted(chunk.encodings)),
+        page_counts=counts | {(page_headers.DICTIONARY, page_headers.PLAIN): 1},
+        statistics=merge_statistics.of_column(groups, column, layout),
         page_locations=None
         if locations is None
         else tuple(each._replace(offset=each.offset + shift) for each in locations),
         bounds=_bounds(encoded, merged, layout, len(locations)) if locations and merged.ordered else None,
-        moved=False,
     )
 
 
@@ -106,7 +105,7 @@ def _decoded(
             continue
         raw = next(ranks).tobytes()
         dictionary = page_bytes.compose(
-            page_bytes.DICTIONARY, len(raw) // _INDEX, page_bytes.compressed(raw, codec), len(raw)
+            page_headers.DICTIONARY, len(raw) // _INDEX, page_bytes.compressed(raw, codec), len(raw)
         )
         values = chunk.chunk.values
         forged.append(
@@ -138,8 +137,8 @@ class _Encoded:
     def dictionary(self) -> npt.NDArray[np.int32]:
         """The ranks in the order of the dictionary."""
         page = bytes(self._view[self.chunk.start : self.chunk.data_pages[0]])
-        head = page_bytes.header(page, 0)
-        if head.kind != page_bytes.DICTIONARY:
+        head = page_headers.header(page, 0)
+        if head.kind != page_headers.DICTIONARY:
             raise ValueError("indexes of a dictionary were encoded without one")
         self.dictionary_size = head.body + head.uncompressed
         raw = page_bytes.decompressed(
@@ -159,18 +158,6 @@ class _Encoded:
     def page_locations(self) -> list[joined_column.PageLocation] | None:
         index = self.index(format_fields.Column.OFFSET_INDEX, format_fields.Column.OFFSET_INDEX_LENGTH)
         return merge_indexes.page_locations(index, *self.chunk.data_pages, self.chunk.values)
-
-
-def _statistics(groups: Sequence[source_chunks.LoadedGroup], column: int, layout: page_layout.Layout) -> thrift.Struct:
-    counted: list[tuple[int, thrift.Struct]] = []
-    for group in groups:
-        chunk = group.chunk(column)
-        if chunk is None:
-            rows = group.group.rows
-            counted.append((rows, {format_fields.Statistics.NULLS: (thrift.I64, rows)}))
-        else:
-            counted.append((chunk.chunk.values, chunk.chunk.statistics))
-    return merge_statistics.merge(counted, layout)
 
 
 def _bounds(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.formats.parquet import format_fields
+from iceberg_compaction.formats.parquet import format_fields, page_headers
 from iceberg_compaction.formats.parquet.join import page_bytes
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _way(chunks: Sequence[parquet_footer.Chunk], *, has_gaps: bool) -> JoinWay:
 def _kind(chunk: parquet_footer.Chunk) -> JoinWay:
     has_dictionary = chunk.data_pages[0] != chunk.start
     counts = _data_pages(chunk)
-    encodings = counts.keys() or _encodings(chunk) - _LEVEL_ENCODINGS
+    encodings = counts.keys() or chunk.encodings - _LEVEL_ENCODINGS
     if not has_dictionary:
         return JoinWay.DECODE if encodings & DICTIONARY_ENCODINGS else JoinWay.PAGES
     # The list of encodings names those of dictionaries and levels too; only counts tell that no page is plain.
@@ -83,12 +83,8 @@ def _data_pages(chunk: parquet_footer.Chunk) -> dict[int, int]:
     return {
         encoding: count
         for (kind, encoding), count in chunk.page_counts.items()
-        if count and kind in (page_bytes.DATA, page_bytes.DATA_2)
+        if count and kind in (page_headers.DATA, page_headers.DATA_2)
     }
-
-
-def _encodings(chunk: parquet_footer.Chunk) -> frozenset[int]:
-    return frozenset(chunk.meta.get(format_fields.Meta.ENCODINGS, (0, (0, ())))[1][1])
 
 
 def has_small_pages(chunks: Sequence[parquet_footer.Chunk]) -> bool:

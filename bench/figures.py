@@ -1,5 +1,5 @@
-"""Shows what the benchmarks of shapes and of reads measured: tables in the README and in docs/speed.md, between marks.
-`python -m bench.run` renews them after it has measured; a test holds that they show bench/results."""
+"""Shows what the benchmarks of shapes and of reads measured: tables in the README and in docs/explanation/speed.md,
+between marks. `python -m bench.run` renews them after it has measured; a test holds that they show bench/results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
-PAGES = ("README.md", "docs/speed.md")
+PAGES = ("README.md", "docs/explanation/speed.md")
 COLUMNS = (("spark", "local"), ("spark", "s3"), ("duckdb", "local"), ("duckdb", "s3"))
 HEADS = {"spark": "Spark", "duckdb": "DuckDB", "local": "local files", "s3": "S3"}
 MARK = re.compile(r"(<!-- figures: (.*?) -->).*?(<!-- end -->)", re.DOTALL)
@@ -51,7 +51,7 @@ def shapes_summary() -> list[str]:
         ["median", _number(median)],
         [f"fastest: {_words(rows[-1])}", _number(rows[-1]["times"])],
     ]
-    words = "Tables of small files as Spark writes them, both sides warm ([all shapes](docs/speed.md)):"
+    words = "Tables of small files as Spark writes them, both sides warm ([all shapes](docs/explanation/speed.md)):"
     return [words, "", *_table(["Inputs", "Times as fast"], lines)]
 
 

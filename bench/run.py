@@ -1,6 +1,6 @@
 """Runs every benchmark of this folder and keeps its figures. A benchmark is a module with a `main` whose last printed
-line is one JSON object; results go to bench/results/NAME.json, and from there into the README and docs/speed.md. Fails
-when a benchmark fails or misses a bar."""
+line is one JSON object; results go to bench/results/NAME.json, and from there into the README and
+docs/explanation/speed.md. Fails when a benchmark fails or misses a bar."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The health of a table from metadata alone: the view of the table and a checkup come in, `TableHealth` goes out. Pure:
-reads nothing. docs/health.md states every formula."""
+reads nothing. docs/reference/health.md states every formula."""
 
 from __future__ import annotations
 

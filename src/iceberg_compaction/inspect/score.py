@@ -1,5 +1,5 @@
-"""A table's health as one number from 0 to 100, by a formula that a person can check by hand; docs/health.md states it.
-Counts come in, the parts and their sum go out."""
+"""A table's health as one number from 0 to 100, by a formula that a person can check by hand;
+docs/reference/health.md states it. Counts come in, the parts and their sum go out."""
 
 from __future__ import annotations
 

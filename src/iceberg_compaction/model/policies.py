@@ -26,7 +26,7 @@ DEFAULT_DELETE_RATIO = 0.3  # Iceberg's own default of delete-ratio-threshold
 
 
 class Strategy(str, Enum):
-    """The name of a strategy. docs/strategies.md states the candidates and the fixed point of each."""
+    """The name of a strategy. docs/reference/strategies.md states the candidates and the fixed point of each."""
 
     SMALL_FILES = "small-files"
     FULL = "full"

@@ -1,5 +1,5 @@
-"""The health of a table in words and figures, as `doctor`, reports and services show it. docs/health.md defines each
-figure."""
+"""The health of a table in words and figures, as `doctor`, reports and services show it. docs/reference/health.md
+defines each figure."""
 
 from __future__ import annotations
 

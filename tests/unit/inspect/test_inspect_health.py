@@ -41,7 +41,7 @@ def test_a_sick_table() -> None:
     assert [(part.partition, part.small_files) for part in health.worst_partitions] == [(DAY_1, 7), (DAY_2, 2)]
     assert health.advice[0] == "Run: iceberg-compact run --table shop.events --strategy small-files"
     assert "write.target-file-size-bytes is not set, so the target is 512.0 MiB" in health.advice[1]
-    # as docs/health.md does it: (9 small - 2 partitions) of 10 files are of a wrong size
+    # as docs/reference/health.md does it: (9 small - 2 partitions) of 10 files are of a wrong size
     assert [part.points for part in health.score_parts] == [15, 25, 10, 5, 10]
     assert health.score_parts[0].why == "50 x (1 - 7 / 10), files of a wrong size / data files"
     assert (health.score, health.score_note) == (65, None)

@@ -3,7 +3,7 @@
 Candidates: all files of a partition, well sized or not, except files of one row that are not small (R53). A group is
 left alone if it is well sized: no file above the maximum, at most one outside the range (the rest of a division), and
 no delete-heavy file. Else the rules of `small-files` apply to all its files.
-Fixed point: a rewrite leaves every group well sized; see docs/strategies.md for the conditions.
+Fixed point: a rewrite leaves every group well sized; see docs/reference/strategies.md for the conditions.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """The seam between planning and strategies: the questions that every strategy answers. Planning steps ask them and know
-no strategy by name. A strategy is one file with one value, `STRATEGY`; docs/strategies.md states the contract."""
+no strategy by name. A strategy is one file with one value, `STRATEGY`; docs/reference/strategies.md
+states the contract."""
 
 from __future__ import annotations
 

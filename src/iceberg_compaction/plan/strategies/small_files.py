@@ -4,7 +4,7 @@ Candidates: files below the minimum or above the maximum size, and delete-heavy 
 it has at least min-input-files, or more than one target of bytes, or a file to split, and if fewer files come out than
 go in; or if it has a delete-heavy file.
 Fixed point: a rewrite leaves at most one file below the minimum per partition, which is no group; see
-docs/strategies.md for the conditions.
+docs/reference/strategies.md for the conditions.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class TableOutput:
     """Tables and sentences for people."""
 
     def health(self, found: Sequence[Diagnosis], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli import health_story
+        from iceberg_compaction.interfaces.cli.screens import health_story
         from iceberg_compaction.model.table_health import TableHealth
 
         self._show(*health_story.overview(found))
@@ -81,34 +81,34 @@ class TableOutput:
             self._show(*health_story.details(found[0]))
 
     def plans(self, found: Sequence[Plan | EmptyPlan], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli import result_tables
+        from iceberg_compaction.interfaces.cli.screens import result_tables
 
         for plan in found:
             self._show(*result_tables.plan_story(plan))
 
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli import result_tables
+        from iceberg_compaction.interfaces.cli.screens import result_tables
 
         self._show(result_tables.outcome_overview(found), *result_tables.outcome_sentences(found))
 
     def manifest_plans(self, found: Sequence[ManifestPlan], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli import manifest_tables
+        from iceberg_compaction.interfaces.cli.screens import manifest_tables
 
         for plan in found:
             self._show(*manifest_tables.plan_story(plan))
 
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli import manifest_tables
+        from iceberg_compaction.interfaces.cli.screens import manifest_tables
 
         self._show(*manifest_tables.overview(found))
 
     def history(self, found: Sequence[RunRecord]) -> None:
-        from iceberg_compaction.interfaces.cli import result_tables
+        from iceberg_compaction.interfaces.cli.screens import result_tables
 
         self._show(result_tables.history(found))
 
     def cache(self, found: CacheFigures, *, cleared: bool) -> None:
-        from iceberg_compaction.interfaces.cli import result_tables
+        from iceberg_compaction.interfaces.cli.screens import result_tables
 
         self._show(result_tables.cache_sentence(found, cleared=cleared))
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction.catalog import connect, sample_lake
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.interfaces.cli import catalog_request, health_story, output, result_tables, table_loop
+from iceberg_compaction.interfaces.cli import catalog_request, output, table_loop
 from iceberg_compaction.interfaces.cli.options import Format
+from iceberg_compaction.interfaces.cli.screens import health_story, result_tables
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.workflow import diagnose

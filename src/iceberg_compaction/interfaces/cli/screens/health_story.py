@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from iceberg_compaction.interfaces import words
-from iceberg_compaction.interfaces.cli.result_tables import grid
+from iceberg_compaction.interfaces.cli.screens.result_tables import grid
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.table_health import BrokenTable, TableHealth
 

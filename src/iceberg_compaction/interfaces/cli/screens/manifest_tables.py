@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from iceberg_compaction.interfaces.cli import result_tables
+from iceberg_compaction.interfaces.cli.screens import result_tables
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.outcome import Compacted
 

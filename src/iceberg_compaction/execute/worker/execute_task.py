@@ -19,7 +19,7 @@ from iceberg_compaction.execute.worker.memory import memory_use
 from iceberg_compaction.execute.worker.output import sink
 from iceberg_compaction.execute.worker.proof import measurements
 from iceberg_compaction.model import rewrite_task
-from iceberg_compaction.storage import passing_faults, request_counts
+from iceberg_compaction.storage import passing_faults, request_counts, task_progress
 
 if TYPE_CHECKING:
     from iceberg_compaction.execute.worker.memory import memory_budget
@@ -66,6 +66,7 @@ def _rewrite(
 def _attempt(
     task: rewrite_task.RewriteTask, context: rewrite_task.RewriteContext, attempt: str, limits: budgets.Budgets
 ) -> rewrite_task.TaskResult:
+    task_progress.current().begin()
     memory = memory_use.MemoryUse(limits)
     with memory.reservation:
         result = _perform(task, context, attempt, limits, memory.reservation)

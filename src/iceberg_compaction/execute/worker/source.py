@@ -12,6 +12,7 @@ from iceberg_compaction.execute.worker.copy import copied_row_groups
 from iceberg_compaction.execute.worker.input import gather_rows, project, read_files
 from iceberg_compaction.execute.worker.proof import measure, measurements
 from iceberg_compaction.model import rewrite_task
+from iceberg_compaction.storage import task_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,6 +90,7 @@ class PartSource:
         self.prepared = prepared
         self._meter = measure.Meter(prepared.output.schema, level, prepared.constants)
         self._alive = 0
+        self._progress = task_progress.current()
         self.expected_rows = self._estimate()  # that live, by the share of deleted rows among those that were read
 
     def all_batches(self) -> Iterator[pa.RecordBatch]:
@@ -122,6 +124,9 @@ class PartSource:
         for footer, first_row, batch in prepared.reader.batches(files, prepared.dictionaries, prepared.read_columns):
             with read_files.translated(footer.path):
                 alive = deletes.apply(footer, first_row, batch) if deletes else batch
+            self._progress.read(footer.size * batch.num_rows // max(1, footer.rows))
+            if dropped := batch.num_rows - alive.num_rows:
+                self._progress.wrote_rows(dropped)
             if alive.num_rows:
                 yield footer, alive
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import xxhash
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from iceberg_compaction.storage import look_ahead, passing_faults
+from iceberg_compaction.storage import look_ahead, passing_faults, task_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -87,6 +87,7 @@ class RangeOutput:
 
     def __init__(self, io: FileIO, location: str) -> None:
         self.position = 0
+        self._progress = task_progress.current()
         self.descriptor: int | None = None
         self._stream: Any = None
         if (path := local_path(io, location)) is None:
@@ -97,12 +98,17 @@ class RangeOutput:
 
     def write(self, data: Any) -> None:
         self.position += len(data)
+        self._progress.wrote(len(data))
         if self.descriptor is None:
             self._stream.write(data)
             return
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(self.descriptor, rest) :]
+
+    def moved(self, size: int) -> None:
+        """So many bytes come straight from an input."""
+        self._progress.read(size)
 
     def close(self) -> None:
         if self.descriptor is not None:
@@ -118,6 +124,7 @@ def move(source: Input, target: RangeOutput, spans: Sequence[Span], *, digest: b
     for piece in _pieces(source, spans, target.position):
         if hashed is not None:
             hashed.update(piece)
+        target.moved(len(piece))
         target.write(piece)
     return [None] * len(spans) if hashed is None else list(hashed.finish())
 

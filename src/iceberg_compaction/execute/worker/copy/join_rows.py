@@ -10,7 +10,7 @@ from iceberg_compaction.execute.worker.input import read_files
 from iceberg_compaction.execute.worker.output import output_file
 from iceberg_compaction.formats.parquet import splice
 from iceberg_compaction.formats.parquet.join import join_row_groups
-from iceberg_compaction.storage import look_ahead
+from iceberg_compaction.storage import look_ahead, task_progress
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -43,8 +43,12 @@ def join(
     cores: task_cores.TaskCores,
 ) -> tuple[output_file.JoinedRows, frozenset[int]]:
     """The joined columns, and field ids of the top-level columns that must be decoded, `decoded` among them."""
+    progress = task_progress.current()
     with garbage.paused():
-        groups = list(look_ahead.in_order(lambda source: _load(io, source), sources, at_once=_AT_ONCE))
+        groups: list[source_chunks.LoadedGroup] = []
+        for group in look_ahead.in_order(lambda source: _load(io, source), sources, at_once=_AT_ONCE):
+            progress.read(sources[len(groups)].bytes)
+            groups.append(group)
         columns = [number for number, top in enumerate(wanted.tops) if top not in decoded]
         joined = join_row_groups.join(groups, wanted.leaves, columns, arguments, cores)
     missing = frozenset(wanted.tops[number] for number in columns if number not in joined) | frozenset(decoded)

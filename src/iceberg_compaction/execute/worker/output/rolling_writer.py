@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from iceberg_compaction.execute.worker.output import forecast, output_file, row_buffer, row_profile
 from iceberg_compaction.model import sizing
-from iceberg_compaction.storage import remove, task_cores
+from iceberg_compaction.storage import remove, task_cores, task_progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -320,6 +320,7 @@ class RollingWriter:
     def _count(self, rows: int, size: int) -> None:
         part = self._part(self._written_rows + rows) - self._part(self._written_rows)
         self._written_rows += rows
+        task_progress.current().wrote_rows(rows)
         fading = 0.5 ** (size / self._request.sizes.target)
         self._recent = (self._recent[0] * fading + part, self._recent[1] * fading + size)
 

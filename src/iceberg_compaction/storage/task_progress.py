@@ -1,0 +1,67 @@
+"""How far a task has come, in bytes of its inputs. Whoever performs a task opens a count around it; the parts of the
+worker that read and write add to it, and another thread looks at it. Where nobody looks, nothing is kept."""
+
+from __future__ import annotations
+
+import contextlib
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class TaskProgress:
+    """Reading is one half of a task and writing the other, so that a task that sorts moves all the time. Counts of
+    several threads may miss one another: people look at them, and nothing else does."""
+
+    def __init__(self, *, size: int, rows: int) -> None:
+        self._size = size
+        self._rows = rows
+        self._read = 0
+        self._written_rows = 0
+        self._loose = 0  # bytes written since rows were counted last
+
+    def begin(self) -> None:
+        """A new attempt does everything again."""
+        self._read = self._written_rows = self._loose = 0
+
+    def read(self, size: int) -> None:
+        """So many more bytes of the inputs are in memory."""
+        self._read += size
+
+    def wrote(self, size: int) -> None:
+        """So many more bytes are in the outputs, of rows that are counted later."""
+        self._loose += size
+
+    def wrote_rows(self, rows: int) -> None:
+        """So many more rows are done: written, or dropped."""
+        self._written_rows += rows
+        self._loose = 0
+
+    @property
+    def bytes_done(self) -> int:
+        """Of the inputs. No more is written than was read."""
+        read = min(self._read, self._size)
+        written = self._size * self._written_rows // max(1, self._rows) + self._loose
+        return (read + min(written, read)) // 2
+
+
+_open: ContextVar[TaskProgress | None] = ContextVar("task_progress", default=None)
+
+
+@contextlib.contextmanager
+def watching(*, size: int, rows: int) -> Iterator[TaskProgress]:
+    """A new count for a task with inputs of so many bytes and rows, which this thread performs."""
+    progress = TaskProgress(size=size, rows=rows)
+    token = _open.set(progress)
+    try:
+        yield progress
+    finally:
+        _open.reset(token)
+
+
+def current() -> TaskProgress:
+    """The count of the task that this thread performs, to be handed to threads that help; one that nobody reads where
+    there is none."""
+    return _open.get() or TaskProgress(size=0, rows=0)

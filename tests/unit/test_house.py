@@ -21,6 +21,7 @@ MOST_MODULES = 17  # of a package; one that has more needs rooms
 # Modules with values that change while the program runs.
 STATE = {
     "interfaces.cli.logs": "no log line of this process may show a secret",
+    "interfaces.cli.commands": "commands that it recommends have the options that the process was called with",
     "execute.engines.spark.sockets": "the session of a process has one configuration",
     "storage.s3.plain_requests": "tasks of a process share connections",
     "execute.engines.spark.shipping": "the package does not change while the process runs",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.interfaces.cli import logs
+from iceberg_compaction.interfaces.cli import commands, logs
 from iceberg_compaction.interfaces.html import page
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.model.table_health import BrokenTable
@@ -37,10 +37,10 @@ def examine(catalog: Any, targets: Targets, asked: DoctorOptions, console: Conso
         return diagnose.diagnose(catalog, name, Policy(), branch=asked.branch, worst=asked.partitions, cache=cache)
 
     if targets.single:
-        return [check(targets.names[0])]
+        return [_for_people(check(targets.names[0]))]
     with _progress(console, len(targets.names)) as on_done:
         found = fleet.diagnose_all(catalog, targets.names, check, parallel=asked.parallel, on_done=on_done)
-    cleaned = [_without_secrets(one) for one in found]
+    cleaned = [_for_people(one) for one in found]
     if broken := sum(isinstance(one, BrokenTable) for one in cleaned):
         sys.stderr.write(f"error: {broken} of {len(found)} tables could not be read; the result says why.\n")
     return cleaned
@@ -55,8 +55,11 @@ def write_report(path: Path, found: Sequence[Diagnosis], *, catalog: str) -> Non
         raise errors.ConfigError(f"The report cannot be written to {path}: {error.strerror}.") from error
 
 
-def _without_secrets(one: Diagnosis) -> Diagnosis:
-    return one.model_copy(update={"error": logs.clean(one.error)}) if isinstance(one, BrokenTable) else one
+def _for_people(one: Diagnosis) -> Diagnosis:
+    """Errors without secrets, advice with commands that can be pasted."""
+    if isinstance(one, BrokenTable):
+        return one.model_copy(update={"error": logs.clean(one.error)})
+    return one.model_copy(update={"advice": tuple(commands.complete(sentence) for sentence in one.advice)})
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from iceberg_compaction import errors
-from iceberg_compaction.interfaces.cli import logs
+from iceberg_compaction.interfaces.cli import commands, logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def complain(error: BaseException) -> None:
         said = str(error)
     else:
         said = f"Unexpected {type(error).__name__}: {error} (this is a defect; -vv shows where)"
-    sys.stderr.write(logs.clean(f"error: {said}") + "\n")
+    sys.stderr.write(commands.complete(logs.clean(f"error: {said}")) + "\n")
     _log.debug("where it happened", exc_info=error)
 
 
@@ -51,6 +51,7 @@ def reported(verb: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(verb)
     def call(*args: Any, **values: Any) -> None:
+        commands.remember(values)
         try:
             verb(*args, **values)
         except (typer.Exit, BrokenPipeError):

@@ -7,6 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Protocol
 
+from iceberg_compaction.interfaces.cli import commands
 from iceberg_compaction.interfaces.cli.options import Format
 
 if TYPE_CHECKING:
@@ -50,13 +51,13 @@ class JsonOutput:
         self._write(found, single)
 
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
-        self._write(found, single)
+        self._write(_with_commands(found), single)
 
     def manifest_plans(self, found: Sequence[ManifestPlan], *, single: bool) -> None:
         self._write(found, single)
 
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
-        self._write(found, single)
+        self._write(_with_commands(found), single)
 
     def history(self, found: Sequence[RunRecord]) -> None:
         self._write(found, False)
@@ -89,7 +90,7 @@ class TableOutput:
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import result_tables
 
-        self._show(result_tables.outcome_overview(found), *result_tables.outcome_sentences(found))
+        self._show(result_tables.outcome_overview(found), *result_tables.outcome_sentences(_with_commands(found)))
 
     def manifest_plans(self, found: Sequence[ManifestPlan], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import manifest_tables
@@ -100,7 +101,7 @@ class TableOutput:
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import manifest_tables
 
-        self._show(*manifest_tables.overview(found))
+        self._show(*manifest_tables.overview(_with_commands(found)))
 
     def history(self, found: Sequence[RunRecord]) -> None:
         from iceberg_compaction.interfaces.cli.screens import result_tables
@@ -115,7 +116,12 @@ class TableOutput:
     def _show(self, *things: RenderableType) -> None:
         out = console()
         for thing in things:
-            out.print(thing)
+            # The terminal folds a long command; a line break in it could not be pasted.
+            out.print(thing, soft_wrap=isinstance(thing, str) and commands.PROGRAM in thing)
+
+
+def _with_commands(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    return [one.model_copy(update={"sentence": commands.complete(one.sentence)}) for one in outcomes]
 
 
 def console() -> Console:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
 from iceberg_compaction.interfaces import words
+from iceberg_compaction.interfaces.cli import commands
 from iceberg_compaction.interfaces.cli.screens.result_tables import grid
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.table_health import BrokenTable, TableHealth
@@ -69,8 +69,8 @@ def details(health: TableHealth) -> Iterator[RenderableType]:
         old = "not set" if fix.old is None else fix.old
         yield f"- Set {escape(fix.name)}={escape(fix.new)} (now {escape(old)}): {escape(fix.why)}"
     if health.fixes:
-        table = escape(shlex.quote(health.table))
-        yield f"  iceberg-compact doctor --table {table} --fix-properties sets what it says."
+        command = commands.line("doctor", "--table", health.table, "--fix-properties")
+        yield f"  {escape(command)} sets what it says."
 
 
 def _score(health: TableHealth) -> Iterator[RenderableType]:

@@ -80,6 +80,11 @@ def load_catalog_settings(flags: CatalogFlags, environ: Mapping[str, str]) -> Ca
     )
 
 
+def load_namespace(environ: Mapping[str, str]) -> str | None:
+    """`CATALOG_NAMESPACE`: where tables are looked for that are named without a namespace."""
+    return environ.get("CATALOG_NAMESPACE") or None
+
+
 def load_cache_settings(environ: Mapping[str, str]) -> CacheSettings:
     """`ICEBERG_COMPACTION_CACHE` names the folder, and `off` keeps nothing; else it is in the user's cache folder.
     `ICEBERG_COMPACTION_CACHE_SIZE` is how much it may hold, such as 512MB."""

@@ -1,10 +1,9 @@
-"""Tables by name: load one, or list those that match a pattern. A name that does not exist is answered with the nearest
-ones that do."""
+"""Tables by name: load one, list those that match a pattern, or find the namespace of a bare name. A name that does not
+exist is answered with the nearest ones that do."""
 
 from __future__ import annotations
 
 import difflib
-import fnmatch
 import re
 import zlib
 from functools import partial
@@ -29,6 +28,8 @@ def load_table(catalog: Catalog, name: str) -> Table:
     from pyiceberg import exceptions
 
     identifier = table_names.parse(name)
+    if len(identifier) < 2:
+        raise errors.ConfigError(f"The table name {name!r} has no namespace; write it like namespace.{name.strip()}.")
     with translate.border(translate.catalog_place(catalog), redact.secrets_of(catalog.properties)):
         for candidate in _readings(catalog, identifier):
             try:
@@ -77,16 +78,40 @@ def _lasting(table: Table) -> Table:
     return table
 
 
+def full_name(catalog: Catalog, name: str, namespace: str | None = None) -> str:
+    """The name with its namespace, in the one spelling that this table has everywhere. A bare name is one of
+    `namespace`; without that, of the only namespace that has such a table. Raises ConfigError with the candidates if
+    there are several, and NoSuchTableError if there is none."""
+    identifier = table_names.parse(name)
+    if len(identifier) > 1:
+        return table_names.text(identifier)
+    if namespace:
+        return table_names.text((*table_names.parse(namespace), *identifier))
+    names = list_tables(catalog)
+    wanted = table_names.text(identifier)
+    candidates = [full for full in names if table_names.parse(full)[-1] == identifier[0]]
+    if len(candidates) == 1:
+        return candidates[0]
+    if candidates:
+        raise errors.ConfigError(
+            f"{len(candidates)} namespaces have a table {wanted}: {_listed(candidates)}; "
+            "name one of them, or the namespace with --namespace."
+        )
+    meant = _nearest_tables(identifier[-1], names)
+    hint = f"; did you mean {' or '.join(meant)}?" if meant else "."
+    raise errors.NoSuchTableError(f'No namespace of the catalog "{catalog.name}" has a table "{wanted}"{hint}')
+
+
 def list_tables(catalog: Catalog, pattern: str = "*") -> list[str]:
     """All tables of all namespaces, nested ones included, whose `namespace.table` matches the pattern, sorted. `*`
     stands for any text, dots too; case matters."""
     with translate.border(translate.catalog_place(catalog), redact.secrets_of(catalog.properties)):
         names = {
             table_names.text(identifier)
-            for namespace in _namespaces(catalog, pattern)
+            for namespace in _namespaces(catalog, table_names.glob_pattern(pattern))
             for identifier in _tables_of(catalog, namespace)
         }
-    return sorted(name for name in names if fnmatch.fnmatchcase(name, pattern))
+    return sorted(name for name in names if table_names.matches(name, pattern))
 
 
 def nearest(wanted: str, names: Iterable[str]) -> list[str]:
@@ -114,11 +139,28 @@ def _no_such_table(catalog: Catalog, identifier: tuple[str, ...]) -> str:
         missing = f'There is no table "{name}" in the catalog "{catalog.name}"'
     else:
         missing = f'There is no namespace "{namespace}" in the catalog "{catalog.name}"'
-    if meant := nearest(name, names):
+    if meant := _nearest_tables(identifier[-1], names) if namespace in spaces else nearest(name, names):
         return f"{missing}; did you mean {' or '.join(meant)}?"
+    if elsewhere := _elsewhere(catalog, identifier):
+        return f"{missing}; did you mean {' or '.join(elsewhere)}?"
     if namespace not in spaces and spaces:
         return f"{missing}; it has {_listed(spaces)}."
     return f"{missing}; the namespace has {_listed(names)}." if names else f"{missing}."
+
+
+def _nearest_tables(table: str, names: Iterable[str]) -> list[str]:
+    """Known names whose last part a person may have meant, best first."""
+    bare = {full: table_names.parse(full)[-1] for full in names}
+    return [full for near in nearest(table, bare.values()) for full in bare if bare[full] == near][:_SUGGESTIONS]
+
+
+def _elsewhere(catalog: Catalog, identifier: tuple[str, ...]) -> list[str]:
+    """Tables of the same name in other namespaces."""
+    try:
+        names = list_tables(catalog)
+    except errors.CompactionError:
+        return []
+    return [name for name in names if table_names.parse(name)[-1] == identifier[-1]][:_SUGGESTIONS]
 
 
 def _listed(names: Iterable[str], limit: int = 5) -> str:

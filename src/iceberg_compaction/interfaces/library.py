@@ -47,7 +47,8 @@ class Compactor:
     Iceberg's `rewrite_data_files` (`min-input-files`) or their Python form. Used as a context manager it keeps one
     Spark session for all its tables; a session that is passed in is used and never stopped. `state` is a file that runs
     are remembered in, as the command line does: without it nobody can remove what a killed run leaves behind.
-    `deadline` is how long each run may take, in seconds or as text such as "2h".
+    `deadline` is how long each run may take, in seconds or as text such as "2h". `namespace` is where tables are looked
+    for that are named without one; by default CATALOG_NAMESPACE, else the only namespace that has such a table.
     """
 
     def __init__(  # noqa: PLR0913 - a front door names what it takes
@@ -64,10 +65,12 @@ class Compactor:
         on_event: Callable[[Event], None] | None = None,
         state: str | Path | None = None,
         deadline: float | str | None = None,
+        namespace: str | None = None,
     ) -> None:
         self.catalog = connect.connect(_settings(catalog)) if isinstance(catalog, str | CatalogSettings) else catalog
         self.policy = make_policy(strategy, target_file_size, options or {})
         self._branch = branch
+        self._namespace = wiring.default_namespace() if namespace is None else namespace
         self._on_event = on_event
         self._store = None if state is None else wiring.run_store(str(state))
         self._deadline = None if deadline is None else durations.parse_seconds(deadline)
@@ -94,7 +97,7 @@ class Compactor:
     def inspect_table(self, name: str) -> TableHealth:
         """How healthy a table is; reads metadata only."""
         cache = wiring.manifest_cache()
-        return diagnose.diagnose(self.catalog, name, self.policy, branch=self._branch, cache=cache)
+        return diagnose.diagnose(self.catalog, self._full_name(name), self.policy, branch=self._branch, cache=cache)
 
     def plan_table(self, name: str) -> Plan | EmptyPlan:
         """What `compact_table` would do, and why; writes nothing."""
@@ -146,13 +149,16 @@ class Compactor:
     def _house(self) -> operate.House:
         return operate.House(catalog=self.catalog, engines=self._engine_for_one)
 
+    def _full_name(self, name: str) -> str:
+        return load_tables.full_name(self.catalog, name, self._namespace)
+
     def _rewrite(self, name: str) -> RewriteFiles:
-        return RewriteFiles(table=name, policy=self.policy, branch=self._branch)
+        return RewriteFiles(table=self._full_name(name), policy=self.policy, branch=self._branch)
 
     def _manifests(self, name: str, target_size: int | str | None, spec_id: int | None) -> RewriteManifests:
         target = None if target_size is None else byte_size.parse_size(target_size)
         goal = ManifestGoal(target_size_bytes=target, spec_id=spec_id)
-        return RewriteManifests(table=name, goal=goal, branch=self._branch)
+        return RewriteManifests(table=self._full_name(name), goal=goal, branch=self._branch)
 
     def _engine_for_one(self) -> AbstractContextManager[Engine]:
         if not self._keep:

@@ -104,6 +104,11 @@ def new_run(
     )
 
 
+def default_namespace(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The namespace of tables that are named without one."""
+    return settings.load_namespace(environ)
+
+
 def manifest_cache(environ: Mapping[str, str] = os.environ) -> ArrowCache:
     """The cache of parsed manifests that the user's settings name."""
     from iceberg_compaction.metadata.cache import arrow_cache

@@ -1,8 +1,11 @@
 """Names of tables as text: `namespace.table`, namespaces nested with dots. A part that has a dot of its own, or begins
-with a quote, stands in double quotes, as in SQL, or in Spark's backticks, so that no text means two tables."""
+with a quote, stands in double quotes, as in SQL, or in Spark's backticks, so that no text means two tables. In a pattern
+`*`, `?` and `[…]` are wildcards outside of quotes only."""
 
 from __future__ import annotations
 
+import fnmatch
+import glob
 import re
 from typing import TYPE_CHECKING
 
@@ -12,29 +15,56 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _PLAIN = r"""[^.\s"`](?:[^.]*[^.\s])?"""
-_PART = re.compile(rf"""\s*(?:"((?:[^"]|"")+)"|`((?:[^`]|``)+)`|({_PLAIN}))\s*""")
+_QUOTED = r"""(?:"((?:[^"]|"")+)"|`((?:[^`]|``)+)`)"""
+_PART = re.compile(rf"""\s*(?:{_QUOTED}|({_PLAIN}))\s*""")
+_QUOTED_PART = re.compile(rf"(?:(?<=^)|(?<=\.))\s*{_QUOTED}\s*(?=\.|$)")
+_WILDCARDS = re.compile(r"[*?\[]")
 
 
 def parse(name: str) -> tuple[str, ...]:
-    """The parts of a table's name."""
+    """The parts of a table's name; a single one if it has no namespace."""
     parts, at = [], 0
     while found := _PART.match(name, at):
         quoted, ticked, plain = found.groups()
-        parts.append(plain or (quoted or "").replace('""', '"') or ticked.replace("``", "`"))
+        parts.append(plain or _unquoted(quoted, ticked))
         at = found.end()
         if name[at : at + 1] != ".":
             break
         at += 1
     if not parts or at != len(name) or name.endswith("."):
         raise errors.ConfigError(f"{name!r} is not a table name; write it like namespace.table.")
-    if len(parts) < 2:
-        raise errors.ConfigError(f"The table name {name!r} has no namespace; write it like namespace.{name.strip()}.")
     return tuple(parts)
+
+
+def is_pattern(name: str) -> bool:
+    """Whether the text has a wildcard outside of quotes, and so stands for any number of tables."""
+    return _WILDCARDS.search(_QUOTED_PART.sub("", name)) is not None
+
+
+def glob_pattern(pattern: str) -> str:
+    """The pattern for names that `text` made: quoted parts mean themselves, and all else is as it is."""
+    return _QUOTED_PART.sub(lambda part: glob.escape(text([_unquoted(*part.groups())])), pattern.strip())
+
+
+def within(namespace: str, pattern: str) -> str:
+    """A pattern without a namespace as one of this namespace; another pattern as it is."""
+    if "." in _QUOTED_PART.sub("", pattern):
+        return pattern
+    return f"{glob.escape(text(parse(namespace)))}.{pattern}"
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether a name that `text` made fits a pattern, or is the very text of it."""
+    return fnmatch.fnmatchcase(name, glob_pattern(pattern)) or name == pattern
 
 
 def text(identifier: Iterable[str]) -> str:
     """The name of which `parse` makes the same parts."""
     return ".".join(part if re.fullmatch(_PLAIN, part) else _quoted(part) for part in identifier)
+
+
+def _unquoted(quoted: str | None, ticked: str | None) -> str:
+    return quoted.replace('""', '"') if quoted is not None else (ticked or "").replace("``", "`")
 
 
 def _quoted(part: str) -> str:

@@ -10,6 +10,7 @@ from iceberg_compaction import errors, settings
 from iceberg_compaction.catalog import connect, load_tables
 from iceberg_compaction.interfaces import library
 from iceberg_compaction.interfaces.cli import logs
+from iceberg_compaction.model import table_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.interfaces.cli.options import CatalogOptions, PolicyOptions
     from iceberg_compaction.model.policies import Policy
 
-_PATTERN = frozenset("*?[")
+EVERY_TABLE = "*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +45,20 @@ def open_catalog(options: CatalogOptions) -> Any:
     return connect.connect(chosen)
 
 
-def find_targets(catalog: Any, wanted: Sequence[str]) -> Targets:
-    """Names as they are, patterns against the catalog. A pattern without a match is a mistake worth telling."""
+def find_targets(catalog: Any, wanted: Sequence[str], namespace: str | None = None) -> Targets:
+    """Names with their namespace, patterns against the catalog. `namespace`: of names and patterns that have none. A
+    pattern without a match is a mistake, unless it stands for the whole catalog, which may be empty."""
     names: dict[str, None] = {}
-    for one in wanted:
-        if not _PATTERN & set(one):
-            names[one] = None
+    for text in wanted:
+        if not table_names.is_pattern(text):
+            names[load_tables.full_name(catalog, text, namespace)] = None
             continue
-        found = load_tables.list_tables(catalog, one)
-        if not found:
-            raise errors.NoSuchTableError(f"No table of the catalog matches {one!r}.")
-        names.update(dict.fromkeys(found))
-    return Targets(names=tuple(names), single=len(wanted) == 1 and not _PATTERN & set(wanted[0]))
+        pattern = table_names.within(namespace, text) if namespace else text
+        matching = load_tables.list_tables(catalog, pattern)
+        if not matching and text != EVERY_TABLE:
+            raise errors.NoSuchTableError(f"No table of the catalog matches {pattern!r}.")
+        names.update(dict.fromkeys(matching))
+    return Targets(names=tuple(names), single=len(wanted) == 1 and not table_names.is_pattern(wanted[0]))
 
 
 def make_policy(options: PolicyOptions) -> Policy:

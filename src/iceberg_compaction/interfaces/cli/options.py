@@ -42,6 +42,15 @@ class CatalogOptions:
         list[str] | None,
         typer.Option(metavar="K=V", help="A further catalog property; repeatable.", rich_help_panel=_CATALOG),
     ] = field(default=None, repr=False)
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            envvar="CATALOG_NAMESPACE",
+            help="Where tables lie that are named without a namespace.",
+            rich_help_panel=_CATALOG,
+        ),
+    ] = None
     spark_catalog: Annotated[
         str | None,
         typer.Option(help="Take the catalog from spark.sql.catalog.NAME.*", metavar="NAME", rich_help_panel=_CATALOG),

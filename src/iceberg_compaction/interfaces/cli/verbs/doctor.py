@@ -65,7 +65,7 @@ def doctor(catalog: options.CatalogOptions, asked: DoctorOptions, console: optio
     if asked.yes and not asked.fix_properties:
         raise errors.ConfigError("--yes answers the question of --fix-properties; give both.")
     opened = catalog_request.open_catalog(catalog)
-    targets = catalog_request.find_targets(opened, asked.wanted)
+    targets = catalog_request.find_targets(opened, asked.wanted, catalog.namespace)
     found = examination.examine(opened, targets, asked, console)
     if asked.report is not None:
         examination.write_report(asked.report, found, catalog=opened.name)

@@ -60,7 +60,7 @@ def manifests(
     target = None if asked.target_size is None else byte_size.parse_size(asked.target_size)
     goal = manifest_rewrite.ManifestGoal(target_size_bytes=target, spec_id=asked.spec_id)
     opened = catalog_request.open_catalog(catalog)
-    targets = catalog_request.find_targets(opened, table)
+    targets = catalog_request.find_targets(opened, table, catalog.namespace)
     operations = [
         manifest_rewrite.RewriteManifests(table=name, goal=goal, branch=asked.branch) for name in targets.names
     ]

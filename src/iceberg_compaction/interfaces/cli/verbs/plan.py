@@ -37,7 +37,7 @@ def plan(
     chosen = catalog_request.make_policy(policy)
     store = wiring.run_store(str(how.state) if how.state else None)
     opened = catalog_request.open_catalog(catalog)
-    targets = catalog_request.find_targets(opened, table)
+    targets = catalog_request.find_targets(opened, table, catalog.namespace)
     if how.out is not None and len(targets.names) != 1:
         raise errors.ConfigError(f"--out takes one table's plan, but {len(targets.names)} tables are meant.")
     found, broken = [], False

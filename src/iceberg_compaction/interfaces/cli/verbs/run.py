@@ -59,7 +59,7 @@ def _run(
     outcomes: list[Outcome] = []
     with table_loop.Session(engines, store, console, how.deadline) as session:
         opened = catalog_request.open_catalog(catalog)
-        targets = catalog_request.find_targets(opened, table)
+        targets = catalog_request.find_targets(opened, table, catalog.namespace)
         try:
             for outcome in session.compact(opened, targets, chosen, branch=how.branch):
                 outcomes.append(outcome)  # what is done stays known when the next table is cancelled

@@ -1,6 +1,6 @@
 """Names of tables as text: `namespace.table`, namespaces nested with dots. A part that has a dot of its own, or begins
-with a quote, stands in double quotes, as in SQL, or in Spark's backticks, so that no text means two tables. In a pattern
-`*`, `?` and `[…]` are wildcards outside of quotes only."""
+with a quote, stands in double quotes, as in SQL, or in Spark's backticks, so that no text means two tables. In a
+pattern `*`, `?` and `[…]` are wildcards outside of quotes only."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ READY := $(VENV)/.ready
 WITH_JAVA := JAVA_HOME="$$(scripts/ensure_java.sh)" && export JAVA_HOME &&
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test lab explore interop bench check format lock clean
+.PHONY: help demo quick test docs lab explore interop bench check format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
@@ -28,6 +28,11 @@ quick: $(READY) ## run the tests that need neither a JVM nor a server
 
 test: $(READY) ## run all tests except lab and interop (ARGS='-k name' selects tests)
 	@$(WITH_JAVA) $(PY) -m pytest -m "not (interop or lab)" -p no:cacheprovider $(SHARED) $(ARGS)
+
+docs: $(READY) ## build the documentation into site/, check its links, run its examples
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
+	@$(WITH_JAVA) $(PY) -m pytest -q -p no:cacheprovider tests/e2e/test_docs_site.py tests/e2e/test_docs_examples.py $(ARGS)
+	@echo "The documentation is in site/index.html"
 
 lab: $(READY) ## kill runs at every step, make storage and catalog fail, race writers, run random operations
 	@$(WITH_JAVA) $(PY) -m pytest -m lab -p no:cacheprovider $(SHARED) $(ARGS)
@@ -58,7 +63,7 @@ lock: ## update the lock files from pyproject.toml (needs uv on the PATH)
 	@scripts/lock.sh
 
 clean: ## remove the virtual environment, caches and build results
-	rm -rf $(VENV) dist artifacts spark-warehouse metastore_db derby.log
+	rm -rf $(VENV) dist artifacts site spark-warehouse metastore_db derby.log
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -31,6 +31,8 @@ UNSEEN = {
     "editables": "hatchling needs it for editable installs",
     "hatchling": "builds the package",
     "import-linter": "a program",
+    "mkdocs-material": "the theme of the site",
+    "mkdocstrings": "a plugin of MkDocs",
     "mypy": "a program",
     "pytest-xdist": "a plugin of pytest",
     "ruff": "a program",

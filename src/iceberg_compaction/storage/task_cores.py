@@ -43,7 +43,7 @@ class TaskCores:
         thread = threading.Thread(target=produced.produce, args=[self._spare], daemon=True, name="task-ahead")
         thread.start()
         try:
-            yield from produced.take()
+            yield from produced.take(self._spare)
         finally:
             produced.stop()
             thread.join()
@@ -133,10 +133,11 @@ class _Produced(Generic[T]):
                 self._ended = True
                 self._change.notify_all()
 
-    def take(self) -> Iterator[T]:
+    def take(self, spare: threading.Semaphore) -> Iterator[T]:
+        """Items in order. While there is none, the core of the thread that waits is spare."""
         while True:
+            self._wait(spare)
             with self._change:
-                self._change.wait_for(lambda: self._ready or self._ended)
                 if not self._ready:
                     break
                 item, size = self._ready.popleft()
@@ -146,6 +147,16 @@ class _Produced(Generic[T]):
             del item
         if self._error is not None:
             raise self._error
+
+    def _wait(self, spare: threading.Semaphore) -> None:
+        if self._ready or self._ended:
+            return
+        spare.release()
+        try:
+            with self._change:
+                self._change.wait_for(lambda: self._ready or self._ended)
+        finally:
+            spare.acquire()
 
     def stop(self) -> None:
         with self._change:

@@ -152,3 +152,19 @@ def test_work_ahead_and_work_side_by_side_share_the_cores() -> None:
     for _ in cores.ahead(items(), lambda _: 1, 10):
         cores.map(work, range(4))
     assert busy.most <= 2
+
+
+def test_a_consumer_that_waits_lends_its_core() -> None:
+    cores, busy, both = TaskCores(2), Busy(), threading.Barrier(2)
+
+    def work(item: int) -> int:
+        with busy:
+            both.wait(30)  # broken unless two threads meet
+        return item
+
+    def items() -> Iterator[int]:
+        yield from cores.map(work, range(4))
+
+    assert list(cores.ahead(items(), lambda _: 1, MANY)) == [0, 1, 2, 3]
+    assert busy.most == 2
+    assert cores.map(work, range(2)) == [0, 1]  # both cores are back

@@ -81,7 +81,8 @@ def prepare(
     shape = _shape(task, context, footers)
     limits = fit_budgets.fit(shape, limits, reservation.most)
     reservation.raise_to(peak_forecast.forecast(shape, limits).before_rows)
-    reader = replace(reader, budgets=limits)
+    cores = cores or task_cores.TaskCores(limits.cores)
+    reader = replace(reader, budgets=limits, cores=cores)
     dictionaries = _dictionaries(footers) | identity_columns.repeated_texts(schema, partition_values)
     constants = project.fillers(schema, partition_values)
     required = _required(footers) if _may_copy(task, context) else frozenset[int]()
@@ -112,7 +113,7 @@ def prepare(
         wanted=wanted_form,
         steps=steps,
         target=context.sizes.target,
-        cores=cores or task_cores.TaskCores(limits.cores),
+        cores=cores,
         forecast=forecast,
     )
 

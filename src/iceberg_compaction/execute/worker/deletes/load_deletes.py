@@ -90,7 +90,7 @@ class DeleteReader:
         # Paths stay dictionaries: millions of records name a few files.
         kept = [schema.field(paths[PATH_ID][0]).name] if PATH_ID in paths else []
         groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
-        needs = decoding.needs(schema, groups, self.budgets)
+        needs = decoding.needs(arrow_schemas.leaves(schema), groups, self.budgets)
         needs = replace(needs, coded=needs.coded | set(kept))
         decoder = decoding.Decoder(stream, needs, names, self.budgets, **options)
         for group in range(decoder.groups):

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import arrow_schemas
 from iceberg_compaction.execute.worker.input import column_slices, value_widths
 from iceberg_compaction.formats.parquet import page_headers
 from iceberg_compaction.model import byte_size
@@ -20,7 +19,7 @@ from iceberg_compaction.model import byte_size
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from iceberg_compaction.execute.worker import budgets
+    from iceberg_compaction.execute.worker import arrow_schemas, budgets
 
 _INDEX = 4  # bytes per value that a column takes at most if all its pages refer to its dictionary
 _DENSE = 16  # times as large as on disk: from here on a column may be made to fill memory, so its pages are inspected
@@ -28,6 +27,7 @@ _INSPECTED = 64 * 2**20  # uncompressed bytes of a column; smaller ones do no ha
 _SAMPLE_ROWS = 16
 _PAGE = 2**20  # bytes of a page, by the defaults of all writers
 _CHECKED = 1024  # values that a writer takes before it checks the size of a page
+_TINY = 2**20  # bytes of a file, decompressed
 _COPIES = 3  # of a dictionary: its page, its entries, and those that a column in memory refers to
 
 
@@ -56,11 +56,11 @@ class Needs:
     open_column_bytes: tuple[int, ...]  # the same of the largest column
 
 
-def needs(schema: pa.Schema, groups: Sequence[Any], limits: budgets.Budgets) -> Needs:
-    """The needs of a file. `groups` are the row groups of its metadata, as pyarrow has them."""
+def needs(leaves: Sequence[arrow_schemas.ArrowLeaf], groups: Sequence[Any], limits: budgets.Budgets) -> Needs:
+    """The needs of a file with these columns. `groups` are the row groups of its metadata, as pyarrow has them."""
     row_bytes, coded, unsure, dense, prefixed = [], set(), [], [], set()
     pages: list[list[int]] = []
-    kinds = [_width(leaf.type) for leaf in arrow_schemas.leaves(schema)]
+    kinds = [_width(leaf.type) for leaf in leaves]
     for number, group in enumerate(groups):
         total = 0
         pages.append([0])
@@ -221,7 +221,9 @@ class Decoder:
         """All rows in one go, if these are few; None: they are not."""
         if self._nested or any(self._rows(group) < rows or self._slices(group) for group in range(self.groups)):
             return None
-        table = self._file.read(self._columns, use_threads=self._limits.cores > 1)
+        # Threads of pyarrow would cost more than they gain where tiny files are decoded side by side.
+        is_tiny = sum(self._file.metadata.row_group(group).total_byte_size for group in range(self.groups)) <= _TINY
+        table = self._file.read(self._columns, use_threads=self._limits.cores > 1 and not is_tiny)
         return (piece for batch in table.to_batches() for piece in bounded(batch, kept, self._limits))
 
     def _rows(self, group: int) -> int:
@@ -280,16 +282,23 @@ def bounded(batch: pa.RecordBatch, kept: Collection[str], limits: budgets.Budget
     if not coded:
         yield batch
         return
+    if value_widths.most_bytes(batch) <= min(limits.batch_bytes, limits.row_bytes):
+        yield _without_dictionaries(batch, kept)
+        return
     each = value_widths.row_bytes(batch)
     for start, rows in value_widths.cuts(each, batch.num_rows, limits.batch_bytes):
         if rows == 1 and (width := each if isinstance(each, int) else int(each[start])) > limits.row_bytes:
             raise too_large(width, limits)
-        piece = batch.slice(start, rows)
-        columns = [
-            column if name in kept else value_widths.decoded(column)
-            for name, column in zip(piece.schema.names, piece.columns, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(columns, names=piece.schema.names)
+        yield _without_dictionaries(batch.slice(start, rows), kept)
+
+
+def _without_dictionaries(batch: pa.RecordBatch, kept: Collection[str]) -> pa.RecordBatch:
+    names = batch.schema.names
+    columns = [
+        column if name in kept else value_widths.decoded(column)
+        for name, column in zip(names, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=names)
 
 
 def too_large(row_bytes: int, limits: budgets.Budgets) -> errors.UnsupportedError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas
-from iceberg_compaction.execute.worker.input import decoding
+from iceberg_compaction.execute.worker.input import decoding, file_bundles, file_schemas
 from iceberg_compaction.formats.parquet import parquet_footer
-from iceberg_compaction.storage import look_ahead, passing_faults
+from iceberg_compaction.storage import look_ahead, passing_faults, task_cores
 from iceberg_compaction.storage.s3 import object_files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from pyiceberg.io import FileIO
     from pyiceberg.table.name_mapping import NameMapping
@@ -58,6 +58,11 @@ class Footer:
     leaves: int  # columns of the file
     raw: parquet_footer.RawFooter | None = None  # all of it, if row groups may be copied or joined
 
+    @property
+    def decoded_bytes(self) -> int:
+        """The memory of all rows, texts that stay dictionaries excepted."""
+        return int(sum(rows * each for rows, each in zip(self.group_rows, self.needs.row_bytes, strict=True)))
+
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
@@ -78,6 +83,7 @@ class DataFileReader:
 
     io: FileIO
     budgets: budgets.Budgets
+    cores: task_cores.TaskCores = field(default_factory=task_cores.TaskCores)
 
     def footers(
         self,
@@ -91,11 +97,15 @@ class DataFileReader:
         values come from the partition, so that a file's own values of them are ignored. `worth_copying`: bytes
         from which on a row group is copied; None: nothing moves as bytes."""
         whole = self._whole(files)
-        tails = look_ahead.in_order(
-            lambda file: _read_tail(self.io, file.path, whole=file.path in whole), files, at_once=_READERS
+        bundles = file_bundles.even(files, _READERS)
+        read = look_ahead.in_order(
+            lambda bundle: [_read_tail(self.io, file.path, whole=file.path in whole) for file in bundle],
+            bundles,
+            at_once=_READERS,
         )
+        tails = itertools.chain.from_iterable(read)
         footers: list[Footer] = []
-        schemas, arrow = parquet_footer.Schemas(), _ArrowSchemas(mapping, partitioned)
+        schemas, arrow = parquet_footer.Schemas(), file_schemas.FileSchemas(mapping, partitioned)
         for facts, (tail, size) in zip(files, tails, strict=True):
             path = facts.path
             with translated(path), in_memory():
@@ -116,25 +126,36 @@ class DataFileReader:
         self, parts: Sequence[FilePart], dictionaries: frozenset[int], only: frozenset[int] | None = None
     ) -> Iterator[tuple[Footer, int, pa.RecordBatch]]:
         """All rows of all parts, in order, each batch with the number of its first row in its file. `only` are field
-        ids of the top-level columns to read. Small files are fetched a few ahead, so storage is not waited for."""
-        with_rows = [part for part in parts if part.rows]
-        streams = look_ahead.in_order(
-            lambda part: self._open(part.footer),
-            with_rows,
+        ids of the top-level columns to read. Small files are fetched a few ahead, so storage is not waited for; tiny
+        ones are decoded side by side."""
+        bundles = file_bundles.small([part for part in parts if part.rows])
+        opened = look_ahead.in_order(
+            lambda bundle: [self._open(part.footer) for part in bundle],
+            bundles,
             at_once=self.budgets.files_ahead,
-            release=lambda stream: stream.close(),
+            release=_close_all,
         )
-        with contextlib.closing(streams):
-            for part, stream in zip(with_rows, streams, strict=True):
-                footer = part.footer
-                is_in_memory = footer.size <= self.budgets.whole_file_bytes
-                with (
-                    translated(footer.path),
-                    in_memory() if is_in_memory else contextlib.nullcontext(),
-                    contextlib.closing(stream),
-                ):
-                    for first, batch in _read_part(stream, part, dictionaries, only, self.budgets):
-                        yield footer, first, batch
+        selections = file_schemas.Selections(dictionaries, only)
+        with contextlib.closing(opened):
+            for bundle, streams in zip(bundles, opened, strict=True):
+                with contextlib.ExitStack() as closed:
+                    closed.callback(_close_all, streams)
+                    chosen = [selections.of(part.footer.schema) for part in bundle]
+                    begun = self.cores.map(self._begin, list(zip(streams, bundle, chosen, strict=True)))
+                    for part, batches in zip(bundle, begun, strict=True):
+                        with self._translated(part.footer):
+                            for first, batch in batches:
+                                yield part.footer, first, batch
+
+    def _begin(self, opened: tuple[Any, FilePart, file_schemas.Selection]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        with self._translated(opened[1].footer):
+            return _read_part(*opened, self.budgets)
+
+    @contextlib.contextmanager
+    def _translated(self, footer: Footer) -> Iterator[None]:
+        is_in_memory = footer.size <= self.budgets.whole_file_bytes
+        with translated(footer.path), in_memory() if is_in_memory else contextlib.nullcontext():
+            yield
 
     def _whole(self, files: Sequence[InputFacts]) -> set[str]:
         """Paths of small files in object stores that are read in one request and kept until their rows are wanted."""
@@ -166,7 +187,7 @@ def _read_tail(io: FileIO, path: str, *, whole: bool) -> tuple[bytes, int]:
         return parquet_footer.read_tail(io, path, whole=whole)
 
 
-def _footer(path: str, size: int, metadata: Any, schema: pa.Schema, limits: budgets.Budgets) -> Footer:
+def _footer(path: str, size: int, metadata: Any, stored: file_schemas.FileSchema, limits: budgets.Budgets) -> Footer:
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     group_bytes = tuple(_compressed(group) for group in groups)
     return Footer(
@@ -176,9 +197,9 @@ def _footer(path: str, size: int, metadata: Any, schema: pa.Schema, limits: budg
         data_bytes=sum(group_bytes),
         group_rows=tuple(group.num_rows for group in groups),
         group_bytes=group_bytes,
-        schema=schema,
-        dictionaries=_dictionary_columns(schema, groups),
-        needs=decoding.needs(schema, groups, limits),
+        schema=stored.schema,
+        dictionaries=_dictionary_columns(stored.leaves, groups),
+        needs=decoding.needs(stored.leaves, groups, limits),
         leaves=metadata.num_columns,
     )
 
@@ -229,35 +250,6 @@ def _compressed(group: Any) -> int:
     return sum(group.column(index).total_compressed_size for index in range(group.num_columns))
 
 
-def _with_ids(schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:
-    """The file's schema in plain layouts and with field ids, its own or those of the name mapping (R27, R30)."""
-    plain = pa.schema([field.with_type(arrow_schemas.plain(field.type)) for field in schema])
-    if arrow_schemas.has_ids(plain):
-        return plain
-    if mapping is None:
-        raise errors.UnsupportedError(
-            "it has no field ids and the table has no name mapping; set the table property schema.name-mapping.default"
-        )
-    return arrow_schemas.with_mapped_ids(plain, mapping.root)
-
-
-class _ArrowSchemas:
-    """The Arrow schemas of files. Most files have the same one, and get the same object."""
-
-    def __init__(self, mapping: NameMapping | None, partitioned: Collection[int]) -> None:
-        self._mapping = mapping
-        self._partitioned = partitioned
-        self._pairs: list[tuple[pa.Schema, pa.Schema]] = []
-
-    def of(self, stored: pa.Schema) -> pa.Schema:
-        for other, schema in self._pairs:
-            if stored.equals(other, check_metadata=True):
-                return schema
-        schema = arrow_schemas.without_ids(_with_ids(stored, self._mapping), self._partitioned)
-        self._pairs.append((stored, schema))
-        return schema
-
-
 def _may_move(footer: Footer, columns: int, worth_copying: int) -> bool:
     """Whether a row group may be large enough to move as bytes. Footers are parsed in full only then."""
     least = min(worth_copying, _TINY_CHUNK * columns)
@@ -266,10 +258,10 @@ def _may_move(footer: Footer, columns: int, worth_copying: int) -> bool:
     )
 
 
-def _dictionary_columns(schema: pa.Schema, groups: list[Any]) -> frozenset[int]:
+def _dictionary_columns(leaves: Sequence[arrow_schemas.ArrowLeaf], groups: list[Any]) -> frozenset[int]:
     """Top-level text columns that are small because of their dictionaries."""
     chosen = set()
-    for index, leaf in enumerate(arrow_schemas.leaves(schema)):
+    for index, leaf in enumerate(leaves):
         if len(leaf.path) > 1 or not leaf.field_id or not pa.types.is_string(leaf.type):
             continue
         chunks = [group.column(index) for group in groups if group.num_rows]
@@ -290,17 +282,15 @@ def columns_with(footers: Sequence[Footer], wanted: Collection[int]) -> frozense
 
 
 def _read_part(
-    stream: Any, part: FilePart, dictionaries: frozenset[int], only: frozenset[int] | None, limits: budgets.Budgets
+    stream: Any, part: FilePart, selection: file_schemas.Selection, limits: budgets.Budgets
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The batches of a part, each with the number of its first row. A small file is decoded before this returns."""
     footer = part.footer
-    schema = _selected(footer.schema, only)
-    columns = None if len(schema) == len(footer.schema) else schema.names
     is_streamed = max(footer.group_bytes, default=0) > limits.buffered_row_group_bytes
-    kept = {field.name for field in footer.schema if arrow_schemas.field_id(field) in dictionaries}
     file = decoding.Decoder(
         stream,
         footer.needs,
-        columns,
+        selection.columns,
         limits,
         pre_buffer=not is_streamed,
         buffer_size=limits.stream_bytes if is_streamed else 0,
@@ -308,14 +298,18 @@ def _read_part(
         arrow_extensions_enabled=False,
         page_checksum_verification=True,
     )
-    starts = [0, *itertools.accumulate(footer.group_rows)]
-    whole = file.whole(footer.rows, kept) if part.groups is None else None
+    whole = file.whole(footer.rows, selection.kept) if part.groups is None else None
     if whole is not None:
-        streams: Any = [(0, whole)]
-    else:
-        # Row group by row group, because buffers of a whole file at once would hold the whole file.
-        chosen = range(file.groups) if part.groups is None else part.groups
-        streams = ((starts[group], file.batches(group, kept)) for group in chosen)
+        return _numbered([(0, whole)], selection.schema)
+    # Row group by row group, because buffers of a whole file at once would hold the whole file.
+    starts = [0, *itertools.accumulate(footer.group_rows)]
+    chosen = range(file.groups) if part.groups is None else part.groups
+    return _numbered(((starts[group], file.batches(group, selection.kept)) for group in chosen), selection.schema)
+
+
+def _numbered(
+    streams: Iterable[tuple[int, Iterator[pa.RecordBatch]]], schema: pa.Schema
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     for first, batches in streams:
         for batch in batches:
             if batch.num_rows:
@@ -323,21 +317,20 @@ def _read_part(
                 first += batch.num_rows
 
 
-def _selected(schema: pa.Schema, only: frozenset[int] | None) -> pa.Schema:
-    if only is None or any("." in name for name in schema.names):  # a dot means a path to pyarrow
-        return schema
-    return pa.schema([field for field in schema if arrow_schemas.field_id(field) in only]) or schema
+def _close_all(streams: Sequence[Any]) -> None:
+    for stream in streams:
+        stream.close()
 
 
 def _plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch under the schema that has its field ids; view layouts become plain ones, dictionaries stay."""
     columns, fields = [], []
-    for column, field in zip(batch.columns, schema, strict=True):
+    for column, wanted in zip(batch.columns, schema, strict=True):
         if pa.types.is_dictionary(column.type):
             value = arrow_schemas.plain(column.type.value_type)
             kind = pa.dictionary(column.type.index_type, value)
         else:
-            kind = field.type
+            kind = wanted.type
         columns.append(column if column.type == kind else column.cast(kind))
-        fields.append(field.with_type(kind))
+        fields.append(wanted.with_type(kind))
     return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))

@@ -3,6 +3,7 @@ dictionaries at any level: a few bytes that stand for many. Bytes of each row go
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,12 +18,27 @@ if TYPE_CHECKING:
 
     Widths = NDArray[np.int64] | int  # of every row, or the same for all
 
+_OFFSET = 8  # bytes at most
+
 
 def row_bytes(batch: pa.RecordBatch) -> Widths:
     """Arrow bytes of each row, as if there were no dictionaries."""
     total: Widths = 0
     for column in batch.columns:
         total = total + array_bytes(column)
+    return total
+
+
+def most_bytes(batch: pa.RecordBatch) -> float:
+    """More bytes than the batch has without dictionaries, known at little cost."""
+    total = 0.0
+    for column in batch.columns:
+        if not has_dictionary(column.type):
+            total += column.nbytes
+        elif pa.types.is_dictionary(column.type):
+            total += len(column) * (column.dictionary.nbytes + _OFFSET)
+        else:
+            return math.inf
     return total
 
 

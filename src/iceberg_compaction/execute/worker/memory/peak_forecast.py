@@ -8,6 +8,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iceberg_compaction.execute.worker.input import file_bundles
 from iceberg_compaction.model import table_view
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def forecast(shape: TaskShape, limits: budgets.Budgets) -> PeakForecast:
     rows = sum(group.decoded for group in groups)
     batch = _batch(groups, limits)
     reading = _stored(shape.parts, limits) + _open_pages(groups, limits) + int(_BATCHES * _ALLOCATED * batch)
+    reading += min(rows, file_bundles.MOST_DECODED)
     held = min(rows, limits.buffer_bytes + batch)
     holding, encoding = held, int(_ENCODED * held)
     if shape.is_sorted or shape.is_parted:

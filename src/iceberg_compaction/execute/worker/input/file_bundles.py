@@ -1,0 +1,37 @@
+"""Files in bundles: tiny files are read a few at a time, because to hand each of them to a thread takes longer than to
+read it. Files come in, bundles of neighbours go out, in the same order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from iceberg_compaction.execute.worker.input import read_files
+
+T = TypeVar("T")
+
+_FILES, _BYTES = 16, 2**20  # of a bundle, on storage
+MOST_DECODED = 4 * 2**20  # bytes of a bundle's rows in memory
+
+
+def even(files: Sequence[T], threads: int) -> list[Sequence[T]]:
+    """Bundles of the same number of files: single files unless there are many for each thread."""
+    each = max(1, min(_FILES, len(files) // (threads * threads)))
+    return [files[start : start + each] for start in range(0, len(files), each)]
+
+
+def small(parts: Sequence[read_files.FilePart]) -> list[list[read_files.FilePart]]:
+    """Bundles of whole tiny files; all other parts are alone."""
+    bundles: list[list[read_files.FilePart]] = []
+    stored = decoded = 0
+    for part in parts:
+        size = part.footer.size if part.groups is None else _BYTES + 1
+        memory = part.footer.decoded_bytes
+        stored, decoded = stored + size, decoded + memory
+        if not bundles or len(bundles[-1]) == _FILES or stored > _BYTES or decoded > MOST_DECODED:
+            bundles.append([])
+            stored, decoded = size, memory
+        bundles[-1].append(part)
+    return bundles

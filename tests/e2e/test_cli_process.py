@@ -1,9 +1,8 @@
-"""The command as an operating system sees it: streams, signals, start-up time, and Spark as the engine."""
+"""The command as an operating system sees it: streams, signals, and Spark as the engine."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -37,23 +36,6 @@ def flags(lake: lakes.Lake, state: Path) -> Sequence[str]:
 
 def data_files(lake: lakes.Lake) -> set[Path]:
     return set(Path(str(lake.settings.warehouse).removeprefix("file://")).rglob("*.parquet"))
-
-
-def test_help_is_quick_and_light() -> None:
-    # Processor time, which on a quiet machine is the time that a person waits, and on a busy one still means something.
-    seconds = []
-    for _ in range(3):
-        before = sum(os.times()[2:4])
-        told = call("--help")
-        seconds.append(sum(os.times()[2:4]) - before)
-        assert told.returncode == 0
-        assert "doctor" in told.stdout
-    assert min(seconds) < 0.5
-    loaded = subprocess.run(
-        [sys.executable, "-X", "importtime", *COMMAND[1:], "run", "--help"], capture_output=True, text=True, check=True
-    ).stderr
-    for heavy in ("pyspark", "pyiceberg", "pyarrow", "datafusion", "sqlalchemy"):
-        assert f" {heavy}\n" not in loaded
 
 
 def test_version() -> None:

@@ -64,8 +64,11 @@ LATE_IMPORTS = {
     "execute.engines.spark.daemon": "Spark's daemon starts before the package is in its path",
     "execute.engines.spark.rows": "executors run this function",
     "execute.perform_task": "a plan is shown without the worker's libraries",
+    "operations.rewrite_files.file_rewrite": "a plan is shown without the modules that perform it",
     "storage.exact_paths": "the client of a store is loaded where it is used",
     "storage.file_io": "the client of a store is loaded where it is used",
+    "storage.s3.object_files": "the client of a store is loaded where it is used",
+    "workflow.fleet": "the health of tables is shown without the modules that change them",
 }
 # Words that say nothing, or that another word says better (docs/architecture.md).
 BANNED = {

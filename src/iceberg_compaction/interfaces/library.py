@@ -3,16 +3,13 @@ the workflow takes, and nothing more."""
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from iceberg_compaction import cancel, errors
 from iceberg_compaction.catalog import connect, load_tables
-from iceberg_compaction.interfaces import wiring
+from iceberg_compaction.interfaces import policy_options, wiring
 from iceberg_compaction.model import byte_size, durations, policies
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations.rewrite_files import commit_results
@@ -68,7 +65,7 @@ class Compactor:
         namespace: str | None = None,
     ) -> None:
         self.catalog = connect.connect(_settings(catalog)) if isinstance(catalog, str | CatalogSettings) else catalog
-        self.policy = make_policy(strategy, target_file_size, options or {})
+        self.policy = policy_options.make_policy(strategy, target_file_size, options or {})
         self._branch = branch
         self._namespace = wiring.default_namespace() if namespace is None else namespace
         self._on_event = on_event
@@ -201,32 +198,3 @@ def _settings(catalog: str | CatalogSettings) -> CatalogSettings:
     if isinstance(catalog, CatalogSettings):
         return catalog
     return CatalogSettings(uri=catalog) if "://" in catalog else CatalogSettings(name=catalog)
-
-
-def _option_name(given: str) -> str:
-    """Iceberg's `partial-progress.max-commits`, and Python's form of a name, as the policy calls them."""
-    return given.replace("_", "-").replace("partial-progress.enabled", "partial-progress").replace(".", "-")
-
-
-def make_policy(
-    strategy: policies.Strategy | str, target_file_size: int | str | None, options: Mapping[str, Any]
-) -> policies.Policy:
-    """A policy from arguments and options; unknown names and impossible values in one sentence."""
-    known = {name.replace("_", "-") for name in policies.Policy.model_fields}
-    given = {_option_name(name): value for name, value in options.items()}
-    if unknown := sorted(given.keys() - known):
-        near = difflib.get_close_matches(unknown[0], known, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise errors.ConfigError(
-            f"Unknown option {', '.join(unknown)}{hint}; the options are {', '.join(sorted(known))}."
-        )
-    given["strategy"] = strategy
-    if target_file_size is not None:
-        given["target-file-size-bytes"] = target_file_size
-    try:
-        return policies.Policy.model_validate(given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "options"
-        told = first["msg"].removeprefix("Value error, ").rstrip(".")
-        raise errors.ConfigError(f"Wrong value for {where}: {told}.") from error

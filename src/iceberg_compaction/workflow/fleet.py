@@ -15,7 +15,6 @@ from iceberg_compaction.catalog import load_tables, threads
 from iceberg_compaction.inspect import prevention
 from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.model.table_health import BrokenTable, TableHealth
-from iceberg_compaction.operations import set_properties
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,6 +59,8 @@ def fix_properties(catalog: Catalog, health: TableHealth, run: Run) -> None:
     new_values = {fix.name: fix.new for fix in health.fixes if fix.name in prevention.SAFE}
     if not new_values:
         return
+    from iceberg_compaction.operations import set_properties  # the health of tables starts faster without it
+
     table = load_tables.load_table(catalog, health.table)
     command = f"`iceberg-compact doctor --table {shlex.quote(health.table)} --fix-properties`"
     with run.at_work(table_folders.home(table), branch=MAIN_BRANCH, command=command):

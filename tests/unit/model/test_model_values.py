@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from tests.factories.examples import examples
 
 from iceberg_compaction import errors
-from iceberg_compaction.interfaces import library
+from iceberg_compaction.interfaces import policy_options
 from iceberg_compaction.model import byte_size, policies
 from iceberg_compaction.model.proof import Proof, Side
 from iceberg_compaction.model.rewrite_task import Effort
@@ -105,9 +105,9 @@ def test_the_library_tells_wrong_options_in_a_sentence() -> None:
     with pytest.raises(
         errors.ConfigError, match=r"Unknown option min-files \(did you mean min-input-files\?\); the options are"
     ):
-        library.make_policy("small-files", None, {"min_files": 3})
+        policy_options.make_policy("small-files", None, {"min_files": 3})
     with pytest.raises(errors.ConfigError, match=r"Wrong value for target-file-size-bytes: .*'big' is not a size"):
-        library.make_policy("small-files", "big", {})
+        policy_options.make_policy("small-files", "big", {})
 
 
 sides = st.builds(

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from iceberg_compaction.interfaces.cli import lean_start
 from iceberg_compaction.interfaces.cli.verbs.apply import apply
 from iceberg_compaction.interfaces.cli.verbs.cache import cache
 from iceberg_compaction.interfaces.cli.verbs.demo import demo
@@ -26,6 +27,11 @@ class _RunByDefault(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0].startswith("-") and args[0] not in _OWN_FLAGS:
             args = ["run", *args]
+        if args and args[0] in self.commands:
+            self.params, self.add_help_option = (
+                [],
+                False,
+            )  # flags of the group, not given: typer imports pydantic for each
         return super().parse_args(ctx, args)
 
 
@@ -68,4 +74,5 @@ def show_version() -> None:
 
 def main() -> None:
     """The entry point of the command `iceberg-compact`."""
+    lean_start.search_garbage_rarely()
     app(prog_name="iceberg-compact", args=sys.argv[1:])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors, settings
 from iceberg_compaction.catalog import connect, load_tables
-from iceberg_compaction.interfaces import library
+from iceberg_compaction.interfaces import policy_options
 from iceberg_compaction.interfaces.cli import logs
 from iceberg_compaction.model import table_names
 
@@ -65,4 +65,4 @@ def make_policy(options: PolicyOptions) -> Policy:
     """The policy that the flags say; a flag wins over the same name in --option."""
     by_name = settings.parse_pairs(options.option or (), option="--option")
     given = {**by_name, **options.given()}
-    return library.make_policy(given.pop("strategy"), given.pop("target-file-size", None), given)
+    return policy_options.make_policy(given.pop("strategy"), given.pop("target-file-size", None), given)

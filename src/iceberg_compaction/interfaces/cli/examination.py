@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import commands, logs
-from iceberg_compaction.interfaces.html import page
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.model.table_health import BrokenTable
 from iceberg_compaction.workflow import diagnose, fleet
@@ -48,6 +47,8 @@ def examine(catalog: Any, targets: Targets, asked: DoctorOptions, console: Conso
 
 def write_report(path: Path, found: Sequence[Diagnosis], *, catalog: str) -> None:
     """The report as one HTML file."""
+    from iceberg_compaction.interfaces.html import page
+
     now = datetime.now(timezone.utc)
     try:
         path.write_text(page.page(found, catalog=catalog, now=now), encoding="utf-8")

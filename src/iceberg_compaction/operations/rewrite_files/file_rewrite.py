@@ -1,5 +1,6 @@
 """The operation `rewrite_files`: small, large and delete-heavy data files become files of the target size. It is asked
-for by a policy, which is turned into a plan, or by a plan made before, of which the groups that still hold are done."""
+for by a policy, which is turned into a plan, or by a plan made before, of which the groups that still hold are done.
+The modules that perform a plan are imported when a plan is performed: planning alone starts faster without them."""
 
 from __future__ import annotations
 
@@ -12,8 +13,7 @@ from iceberg_compaction.model import events
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
-from iceberg_compaction.operations.rewrite_files import drop_useless, failed_files, perform_files, plan_again, rebase
-from iceberg_compaction.operations.rewrite_files.groups import prove_groups
+from iceberg_compaction.operations.rewrite_files import failed_files
 from iceberg_compaction.plan import build, plan_request, rates
 from iceberg_compaction.record import claims, journal
 
@@ -89,6 +89,9 @@ class ApplyPlan:
         ledger.open(self.given)
         if isinstance(self.given, EmptyPlan):
             return PlannedWork(plan=self.given)
+        from iceberg_compaction.operations.rewrite_files import perform_files, rebase
+        from iceberg_compaction.operations.rewrite_files.groups import prove_groups
+
         perform_files.check_same_table(table, self.given)
         if self.branch not in table.metadata.refs:
             raise errors.StalePlanError(f"The branch {self.branch} of {self.table} is gone since the plan was made.")
@@ -122,6 +125,8 @@ def _perform(
     plan = planned.plan
     if isinstance(plan, EmptyPlan):
         return ledger.close()
+    from iceberg_compaction.operations.rewrite_files import drop_useless, perform_files, plan_again
+
     if not len(plan.groups):
         drop_useless.drop_useless_deletes(table, plan, run, ledger)
         return ledger.close()

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from iceberg_compaction.storage import exact_paths, request_counts
-from iceberg_compaction.storage.s3 import kept_objects, object_reader, object_writer, plain_requests
+from iceberg_compaction.storage.s3 import kept_objects, object_reader, object_writer
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO, InputFile, OutputFile
+
+    from iceberg_compaction.storage.s3 import plain_requests
 
 _S3 = ("s3", "s3a", "s3n")
 _DONE = (200, 204, 206, 416)  # 416: a range of an empty object
@@ -60,6 +62,8 @@ class _Store:
     def bucket(self, name: str, file_system: Any) -> plain_requests.Bucket | None:
         """None: only Arrow's client reaches it."""
         if name not in self._buckets:
+            from iceberg_compaction.storage.s3 import plain_requests  # files on local disks need no HTTP client
+
             options = file_system.__reduce__()[1][0]
             self._buckets[name] = plain_requests.bucket_of(options, name, self.count)
         return self._buckets[name]

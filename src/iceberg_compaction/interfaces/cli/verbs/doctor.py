@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from iceberg_compaction.interfaces.cli import exits, logs, options, spread
+from iceberg_compaction.interfaces.cli import exits, lean_start, logs, options, spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +59,7 @@ def doctor(catalog: options.CatalogOptions, asked: DoctorOptions, console: optio
         iceberg-compact doctor --table shop.events --fix-properties
     """
     logs.configure(console)
+    lean_start.spare_pandas()
     from iceberg_compaction import errors
     from iceberg_compaction.interfaces.cli import catalog_request, examination, fixing, output
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from iceberg_compaction.interfaces.cli import exits, logs, options, spread
+from iceberg_compaction.interfaces.cli import exits, lean_start, logs, options, spread
 
 
 @exits.reported
@@ -27,6 +27,7 @@ def plan(
         iceberg-compact plan --table shop.events --where "day >= '2026-01-01'" --output json
     """
     logs.configure(console)
+    lean_start.spare_pandas()
     from iceberg_compaction import errors
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import catalog_request, output

@@ -19,13 +19,13 @@ def make_policy(
     strategy: policies.Strategy | str, target_file_size: int | str | None, options: Mapping[str, Any]
 ) -> policies.Policy:
     """A policy from arguments and options; unknown names and impossible values in one sentence."""
-    known = {name.replace("_", "-") for name in policies.Policy.model_fields}
+    names = {name.replace("_", "-") for name in policies.Policy.model_fields}
     given = {_option_name(name): value for name, value in options.items()}
-    if unknown := sorted(given.keys() - known):
-        near = difflib.get_close_matches(unknown[0], known, n=1)
+    if unknown := sorted(given.keys() - names):
+        near = difflib.get_close_matches(unknown[0], names, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise errors.ConfigError(
-            f"Unknown option {', '.join(unknown)}{hint}; the options are {', '.join(sorted(known))}."
+            f"Unknown option {', '.join(unknown)}{hint}; the options are {', '.join(sorted(names))}."
         )
     given["strategy"] = strategy
     if target_file_size is not None:

@@ -94,6 +94,17 @@ class Copying(Value):
         copying = self.model_copy(update=totals)
         return copying.model_copy(update={"sentence": copying._sentence()})
 
+    @property
+    def core_seconds(self) -> float:
+        """The work of all groups in seconds of one core, by the rates."""
+        encoded = max(0, self.bytes - self.copied_bytes - self.joined_bytes)
+        amounts = (
+            (encoded, self.rates.encoding),
+            (self.copied_bytes, self.rates.copying),
+            (self.joined_bytes, self.rates.joining),
+        )
+        return sum(amount / rate.bytes_per_second for amount, rate in amounts)
+
     def _sentence(self) -> str:
         if not self.bytes:
             return "Nothing is rewritten, so nothing is copied."

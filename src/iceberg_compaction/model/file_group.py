@@ -4,6 +4,7 @@ so objects and sentences are made on access, and figures of all groups come from
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, overload
 
@@ -99,6 +100,19 @@ def partition_keys(row: Mapping[str, Any]) -> tuple[tuple[int, str], ...]:
     return tuple(dict.fromkeys((section["spec_id"], section["partition"]) for section in sections_of(row)))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKind:
+    """Groups of a plan that have the same reason and the same way into new files, as one."""
+
+    groups: int
+    files: int
+    bytes: int
+    outputs: int
+    copied_bytes: int
+    sentence: str
+    copy_sentence: str
+
+
 class Groups(Sequence[FileGroup]):
     """The groups of one plan, in the order of work."""
 
@@ -122,6 +136,30 @@ class Groups(Sequence[FileGroup]):
     def dump(self) -> list[dict[str, Any]]:
         """As plain values, with sentences."""
         return [row | self._sentences(row) for row in self.columns.to_pylist()]
+
+    def kinds(self) -> tuple[GroupKind, ...]:
+        """The groups, those with one reason as one, the largest number of bytes first. There are few kinds, however
+        many groups there are."""
+        keys = ["reason", "copying", "spread", "spec_id"]
+        sums = [name for name in PLAN_GROUPS.names if name not in (*keys, "id", "first", "partition", "sections")]
+        measures = [*((name, "sum") for name in sums), ("id", "count"), ("id", "min")]
+        merged = self.columns.group_by(keys, use_threads=False).aggregate(measures)
+        rows = merged.rename_columns([name.removesuffix("_sum") for name in merged.column_names]).to_pylist()
+        return tuple(self._kind(row) for row in sorted(rows, key=lambda row: (-row["bytes"], row["id_min"])))
+
+    def _kind(self, row: dict[str, Any]) -> GroupKind:
+        together = row | {"partition": "{}", "sections": []}
+        if row["id_count"] == 1:
+            (together,) = self.columns.filter(pc.equal(self.columns["id"], row["id_min"])).to_pylist()
+        return GroupKind(
+            groups=row["id_count"],
+            files=row["files"],
+            bytes=row["bytes"],
+            outputs=row["outputs"],
+            copied_bytes=row["copied_bytes"],
+            sentence=self._sentence(together),
+            copy_sentence=self._copying.sentence_of(together),
+        )
 
     def sections(self) -> pa.Table:
         """The sections of all groups, one after the other: columns spec_id, partition, files."""

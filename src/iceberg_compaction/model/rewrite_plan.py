@@ -223,7 +223,8 @@ class Plan(_Planned):
         """The plan in one sentence."""
         files = plurals.count(self.input_files, "file")
         groups = plurals.count(len(self.groups), "group")
-        told = [f"{files} in {groups} become {self._about}{self.output_files}"] if len(self.groups) else []
+        become = plurals.form(self.input_files, "becomes", "become")
+        told = [f"{files} in {groups} {become} {self._about}{self.output_files}"] if len(self.groups) else []
         if self.useless_deletes:
             apply = plurals.count(self.useless_deletes, "delete file applies", "delete files apply")
             told.append(f"{apply} to nothing and {plurals.form(self.useless_deletes, 'is', 'are')} dropped")

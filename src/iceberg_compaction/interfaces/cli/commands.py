@@ -3,6 +3,7 @@ secrets left out. The core knows neither; it writes `iceberg-compact VERB ...`, 
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shlex
@@ -18,6 +19,7 @@ from iceberg_compaction.storage import redact
 
 PROGRAM = "iceberg-compact"
 _CATALOG = tuple(field.name for field in fields(options.CatalogOptions))
+_CONSOLE = tuple(field.name for field in fields(options.ConsoleOptions))
 _TAKEN = {
     "doctor": _CATALOG,
     "plan": (*_CATALOG, "state"),
@@ -40,6 +42,29 @@ def remember(values: Mapping[str, Any]) -> None:
 def line(verb: str, *arguments: str) -> str:
     """A command that does `verb` on the same catalog."""
     return " ".join((shlex.quote(program()), verb, *_options(verb), *map(shlex.quote, arguments)))
+
+
+def to_perform_plan() -> str:
+    """The command that does the work of the present `plan`: `apply` of its file, else `run` with the same options."""
+    if _given.get("out"):
+        return line("apply", str(_given["out"]))
+    from iceberg_compaction.interfaces.cli.verbs.run import run
+
+    words = [shlex.quote(program()), "run"]
+    for name, parameter in inspect.signature(run).parameters.items():
+        if name not in _CONSOLE and _given.get(name) != parameter.default:
+            words += _flags(name, parameter)
+    return " ".join(words)
+
+
+def _flags(name: str, parameter: inspect.Parameter) -> list[str]:
+    """The flags of one option, as they were given."""
+    (declared,) = parameter.annotation.__metadata__
+    names = [declared.default, *(declared.param_decls or ())]  # typer takes the first name for a default
+    flag = next((text for text in names if str(text).startswith("--")), f"--{name.replace('_', '-')}")
+    if isinstance(_given.get(name), bool):
+        return [flag if _given[name] else f"--no-{flag.removeprefix('--')}"]
+    return [f"{flag} {shlex.quote(value)}" for value in _values(name)]
 
 
 def complete(text: str) -> str:

@@ -4,6 +4,7 @@ hand over values; only this module and `tables` know how they look."""
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.run_record import RunRecord
     from iceberg_compaction.model.value import Value
     from iceberg_compaction.workflow.fleet import Diagnosis
+
+
+_WIDE = 160  # columns, where there is no terminal
 
 
 class Output(Protocol):
@@ -82,10 +86,12 @@ class TableOutput:
             self._show(*health_story.details(found[0]))
 
     def plans(self, found: Sequence[Plan | EmptyPlan], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli.screens import result_tables
+        from iceberg_compaction.interfaces.cli.screens import plan_story
 
         for plan in found:
-            self._show(*result_tables.plan_story(plan))
+            self._show(*plan_story.plan_story(plan, single=len(found) == 1))
+        if any(not plan.empty for plan in found):
+            self._show(*plan_story.totals(found, command=commands.to_perform_plan()))
 
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import result_tables
@@ -106,7 +112,7 @@ class TableOutput:
     def history(self, found: Sequence[RunRecord]) -> None:
         from iceberg_compaction.interfaces.cli.screens import result_tables
 
-        self._show(result_tables.history(found))
+        self._show(*result_tables.history(found))
 
     def cache(self, found: CacheFigures, *, cleared: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import result_tables
@@ -114,10 +120,11 @@ class TableOutput:
         self._show(result_tables.cache_sentence(found, cleared=cleared))
 
     def _show(self, *things: RenderableType) -> None:
+        from iceberg_compaction.interfaces.cli.screens import paragraphs
+
         out = console()
         for thing in things:
-            # The terminal folds a long command; a line break in it could not be pasted.
-            out.print(thing, soft_wrap=isinstance(thing, str) and commands.PROGRAM in thing)
+            out.print(paragraphs.Paragraph(text=thing) if isinstance(thing, str) else thing)
 
 
 def _with_commands(outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -125,7 +132,9 @@ def _with_commands(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def console() -> Console:
-    """Standard output for people; outside a terminal wide enough that no column is cut."""
-    from rich.console import Console
+    """Standard output for people. It is as wide as the terminal, or as COLUMNS says; elsewhere so wide that no column
+    is left out. A line that is too wide is left to the terminal, never cut."""
+    from iceberg_compaction.interfaces.cli.screens.uncut import UncutConsole
 
-    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=160)
+    width = shutil.get_terminal_size(fallback=(_WIDE, 0)).columns
+    return UncutConsole(highlight=False, width=width)

@@ -8,7 +8,9 @@ from rich.markup import escape
 
 from iceberg_compaction.interfaces import words
 from iceberg_compaction.interfaces.cli import commands
-from iceberg_compaction.interfaces.cli.screens.result_tables import grid
+from iceberg_compaction.interfaces.cli.screens import paragraphs
+from iceberg_compaction.interfaces.cli.screens.grid import figures, grid, sentences
+from iceberg_compaction.model import partition_words
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.table_health import BrokenTable, TableHealth
 
@@ -19,14 +21,25 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.workflow.fleet import Diagnosis
 
-_BAR_WIDTH = 40
+_BAR_WIDTH = 30
 _MOST_WRITERS = 5
 _COLOURS = {"sick": "red", "healthy": "green", "unsupported": "yellow"}
 
 
 def overview(found: Sequence[Diagnosis]) -> Iterator[RenderableType]:
     """One line for each table, the sickest first; what is wrong with those that could not be read."""
-    table = grid("Table", "State", ">Score", ">Files", ">Size", ">Mean", ">Target", ">Small", ">Deletes", ">Partitions")
+    table = grid(
+        "Table",
+        "State",
+        figures("Score"),
+        figures("Files"),
+        figures("Size"),
+        figures("Mean", drop=3),
+        figures("Target", drop=4),
+        figures("Small", drop=1),
+        figures("Deletes", drop=2),
+        figures("Partitions", drop=5),
+    )
     broken = [one for one in found if isinstance(one, BrokenTable)]
     for one in sorted(broken, key=lambda one: one.table):
         table.add_row(escape(one.table), "[red]broken[/]")
@@ -47,7 +60,7 @@ def overview(found: Sequence[Diagnosis]) -> Iterator[RenderableType]:
         )
     yield table
     for one in broken:
-        yield f"- {escape(one.table)}: {escape(one.error)}"
+        yield paragraphs.Named(name=one.table, sentence=one.error)
 
 
 def details(health: TableHealth) -> Iterator[RenderableType]:
@@ -55,26 +68,26 @@ def details(health: TableHealth) -> Iterator[RenderableType]:
     yield from _score(health)
     yield from _sizes(health)
     yield from _partitions(health)
-    about = grid("", "", title="Around the files")
-    about.show_header = False
+    about = grid("", sentences(""), title="Around the files", header=False)
     for name, fact in words.facts(health):
         about.add_row(escape(name), escape(fact))
     yield about
     yield from _writers(health)
     if health.growth:
-        yield f"Growth  {escape(words.growth_line(health.growth))}\n"
+        yield paragraphs.Paragraph(text=words.growth_line(health.growth), mark="Growth  ")
+        yield ""
     for sentence in (*health.unsupported, *health.advice, *health.causes):
-        yield f"- {escape(sentence)}"
+        yield paragraphs.bullet(sentence)
     for fix in health.fixes:
         old = "not set" if fix.old is None else fix.old
-        yield f"- Set {escape(fix.name)}={escape(fix.new)} (now {escape(old)}): {escape(fix.why)}"
+        yield paragraphs.bullet(f"Set {fix.name}={fix.new} (now {old}): {fix.why}")
     if health.fixes:
         command = commands.line("doctor", "--table", health.table, "--fix-properties")
-        yield f"  {escape(command)} sets what it says."
+        yield paragraphs.Command(label="  Set them with:", command=command)
 
 
 def _score(health: TableHealth) -> Iterator[RenderableType]:
-    parts = grid("Part", ">Points", ">Of", "How", title=f"Score {health.score} of 100")
+    parts = grid("Part", figures("Points"), figures("Of"), sentences("How"), title=f"Score {health.score} of 100")
     for part in health.score_parts:
         parts.add_row(escape(part.name), f"{part.points:g}", str(part.most), escape(part.why))
     if health.score_parts:
@@ -98,11 +111,17 @@ def _partitions(health: TableHealth) -> Iterator[RenderableType]:
     if health.partitions < 2 or not health.worst_partitions:
         return
     worst = grid(
-        "Partition", ">Files", ">Small", ">Deletes", ">Size", ">Depth", title="Partitions with the most to gain"
+        "Partition",
+        figures("Files"),
+        figures("Small", drop=1),
+        figures("Deletes", drop=3),
+        figures("Size", drop=2),
+        figures("Depth", drop=4),
+        title="Partitions with the most to gain",
     )
     for part in health.worst_partitions:
         worst.add_row(
-            escape(part.partition),
+            escape(partition_words.text(part.partition)),
             f"{part.files:,}",
             f"{part.small_files:,}",
             f"{part.delete_files:,}",
@@ -115,7 +134,15 @@ def _partitions(health: TableHealth) -> Iterator[RenderableType]:
 def _writers(health: TableHealth) -> Iterator[RenderableType]:
     if not health.writers:
         return
-    shown = grid("Writer", ">Commits", ">Every", ">Files", ">Mean", ">Live small", title="Who wrote it")
+    shown = grid(
+        "Writer",
+        figures("Commits"),
+        figures("Every", drop=4),
+        figures("Files each", drop=2),
+        figures("Mean file", drop=3),
+        figures("Live small", drop=1),
+        title="Who wrote it",
+    )
     for writer in health.writers[:_MOST_WRITERS]:
         shown.add_row(escape(writer.name), *words.writer_figures(writer))
     yield shown

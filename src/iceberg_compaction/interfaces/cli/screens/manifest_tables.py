@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from iceberg_compaction.interfaces.cli.screens import result_tables
+from iceberg_compaction.interfaces.cli.screens import paragraphs, result_tables
+from iceberg_compaction.interfaces.cli.screens.grid import figures, grid, sentences
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.outcome import Compacted
 
@@ -21,11 +22,18 @@ if TYPE_CHECKING:
 
 def plan_story(plan: ManifestPlan) -> Iterator[RenderableType]:
     """Which manifests become how many, why, and what stays."""
-    at = f" at snapshot {plan.pin.snapshot_id} of {plan.pin.branch}" if plan.pin else ""
-    yield f"[bold]{escape(plan.table)}[/]{escape(at)}: {escape(plan.sentence)}"
+    yield paragraphs.plan_head(plan.table, plan.pin, plan.sentence)
     if not plan.groups:
         return
-    groups = result_tables.grid("Spec", "Lists", ">Files", ">Manifests", ">Size", ">Manifests of a partition", "Why")
+    groups = grid(
+        "Spec",
+        "Lists",
+        figures("Files", drop=1),
+        figures("Manifests"),
+        figures("Size", drop=3),
+        figures("For a partition", drop=2),
+        sentences("Why", least=20),
+    )
     for group in plan.groups:
         groups.add_row(
             str(group.spec_id),
@@ -38,7 +46,7 @@ def plan_story(plan: ManifestPlan) -> Iterator[RenderableType]:
         )
     yield groups
     if plan.kept:
-        kept = result_tables.grid("Left alone", ">Manifests", ">Size", "Why")
+        kept = grid("Left alone", figures("Manifests"), figures("Size", drop=1), sentences("Why"))
         for one in plan.kept:
             kept.add_row(one.reason.value, f"{one.manifests:,}", format_size(one.bytes), escape(one.sentence))
         yield kept
@@ -46,7 +54,7 @@ def plan_story(plan: ManifestPlan) -> Iterator[RenderableType]:
 
 def overview(found: Sequence[Outcome]) -> Iterator[RenderableType]:
     """One line for each table, and then what happened in words."""
-    table = result_tables.grid("Table", "Outcome", ">Manifests", ">Files in them", ">Seconds")
+    table = grid("Table", "Outcome", figures("Manifests"), figures("Files in them", drop=2), figures("Seconds", drop=1))
     for one in found:
         changed = isinstance(one, Compacted)
         table.add_row(
@@ -58,4 +66,4 @@ def overview(found: Sequence[Outcome]) -> Iterator[RenderableType]:
         )
     yield table
     for one in found:
-        yield f"{escape(one.table)}: {escape(one.sentence)}"
+        yield paragraphs.Named(name=one.table, sentence=one.sentence)

@@ -1,16 +1,16 @@
-"""How results look to people: rich tables and sentences from the model's values."""
+"""How outcomes, past runs and the cache look to people."""
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from rich import box
 from rich.markup import escape
-from rich.table import Table
 from typing_extensions import assert_never
 
-from iceberg_compaction.model import outcome, plurals
+from iceberg_compaction.interfaces.cli.screens import paragraphs
+from iceberg_compaction.interfaces.cli.screens.grid import Column, figures, grid, sentences
+from iceberg_compaction.model import outcome, partition_words, plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.outcome import GroupEnd
 
@@ -21,49 +21,11 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.cache_figures import CacheFigures
     from iceberg_compaction.model.outcome import Outcome
-    from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
     from iceberg_compaction.model.run_record import RunRecord
 
+__all__ = ["cache_sentence", "grid", "history", "outcome_kind", "outcome_overview", "outcome_sentences"]
+
 _MOST_GROUPS = 20
-_SENTENCES = ("What happened", "Why")  # columns that may take several lines
-
-
-def grid(*columns: str, title: str | None = None) -> Table:
-    """An empty table; a column whose name starts with `>` is right-aligned."""
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
-    for name in columns:
-        table.add_column(
-            name.lstrip(">"), justify="right" if name.startswith(">") else "left", no_wrap=name not in _SENTENCES
-        )
-    return table
-
-
-def plan_story(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
-    """What a plan does to which files, why, and what it leaves alone."""
-    at = f" at snapshot {plan.pin.snapshot_id} of {plan.pin.branch}" if plan.pin else ""
-    yield f"[bold]{escape(plan.table)}[/]{escape(at)}: {escape(plan.sentence)}"
-    if plan.groups:
-        groups = grid(">Group", "Partition", ">Files", ">Size", ">Becomes", ">Copied", "Why")
-        for group in plan.groups[:_MOST_GROUPS]:
-            groups.add_row(
-                str(group.id),
-                escape(group.partition),
-                f"{group.files:,}",
-                format_size(group.bytes),
-                f"{group.outputs:,}",
-                f"{group.copied_bytes / max(1, group.bytes):.0%}",
-                escape(f"{group.sentence};\n{group.copy_sentence}"),
-            )
-        yield groups
-    if len(plan.groups) > _MOST_GROUPS:
-        yield f"… and {len(plan.groups) - _MOST_GROUPS} more groups (--output json shows all)."
-    if plan.groups:
-        yield escape(plan.copying.sentence)
-    if plan.groups and plan.left_out:
-        left_out = grid("Left alone", ">Files", ">Size", "Why")
-        for left in plan.left_out:
-            left_out.add_row(left.reason.value, f"{left.files:,}", format_size(left.bytes), escape(left.sentence))
-        yield left_out
 
 
 def outcome_kind(one: Outcome) -> str:
@@ -83,7 +45,15 @@ def outcome_kind(one: Outcome) -> str:
 
 def outcome_overview(found: Sequence[Outcome]) -> RenderableType:
     """One line for each table: how it ended and the figures."""
-    table = grid("Table", "Outcome", ">Files", ">Size", ">Rows", ">Groups", ">Seconds")
+    table = grid(
+        "Table",
+        "Outcome",
+        figures("Files"),
+        figures("Size", drop=1),
+        figures("Rows", drop=3),
+        figures("Groups", drop=4),
+        figures("Seconds", drop=2),
+    )
     for one in found:
         changed = one.groups_landed > 0
         table.add_row(
@@ -105,47 +75,70 @@ def _landed(one: Outcome) -> str:
 def outcome_sentences(found: Sequence[Outcome]) -> Iterator[RenderableType]:
     """What happened to each table in words, and its proof."""
     for one in found:
-        yield f"{escape(one.table)}: {escape(one.sentence)}"
-        if one.proof is not None:
-            yield f"  {escape(one.proof.sentence)}"
-        if one.effort.sentence:
-            yield f"  {escape(one.effort.sentence)}"
-        if one.requests.sentence:
-            yield f"  {escape(one.requests.sentence)}"
-        if one.effort.memory_sentence:
-            yield f"  {escape(one.effort.memory_sentence)}"
+        yield paragraphs.Named(name=one.table, sentence=one.sentence)
+        details = (
+            one.proof.sentence if one.proof is not None else "",
+            one.effort.sentence,
+            one.requests.sentence,
+            one.effort.memory_sentence,
+        )
+        yield from (paragraphs.detail(sentence) for sentence in details if sentence)
         yield from _groups_left(one)
 
 
 def _groups_left(one: Outcome) -> Iterator[RenderableType]:
-    """The groups that did not land, and why."""
-    left = [group for group in one.group_outcomes if group.outcome is not GroupEnd.COMMITTED]
-    if not left:
+    """The groups that were not committed, and why. Groups with one reason are one line."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for group in one.group_outcomes:
+        if group.outcome is not GroupEnd.COMMITTED:
+            reasons.setdefault((group.outcome.value, group.sentence), []).append(
+                partition_words.text(group.partition) or str(group.id)
+            )
+    if not reasons:
         return
-    table = grid(">Group", "Partition", "Outcome", "What happened")
-    for group in left[:_MOST_GROUPS]:
-        table.add_row(str(group.id), escape(group.partition), group.outcome.value, escape(group.sentence))
+    table = grid("Groups", "Outcome", sentences("What happened"))
+    for (end, sentence), members in list(reasons.items())[:_MOST_GROUPS]:
+        names = members[0] if len(members) == 1 else f"{len(members):,} groups"
+        table.add_row(escape(names), end, escape(sentence))
     yield table
-    if len(left) > _MOST_GROUPS:
-        yield f"… and {len(left) - _MOST_GROUPS} more groups (--output json shows all)."
+    if len(reasons) > _MOST_GROUPS:
+        left = sum(len(members) for members in list(reasons.values())[_MOST_GROUPS:])
+        yield f"… and {plurals.count(left, 'more group', 'more groups')} (--output json shows all)."
 
 
-def history(found: Sequence[RunRecord]) -> RenderableType:
-    """Past runs, the newest first."""
-    table = grid("Started (UTC)", "Run", "Table", "Outcome", ">Files", ">Copied", ">Seconds", "What happened")
+def history(found: Sequence[RunRecord]) -> Iterator[RenderableType]:
+    """Past runs, the newest first: a line for each, and what happened in words."""
+    if not found:
+        yield "No run is recorded."
+        return
+    table = grid(
+        "Table",
+        Column(name="Started (UTC)"),
+        Column(name="Run", drop=2),
+        "Outcome",
+        figures("Files", drop=1),
+        figures("Copied", drop=4),
+        figures("Seconds", drop=3),
+        sentences("What happened", least=40, drop=5),
+    )
     for entry in found:
         one = entry.outcome
         table.add_row(
+            escape(entry.table),
             f"{datetime.fromtimestamp(entry.started_ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%S}",
             entry.run_id[:8],
-            escape(entry.table),
             outcome_kind(one),
             f"{one.files_removed:,} -> {one.files_added:,}" if one.files_removed else "",
             f"{one.effort.copied_share:.0%}" if one.effort.groups else "",
             f"{one.seconds:.1f}",
             escape(one.sentence),
         )
-    return table
+    failures = [entry for entry in found if not entry.outcome.ok]
+    table.instead["What happened"] = [
+        paragraphs.Named(name=f"{entry.run_id[:8]} {entry.table}", sentence=entry.outcome.sentence)
+        for entry in failures
+    ]
+    yield table
 
 
 def cache_sentence(found: CacheFigures, *, cleared: bool) -> str:
@@ -154,5 +147,5 @@ def cache_sentence(found: CacheFigures, *, cleared: bool) -> str:
         return "Nothing is cached: ICEBERG_COMPACTION_CACHE is off."
     entries = f"{plurals.count(found.entries, 'entry', 'entries')} ({format_size(found.bytes)})"
     if cleared:
-        return f"Removed {entries} from {escape(found.path)}."
-    return f"{escape(found.path)}: {entries} of at most {format_size(found.capacity)}."
+        return f"Removed {entries} from {found.path}."
+    return f"{found.path}: {entries} of at most {format_size(found.capacity)}."

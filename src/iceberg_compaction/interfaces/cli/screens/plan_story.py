@@ -1,0 +1,99 @@
+"""How a plan looks to people: groups with one reason are one line; at the end totals and the command that performs
+it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+
+from iceberg_compaction.interfaces.cli.screens import paragraphs
+from iceberg_compaction.interfaces.cli.screens.grid import Column, figures, grid, sentences
+from iceberg_compaction.model import partition_words, plurals
+from iceberg_compaction.model.byte_size import format_size
+from iceberg_compaction.model.copy_plan import RateOrigin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
+
+    from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
+
+_MOST_PARTITIONS = 3
+
+
+def plan_story(plan: Plan | EmptyPlan, *, single: bool) -> Iterator[RenderableType]:
+    """What a plan does to which files, why, and what it leaves alone. Of a single one also how copying was decided."""
+    yield paragraphs.plan_head(plan.table, plan.pin, plan.sentence)
+    yield ""
+    if not plan.groups:
+        return
+    kinds = grid(
+        Column(name="Groups", right=True),
+        figures("Files"),
+        figures("Size"),
+        figures("Become", drop=1),
+        figures("Copied", drop=2),
+        sentences("Why"),
+    )
+    for kind in plan.groups.kinds():
+        kinds.add_row(
+            f"{kind.groups:,}",
+            f"{kind.files:,}",
+            format_size(kind.bytes),
+            f"{kind.outputs:,}",
+            f"{kind.copied_bytes / max(1, kind.bytes):.0%}",
+            escape(f"{kind.sentence};\n{kind.copy_sentence}"),
+        )
+    yield kinds
+    yield from _partitions(plan)
+    yield from _left_out(plan)
+    if single:
+        yield paragraphs.Paragraph(text=plan.copying.sentence)
+        yield ""
+
+
+def totals(plans: Sequence[Plan | EmptyPlan], *, command: str) -> Iterator[RenderableType]:
+    """Files, bytes and predicted seconds of all plans, and the command that performs them."""
+    work = [plan for plan in plans if plan.groups]
+    if work:
+        yield paragraphs.Paragraph(text=_total(work))
+    yield paragraphs.Command(label="apply with:", command=command)
+
+
+def _total(work: Sequence[Plan | EmptyPlan]) -> str:
+    files, size = sum(plan.input_files for plan in work), sum(plan.input_bytes for plan in work)
+    outputs = sum(plan.output_files for plan in work)
+    tables = f" of {len(work)} tables" if len(work) > 1 else ""
+    seconds = sum(plan.copying.core_seconds for plan in work)
+    assumed = any(plan.copying.rates.encoding.origin is RateOrigin.DEFAULT for plan in work)
+    basis = "at an assumed speed" if assumed else "at the speed of earlier runs"
+    become = plurals.form(files, "becomes", "become")
+    amount = f"{plurals.count(files, 'file')}{tables}, {format_size(size)}, {become} about {outputs:,}"
+    return f"Total: {amount}; {_seconds(seconds)} on one core, {basis}."
+
+
+def _partitions(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
+    """The first partitions by name. All of them are in JSON."""
+    names = list(dict.fromkeys(partition_words.text(partition) for _, partition in plan.partitions))
+    if len(plan.groups) < 2 or names == [""]:
+        return
+    more = len(names) - _MOST_PARTITIONS
+    shown = ", ".join(names[:_MOST_PARTITIONS]) + (f" and {more:,} more" if more > 0 else "")
+    hint = "; --output json lists every group" if more > 0 or len(plan.groups) > len(names) else ""
+    yield paragraphs.Paragraph(text=f"{plurals.count(len(names), 'partition')}: {shown}{hint}.")
+    yield ""
+
+
+def _left_out(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
+    if not plan.left_out:
+        return
+    left_out = grid("Left alone", figures("Files"), figures("Size"), sentences("Why"))
+    for left in plan.left_out:
+        left_out.add_row(left.reason.value, f"{left.files:,}", format_size(left.bytes), escape(left.sentence))
+    yield left_out
+
+
+def _seconds(seconds: float) -> str:
+    return "less than a second" if seconds < 1 else f"about {plurals.count(round(seconds), 'second')}"

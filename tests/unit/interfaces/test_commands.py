@@ -104,3 +104,36 @@ def test_the_program_is_named_as_the_shell_finds_it(tmp_path: Path, monkeypatch:
     assert commands.program() == "iceberg-compact"
     monkeypatch.setattr("sys.argv", [str(tmp_path / "pytest")])
     assert commands.program() == "iceberg-compact"
+
+
+def test_a_plan_is_performed_with_the_options_that_it_was_made_with() -> None:
+    commands.remember(
+        {
+            "table": ["shop.*"],
+            "catalog_uri": "sqlite:///lake/catalog.db",
+            "catalog_property": ["s3.secret-access-key=hidden"],
+            "strategy": "full",
+            "copy_row_groups": "never",
+            "rewrite_all": True,
+            "partial_progress": False,
+            "where": "day = 'x'",
+            "branch": "main",
+            "output": "json",
+            "out": None,
+        }
+    )
+    words = shlex.split(commands.to_perform_plan())
+    assert words[:2] == ["iceberg-compact", "run"]
+    pairs = {"--table": "shop.*", "--catalog-uri": "sqlite:///lake/catalog.db", "--strategy": "full", "--copy": "never"}
+    assert {name: words[words.index(name) + 1] for name in pairs} == pairs
+    assert words[words.index("--where") + 1] == "day = 'x'"
+    assert {"--rewrite-all", "--no-partial-progress"} <= set(words)
+    assert not {"--branch", "--output", "--out"} & set(words)
+    assert "hidden" not in " ".join(words)
+
+
+def test_a_plan_in_a_file_is_applied_from_it() -> None:
+    commands.remember({"table": ["shop.events"], "catalog_uri": "sqlite:///lake/catalog.db", "out": "my plan.json"})
+    assert commands.to_perform_plan() == (
+        "iceberg-compact apply --catalog-uri sqlite:///lake/catalog.db 'my plan.json'"
+    )

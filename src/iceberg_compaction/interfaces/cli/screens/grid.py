@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from iceberg_compaction.interfaces.cli.screens.paragraphs import Paragraph
 from iceberg_compaction.model import plurals
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _WIDEST_NAMES = 0.4  # of the screen, for names in a column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class GridColumn:
     """One column. `drop`: the column with the highest number drops out first; 0 stays. `sentence`: its text may take
     several lines of so many cells at least."""
 
@@ -30,14 +31,14 @@ class Column:
     sentence: int = 0
 
 
-def figures(name: str, *, drop: int = 0) -> Column:
+def figures(name: str, *, drop: int = 0) -> GridColumn:
     """A column of numbers."""
-    return Column(name=name, right=True, drop=drop)
+    return GridColumn(name=name, right=True, drop=drop)
 
 
-def sentences(name: str, *, least: int = 24, drop: int = 0) -> Column:
+def sentences(name: str, *, least: int = 24, drop: int = 0) -> GridColumn:
     """A column whose text may take several lines."""
-    return Column(name=name, sentence=least, drop=drop)
+    return GridColumn(name=name, sentence=least, drop=drop)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class Grid:
     """Columns and rows; the first column has the names. Cells are markup. `elsewhere`: the way to see columns that
     dropped out. `instead`: lines that stand for a column, by its name, if it dropped out."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[GridColumn, ...]
     title: str | None = None
     header: bool = True
     elsewhere: str = "--output json has all"
@@ -71,12 +72,12 @@ class Grid:
             names = ", ".join(self.columns[at].name for at in dropped)
             form = plurals.form(len(dropped), "Column", "Columns")
             note = f"{form} left out for lack of width: {names} ({self.elsewhere})."
-            yield from Text(note, style="dim").wrap(console, options.max_width)
+            yield Paragraph(text=note, style="dim")
             for at in dropped:
                 yield from self.instead.get(self.columns[at].name, [])
         yield Text("")
 
-    def _of(self, shown: Sequence[int]) -> list[Column]:
+    def _of(self, shown: Sequence[int]) -> list[GridColumn]:
         return [self.columns[at] for at in shown]
 
     def _choose(self, width: int) -> tuple[list[int], list[int]]:
@@ -121,7 +122,7 @@ class Grid:
             widths[number] = max(min(widths[number], (width - fixed) // len(wide)), least)
         return widths
 
-    def _row(self, console: Console, cells: list[Text], columns: list[Column], widths: list[int]) -> Iterator[Text]:
+    def _row(self, console: Console, cells: list[Text], columns: list[GridColumn], widths: list[int]) -> Iterator[Text]:
         if cells[0].cell_len > widths[0]:
             name = cells[0].copy()
             name.no_wrap, name.overflow = True, "ignore"
@@ -135,7 +136,7 @@ class Grid:
             yield _line([part[number] if number < len(part) else Text("") for part in parts], columns, widths)
 
 
-def _line(cells: Sequence[Text], columns: Sequence[Column], widths: Sequence[int]) -> Text:
+def _line(cells: Sequence[Text], columns: Sequence[GridColumn], widths: Sequence[int]) -> Text:
     """One line of cells, each padded to its column; nothing behind the last one."""
     line = Text(no_wrap=True, overflow="ignore")
     for cell, column, width in zip(cells, columns, widths, strict=True):
@@ -146,9 +147,10 @@ def _line(cells: Sequence[Text], columns: Sequence[Column], widths: Sequence[int
     return line
 
 
-def grid(*columns: str | Column, title: str | None = None, header: bool = True) -> Grid:
+def grid(*columns: str | GridColumn, title: str | None = None, header: bool = True) -> Grid:
     """An empty table; a column whose name starts with `>` is right-aligned."""
     made = [
-        one if isinstance(one, Column) else Column(name=one.lstrip(">"), right=one.startswith(">")) for one in columns
+        one if isinstance(one, GridColumn) else GridColumn(name=one.lstrip(">"), right=one.startswith(">"))
+        for one in columns
     ]
     return Grid(columns=tuple(made), title=title, header=header)

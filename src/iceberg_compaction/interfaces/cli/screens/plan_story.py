@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from iceberg_compaction.interfaces.cli.screens import paragraphs
-from iceberg_compaction.interfaces.cli.screens.grid import Column, figures, grid, sentences
+from iceberg_compaction.interfaces.cli.screens.grid import GridColumn, figures, grid, sentences
 from iceberg_compaction.model import partition_words, plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.copy_plan import RateOrigin
@@ -30,7 +30,7 @@ def plan_story(plan: Plan | EmptyPlan, *, single: bool) -> Iterator[RenderableTy
     if not plan.groups:
         return
     kinds = grid(
-        Column(name="Groups", right=True),
+        GridColumn(name="Groups", right=True),
         figures("Files"),
         figures("Size"),
         figures("Become", drop=1),

@@ -9,7 +9,7 @@ from rich.markup import escape
 from typing_extensions import assert_never
 
 from iceberg_compaction.interfaces.cli.screens import paragraphs
-from iceberg_compaction.interfaces.cli.screens.grid import Column, figures, grid, sentences
+from iceberg_compaction.interfaces.cli.screens.grid import GridColumn, figures, grid, sentences
 from iceberg_compaction.model import outcome, partition_words, plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.outcome import GroupEnd
@@ -113,8 +113,8 @@ def history(found: Sequence[RunRecord]) -> Iterator[RenderableType]:
         return
     table = grid(
         "Table",
-        Column(name="Started (UTC)"),
-        Column(name="Run", drop=2),
+        GridColumn(name="Started (UTC)"),
+        GridColumn(name="Run", drop=2),
         "Outcome",
         figures("Files", drop=1),
         figures("Copied", drop=4),

@@ -69,7 +69,7 @@ def test_a_broken_table_for_people(clinic: Clinic) -> None:
     result = clinic.call("--exit-code")
     assert result.exit_code == 1  # broken comes before sick
     assert "broken" in result.stdout
-    assert "- db.broken: " in result.stdout
+    assert "db.broken: " in result.stdout
     assert "looked at 3 of 3 tables" in result.stderr
 
 

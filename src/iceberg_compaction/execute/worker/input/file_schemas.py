@@ -53,7 +53,7 @@ def _with_ids(schema: pa.Schema, mapping: NameMapping | None) -> pa.Schema:
     return arrow_schemas.with_mapped_ids(plain, mapping.root)
 
 
-class Selection(NamedTuple):
+class ReadColumns(NamedTuple):
     """The columns to read of files with one schema."""
 
     schema: pa.Schema
@@ -61,21 +61,21 @@ class Selection(NamedTuple):
     kept: frozenset[str]  # columns that stay dictionaries
 
 
-class Selections:
+class ReadColumnsBySchema:
     """The columns to read, by schema."""
 
     def __init__(self, dictionaries: frozenset[int], only: frozenset[int] | None) -> None:
         self._dictionaries = dictionaries
         self._only = only
-        self._by_schema: dict[int, Selection] = {}  # by its identity: footers hold the schemas
+        self._by_schema: dict[int, ReadColumns] = {}  # by its identity: footers hold the schemas
 
-    def of(self, schema: pa.Schema) -> Selection:
+    def of(self, schema: pa.Schema) -> ReadColumns:
         """The columns to read of files with this very schema."""
         if id(schema) not in self._by_schema:
             chosen = _selected(schema, self._only)
             kept = frozenset(column.name for column in schema if arrow_schemas.field_id(column) in self._dictionaries)
             columns = None if len(chosen) == len(schema) else chosen.names
-            self._by_schema[id(schema)] = Selection(chosen, columns, kept)
+            self._by_schema[id(schema)] = ReadColumns(chosen, columns, kept)
         return self._by_schema[id(schema)]
 
 

@@ -135,19 +135,19 @@ class DataFileReader:
             at_once=self.budgets.files_ahead,
             release=_close_all,
         )
-        selections = file_schemas.Selections(dictionaries, only)
+        chosen_columns = file_schemas.ReadColumnsBySchema(dictionaries, only)
         with contextlib.closing(opened):
             for bundle, streams in zip(bundles, opened, strict=True):
                 with contextlib.ExitStack() as closed:
                     closed.callback(_close_all, streams)
-                    chosen = [selections.of(part.footer.schema) for part in bundle]
+                    chosen = [chosen_columns.of(part.footer.schema) for part in bundle]
                     begun = self.cores.map(self._begin, list(zip(streams, bundle, chosen, strict=True)))
                     for part, batches in zip(bundle, begun, strict=True):
                         with self._translated(part.footer):
                             for first, batch in batches:
                                 yield part.footer, first, batch
 
-    def _begin(self, opened: tuple[Any, FilePart, file_schemas.Selection]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _begin(self, opened: tuple[Any, FilePart, file_schemas.ReadColumns]) -> Iterator[tuple[int, pa.RecordBatch]]:
         with self._translated(opened[1].footer):
             return _read_part(*opened, self.budgets)
 
@@ -282,7 +282,7 @@ def columns_with(footers: Sequence[Footer], wanted: Collection[int]) -> frozense
 
 
 def _read_part(
-    stream: Any, part: FilePart, selection: file_schemas.Selection, limits: budgets.Budgets
+    stream: Any, part: FilePart, selection: file_schemas.ReadColumns, limits: budgets.Budgets
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The batches of a part, each with the number of its first row. A small file is decoded before this returns."""
     footer = part.footer

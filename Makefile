@@ -13,6 +13,9 @@ READY := $(VENV)/.ready
 # Spark needs a JDK: the script finds or installs one, says so on standard error, and prints its home.
 WITH_JAVA := JAVA_HOME="$$(scripts/ensure_java.sh)" && export JAVA_HOME &&
 
+# The lake of `make demo`, which the examples of the documentation use.
+KEEP := lake
+
 .DEFAULT_GOAL := help
 .PHONY: help demo quick test docs lab explore interop bench check format lock clean
 
@@ -20,8 +23,8 @@ help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
 		printf '  make %-9s %s\n' "$$name" "$$text"; done
 
-demo: $(READY) ## build a small lake, show its health, compact it through Spark, prove it (KEEP=DIR keeps the lake)
-	@$(WITH_JAVA) $(VENV)/bin/iceberg-compact demo $(if $(KEEP),--keep "$(KEEP)")
+demo: $(READY) ## build a small lake in lake/, show its health, compact it through Spark, prove it (KEEP=DIR: elsewhere)
+	@$(WITH_JAVA) $(VENV)/bin/iceberg-compact demo --keep "$(KEEP)" --replace
 
 quick: $(READY) ## run the tests that need neither a JVM nor a server
 	@ICEBERG_COMPACTION_QUICK=1 $(PY) -m pytest -m "not (interop or lab or spark or server or slow)" -p no:cacheprovider $(SHARED) $(ARGS)

@@ -1,4 +1,4 @@
-"""A small real lake to try things on: three tables of a shop, two of them sick the way streaming writers make them.
+"""A small real lake to try things on: four tables of a shop, three of them sick the way streaming writers make them.
 A folder comes in, a SQLite catalog and tables with Parquet files go out. Seeded, so every lake holds the same rows."""
 
 from __future__ import annotations
@@ -35,10 +35,14 @@ if TYPE_CHECKING:
 
 NAMESPACE = "shop"
 EVENTS, CUSTOMERS, ORDERS = f"{NAMESPACE}.events", f"{NAMESPACE}.customers", f"{NAMESPACE}.orders"
+VISITS = f"{NAMESPACE}.visits"  # the demo leaves it sick, for people to try things on
+TABLES = (EVENTS, CUSTOMERS, ORDERS, VISITS)
+CATALOG, WAREHOUSE, RUNS = "catalog.db", "warehouse", "runs.db"  # of the folder
 
 EVENT_APPENDS, EVENT_DAYS = 64, 10  # every append reaches every day: 640 files
 CUSTOMER_APPENDS, CUSTOMER_FILES = 40, 5  # 200 files
 ORDER_FILES = 6
+VISIT_APPENDS, VISIT_DAYS = 24, 5  # 120 files
 _FIRST_DAY = np.datetime64("2026-01-01", "D")
 _MIB = 2**20
 
@@ -49,29 +53,30 @@ _Part: TypeAlias = "tuple[Record, dict[str, pa.Array]]"
 
 def create(folder: Path) -> CatalogSettings:
     """An empty catalog in a folder, and the settings by which to connect to it."""
-    uri = f"sqlite:///{folder.absolute() / 'catalog.db'}"
-    warehouse = (folder.absolute() / "warehouse").as_uri()
+    uri = f"sqlite:///{folder.absolute() / CATALOG}"
+    warehouse = (folder.absolute() / WAREHOUSE).as_uri()
     settings = CatalogSettings(uri=uri, warehouse=warehouse)
     SqlCatalog(settings.name, uri=uri, warehouse=warehouse).close()
     return settings
 
 
 def build(catalog: Catalog, on_append: OnAppend = lambda done, total: None) -> tuple[str, ...]:
-    """Make the three tables; returns their names."""
+    """Make the four tables; returns their names."""
     catalog.create_namespace_if_not_exists(NAMESPACE)
     random = np.random.default_rng(20260101)
-    total = EVENT_APPENDS + CUSTOMER_APPENDS + 1
+    total = EVENT_APPENDS + CUSTOMER_APPENDS + 1 + VISIT_APPENDS
     done = 0
     for table, appends in (
-        (_create_events(catalog), _events(random)),
+        (_create_by_day(catalog, EVENTS), _events(random, appends=EVENT_APPENDS, days=EVENT_DAYS)),
         (_create(catalog, CUSTOMERS, _CUSTOMER_SCHEMA, target=4 * _MIB), _customers(random)),
         (_create(catalog, ORDERS, _ORDER_SCHEMA, target=2 * _MIB), _orders(random)),
+        (_create_by_day(catalog, VISITS), _events(random, appends=VISIT_APPENDS, days=VISIT_DAYS, rows=250)),
     ):
         for parts in appends:
             append(table, parts)
             done += 1
             on_append(done, total)
-    return EVENTS, CUSTOMERS, ORDERS
+    return TABLES
 
 
 def full_scan_seconds(catalog: Catalog, name: str) -> float:
@@ -145,10 +150,10 @@ def _create(catalog: Catalog, name: str, schema: Schema, *, target: int) -> Tabl
     return catalog.create_table(name, schema=schema, properties={"write.target-file-size-bytes": str(target)})
 
 
-def _create_events(catalog: Catalog) -> Table:
+def _create_by_day(catalog: Catalog, name: str) -> Table:
     spec = PartitionSpec(PartitionField(source_id=2, field_id=1000, transform=DayTransform(), name="at_day"))
     properties = {"write.target-file-size-bytes": str(5 * _MIB // 4)}
-    return catalog.create_table(EVENTS, schema=_EVENT_SCHEMA, partition_spec=spec, properties=properties)
+    return catalog.create_table(name, schema=_EVENT_SCHEMA, partition_spec=spec, properties=properties)
 
 
 def _times(random: np.random.Generator, first: np.datetime64, days: int, rows: int) -> pa.Array:
@@ -160,14 +165,14 @@ def _choices(random: np.random.Generator, words: list[str], rows: int) -> pa.Arr
     return pa.array(words).take(pa.array(random.integers(0, len(words), rows)))
 
 
-def _events(random: np.random.Generator, rows: int = 1000) -> Iterator[list[_Part]]:
+def _events(random: np.random.Generator, *, appends: int, days: int, rows: int = 1000) -> Iterator[list[_Part]]:
     kinds = ["view", "search", "cart", "buy", "return"]
     urls = [f"/item/{number:05d}" for number in range(3000)]
-    for number in range(EVENT_APPENDS):
+    for number in range(appends):
         parts: list[_Part] = []
-        for day in range(EVENT_DAYS):
+        for day in range(days):
             first = _FIRST_DAY + day
-            start = (number * EVENT_DAYS + day) * rows
+            start = (number * days + day) * rows
             columns = {
                 "id": pa.array(np.arange(start, start + rows)),
                 "at": _times(random, first, 1, rows),

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
 
 from iceberg_compaction.catalog import connect, sample_lake
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.interfaces.cli import catalog_request, output, table_loop
+from iceberg_compaction.interfaces.cli import catalog_request, commands, output, table_loop
 from iceberg_compaction.interfaces.cli.options import Format
 from iceberg_compaction.interfaces.cli.screens import health_story, result_tables
 from iceberg_compaction.model.byte_size import format_size
@@ -16,7 +22,6 @@ from iceberg_compaction.workflow import diagnose
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from rich.console import Console, RenderableType
 
@@ -38,21 +43,23 @@ def guide(folder: Path, engines: EngineFactory, console: ConsoleOptions) -> list
     """Build, look, compact, look again, run once more. Returns the outcomes of both runs."""
     say = _teller(console)
     catalog = connect.connect(sample_lake.create(folder))
-    say.rule("1. A lake with three tables")
+    say.rule("1. A lake with four tables")
     names = _build(catalog, say)
     before = _look(catalog, names)
     say.rule("2. How healthy they are (iceberg-compact doctor)")
     say.print(*health_story.overview([look.health for look in before]))
+    before = [look for look in before if look.health.table != sample_lake.VISITS]
 
     say.rule("3. Compaction (iceberg-compact run)")
-    targets = catalog_request.Targets(names=names, single=False)
-    store = wiring.run_store(str(folder / "runs.db"))
+    targets = catalog_request.Targets(names=tuple(look.health.table for look in before), single=False)
+    store = wiring.run_store(str(folder / sample_lake.RUNS))
     with table_loop.Session(engines, store, console) as session:
         first = list(session.compact(catalog, targets, Policy()))
         say.print(*result_tables.outcome_sentences(first), sep="\n")
-        after = _look(catalog, names)
+        after = _look(catalog, targets.names)
         say.rule("4. Before and after")
         say.print(_before_and_after(before, after))
+        say.print(f"{sample_lake.VISITS} was left as it is, for you to try things on.")
         _prove(say, before, after, first)
         say.rule("5. A second run finds nothing to do")
         second = list(session.compact(catalog, targets, Policy()))
@@ -65,12 +72,37 @@ def guide(folder: Path, engines: EngineFactory, console: ConsoleOptions) -> list
 def what_next(folder: Path, engine: str, console: ConsoleOptions) -> None:
     """Commands to go on with, for a lake that was kept; on the engine of the demo, as Spark need not be installed."""
     say = _teller(console)
-    catalog = f"--catalog-uri sqlite:///{folder / 'catalog.db'}"
-    run = "run --table 'shop.*'" + ("" if engine == "spark" else f" --engine {engine}")
-    say.rule("The lake is yours to explore")
-    for verb in ("doctor", "plan --table shop.events --strategy full --target-file-size 8MB", run):
-        say.print(f"iceberg-compact {verb} {catalog}", soft_wrap=True)
-    say.print(f"iceberg-compact history --state {folder / 'runs.db'}", soft_wrap=True)
+    say.rule("Your turn")
+    say.print(f"The lake is in {commands.short_path(folder)}/; {sample_lake.VISITS} is still sick. Paste these:\n")
+    for command in next_commands(folder, engine):
+        say.print(escape(command), soft_wrap=True)
+    say.print(
+        "\nFor your own tables, give your own catalog: --catalog-uri, or --catalog-name of PyIceberg's configuration."
+    )
+
+
+def next_commands(folder: Path, engine: str) -> tuple[str, ...]:
+    """From a look at the lake to a healthy table, and to the history of both."""
+    commands.remember(
+        {"catalog_uri": f"sqlite:///{commands.short_path(folder / sample_lake.CATALOG)}", "engine": engine}
+    )
+    table, state = ("--table", sample_lake.VISITS), ("--state", commands.short_path(folder / sample_lake.RUNS))
+    java = _java(os.environ.get("JAVA_HOME")) if engine == "spark" else ""
+    return (
+        commands.line("doctor"),
+        commands.line("plan", *table),
+        java + commands.line("run", *table, *state),
+        commands.line("doctor", *table),
+        commands.line("history", *state),
+    )
+
+
+def _java(home: str | None) -> str:
+    """`make demo` looks for a Java and names it for this process only; the shell may find another one, or none."""
+    java = shutil.which("java")
+    if not home or (java and Path(java).resolve().is_relative_to(Path(home).resolve())):
+        return ""
+    return f"JAVA_HOME={shlex.quote(home)} "
 
 
 def _teller(console: ConsoleOptions) -> Console:
@@ -83,8 +115,9 @@ def _build(catalog: Any, say: Console) -> tuple[str, ...]:
     with say.status("appending ...") as status:
         names = sample_lake.build(catalog, lambda done, total: status.update(f"append {done} of {total}"))
     say.print(
-        f"{sample_lake.EVENTS}: by day, from {sample_lake.EVENT_APPENDS} appends; {sample_lake.CUSTOMERS}: from "
-        f"{sample_lake.CUSTOMER_APPENDS} appends; {sample_lake.ORDERS}: written well."
+        f"{sample_lake.EVENTS}: by day, {sample_lake.EVENT_APPENDS} appends; {sample_lake.CUSTOMERS}: "
+        f"{sample_lake.CUSTOMER_APPENDS} appends; {sample_lake.ORDERS}: written well; {sample_lake.VISITS}: by day, "
+        f"{sample_lake.VISIT_APPENDS} appends."
     )
     return names
 
@@ -100,12 +133,11 @@ def _look(catalog: Any, names: Sequence[str]) -> list[Look]:
 
 
 def _before_and_after(before: Sequence[Look], after: Sequence[Look]) -> RenderableType:
-    shown = result_tables.grid("Table", ">Files", ">Size", ">Mean file", ">Full scan", ">Score")
+    shown = result_tables.grid("Table", ">Files", ">Mean file", ">Full scan", ">Score")
     for old, new in zip(before, after, strict=True):
         shown.add_row(
             old.health.table,
             f"{old.health.data_files:,} -> {new.health.data_files:,}",
-            f"{format_size(old.health.bytes)} -> {format_size(new.health.bytes)}",
             f"{format_size(old.health.mean_file_bytes)} -> {format_size(new.health.mean_file_bytes)}",
             f"{old.scan_seconds:.2f} s -> {new.scan_seconds:.2f} s",
             f"{old.health.score} -> {new.health.score}",

@@ -17,6 +17,9 @@ def demo(
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Build the lake in this new folder, and leave it there.")
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="With --keep: build the lake of an earlier demo anew.")
+    ] = False,
     engine: options.Engine = "spark",
     conf: Annotated[list[str] | None, typer.Option(metavar="K=V", help="A Spark setting; repeatable.")] = None,
 ) -> None:
@@ -27,33 +30,29 @@ def demo(
         iceberg-compact demo
 
         iceberg-compact demo --keep lake
+
+        iceberg-compact demo --keep lake --replace
     """
     logs.configure(console)
     from contextlib import ExitStack
     from tempfile import TemporaryDirectory
 
-    with ExitStack() as stack:
-        engines = stack.enter_context(engine_start.starting(engine, conf))
-        from iceberg_compaction.interfaces.cli import tour
+    from iceberg_compaction import errors
 
+    if replace and keep is None:
+        raise errors.ConfigError("--replace builds the lake of --keep anew; give both.")
+    with ExitStack() as stack:
         if keep is None:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="iceberg-compact-demo-")))
         else:
-            folder = _new_folder(keep)
+            from iceberg_compaction.interfaces.cli import demo_folder
+
+            folder = demo_folder.prepare(keep, replace=replace)
+        engines = stack.enter_context(engine_start.starting(engine, conf))
+        from iceberg_compaction.interfaces.cli import tour
+
         outcomes = tour.guide(folder, engines, console)
     if keep is not None:
         tour.what_next(folder, engine, console)
     if not all(outcome.ok for outcome in outcomes):
         raise typer.Exit(exits.FAILED)
-
-
-def _new_folder(folder: Path) -> Path:
-    from iceberg_compaction import errors
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise errors.ConfigError(f"The folder {folder} is not empty; name a new one for the demo's lake.")
-    except OSError as error:
-        raise errors.ConfigError(f"The folder {folder} cannot be used: {error.strerror}.") from error
-    return folder.resolve()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -28,11 +29,11 @@ from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.plan.build import build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from iceberg_compaction.execute.engine_door import Engine, Rewrite, TaskEnd
-    from iceberg_compaction.model.rewrite_task import StagedFile
+    from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, StagedFile, TaskResult
 
     EngineOf: TypeAlias = Callable[[Rewrite | None], Engine]
 
@@ -203,3 +204,29 @@ def test_a_cancel_waits_for_the_end_of_a_shield(engine_of: EngineOf, tmp_path: P
             next(results)
         with pytest.raises(errors.CancelledError):
             list(results)
+
+
+def test_bytes_are_reported_while_a_task_runs(engine_of: EngineOf, tmp_path: Path) -> None:
+    """The first task does not end before somebody has heard of it."""
+
+    def rewrite(task: RewriteTask, context: RewriteContext, attempt: str) -> TaskResult:
+        import time
+        from pathlib import Path
+
+        from iceberg_compaction.storage import task_progress
+
+        task_progress.current().read(task.bytes)
+        while task.id == 0 and not (Path(context.table_location) / "heard").exists():
+            time.sleep(0.01)
+        return fine(task, context, attempt)
+
+    def on_progress(done: Mapping[int, int]) -> None:
+        heard.update(done)
+        if done.get(0):
+            (tmp_path / "heard").touch()
+
+    fine, heard = engines.make_rewrite(), dict[int, int]()
+    job = dataclasses.replace(engines.make_job(2, tmp_path), on_progress=on_progress)
+    results, _ = engines.perform(engine_of(rewrite), job)
+    assert [result.task_id for result in results] == [0, 1]
+    assert heard[0] == job.tasks[0].bytes // 2  # all is read, nothing is written

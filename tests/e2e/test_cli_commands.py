@@ -169,7 +169,7 @@ def test_a_typo_is_answered_with_the_nearest_names(shop: Shop) -> None:
     result = shop.run("--table", "db.event", "--output", "json")
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert "\nerror: " in result.stderr
+    assert result.stderr.startswith("error: ")
     assert "db.events" in result.stderr
     assert "Traceback" not in result.stderr
 

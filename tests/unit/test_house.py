@@ -45,6 +45,8 @@ CHANCE = {
     "interfaces.cli.progress": "progress is drawn",
     "catalog.sample_lake": "a lake to play with, and the time of a scan",
     "storage.file_names": "two attempts of a run must not write the same file",
+    "execute.engines.progress_channel": "reports of two runs must not be mixed up",
+    "execute.engines.spark.spark_work": "progress is reported now and then",
     "execute.engines.spark.submission": "jobs of two runs in one session must not stop each other",
     "execute.perform_task": "two attempts of a task must not write the same file",
     "execute.worker.execute_task": "effort is measured in seconds",

@@ -3,9 +3,9 @@ completion; where tasks run, and how many at a time, is the engine's own affair.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from iceberg_compaction.execute.task_failure import Failure
 from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
@@ -22,13 +22,18 @@ TaskEnd: TypeAlias = TaskResult | Failure
 # One task on one core. The last argument names the attempt, so that a retry never writes to the same files.
 Rewrite: TypeAlias = Callable[[RewriteTask, RewriteContext, str], TaskResult]
 
+# Bytes of the inputs that are done so far, of each running task that has news. An engine calls it about once a second
+# while tasks run, also without news, and never twice at the same time.
+OnProgress: TypeAlias = Callable[[Mapping[int, int]], None]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Tasks, and the context that they share."""
+    """Tasks, and the context that they share. `on_progress`: who wants to know how far running tasks are."""
 
     tasks: tuple[RewriteTask, ...]
     context: RewriteContext
+    on_progress: OnProgress | None = None
 
 
 class Work(Protocol):
@@ -68,4 +73,14 @@ class Engine(Protocol):
 
     def start(self, job: Job, *, cancel: CancelToken) -> Work:
         """The work on a job, which begins when its `with` is entered."""
+        ...
+
+
+@runtime_checkable
+class StartsLate(Protocol):
+    """An engine that takes a while to start."""
+
+    @property
+    def starting(self) -> str | None:
+        """The name, for people, of a system that the next call will wait for; None: it is there."""
         ...

@@ -41,9 +41,16 @@ class Recovering(_Step):
     runs: Count
 
 
+class Starting(_Step):
+    """The plan is made, and the run waits for the engine."""
+
+    kind: Literal["starting"] = "starting"
+    engine: str
+
+
 class Rewriting(_Step):
-    """Progress of the rewrite. Totals are those of the plan, so that a bar can be drawn from any single event. Files
-    are those that manifests list if manifests are rewritten."""
+    """Progress of the rewrite, about once a second. Totals are those of the plan, so that a bar can be drawn from any
+    single event. Files are those that manifests list if manifests are rewritten."""
 
     kind: Literal["rewriting"] = "rewriting"
     files_done: Count
@@ -52,6 +59,7 @@ class Rewriting(_Step):
     bytes_total: Count
     groups_committed: Count = 0
     groups_total: Count = 0
+    by_task: bool = False  # bytes count only when a task ends, because no worker has sent more so far
 
 
 class Committing(_Step):
@@ -85,7 +93,7 @@ class Finished(_Step):
 
 
 Event: TypeAlias = Annotated[
-    Planning | Planned | Recovering | Rewriting | Committing | Committed | GroupFailed | Finished,
+    Planning | Planned | Recovering | Starting | Rewriting | Committing | Committed | GroupFailed | Finished,
     Field(discriminator="kind"),
 ]
 

@@ -50,6 +50,11 @@ class Run:
     def __post_init__(self) -> None:
         self.started_ms = self.clock()
 
+    @property
+    def has_listener(self) -> bool:
+        """Whether events go anywhere."""
+        return self.on_event is not _ignore
+
     def emit(self, event: Event) -> None:
         """Inform the listener. It does not steer the run."""
         self.on_event(event)

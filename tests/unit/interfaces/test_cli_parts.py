@@ -1,11 +1,9 @@
-"""The parts of the command line that need no table: flags, exit codes, signals, progress, redaction."""
+"""The parts of the command line that need no table: flags, exit codes, signals, redaction."""
 
 from __future__ import annotations
 
-import io
 import logging
 import signal
-import sys
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,27 +13,11 @@ from typer.testing import CliRunner
 
 from iceberg_compaction import errors
 from iceberg_compaction.cancel import CancelToken
-from iceberg_compaction.interfaces.cli import engine_start, exits, interrupt, logs, options, progress, spread
-from iceberg_compaction.model import events, outcome
-from iceberg_compaction.model.outcome import Kind
+from iceberg_compaction.interfaces.cli import engine_start, exits, interrupt, logs, options, spread
 from iceberg_compaction.model.policies import Policy, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-RUN = {"table": "db.t", "run_id": "r"}
-PLANNING = events.Planning(**RUN)
-COMMITTING = events.Committing(**RUN, groups=1)
-
-
-def rewriting(done: int = 0) -> events.Rewriting:
-    return events.Rewriting(**RUN, files_done=done, files_total=4, bytes_done=done * 100, bytes_total=400)
-
-
-def finished(kind: Kind) -> events.Finished:
-    more = {"snapshot_id": 1} if kind is Kind.COMPACTED else {}
-    return events.Finished(**RUN, outcome=outcome.parse({"kind": kind, "sentence": "Done.", **RUN, **more}))
 
 
 def test_every_policy_option_has_a_flag() -> None:
@@ -144,63 +126,6 @@ def test_a_signal_before_the_work_begins_ends_what_the_engine_has_begun(number: 
     with pytest.raises(KeyboardInterrupt), engine_start.starting("inline", None):
         signal.raise_signal(number)
     assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_progress_outside_a_terminal_is_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.progress(options.ConsoleOptions()) as shown:
-        for step in (PLANNING, rewriting(), rewriting(2)):
-            shown.on_event(step)
-        shown.on_event(rewriting(4))
-        shown.on_event(COMMITTING)
-        shown.on_event(events.Committed(**RUN, snapshot_id=7, groups=1))
-        shown.on_event(rewriting(4))  # says nothing new
-        shown.on_event(finished(Kind.COMPACTED))
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "db.t: planning"
-    assert lines[1].startswith("db.t: rewriting, 0 of 4 files")
-    assert lines[2].startswith("db.t: rewriting, 4 of 4 files, 400 B")
-    assert lines[3:] == ["db.t: committing", "db.t: committed 1 group in snapshot 7", "db.t: compacted"]
-
-
-def test_a_commit_in_between_does_not_speed_rewriting_up(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = iter([100.0, 140.0, 142.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
-    with progress.progress(options.ConsoleOptions()) as shown:
-        for step in (rewriting(), rewriting(4), COMMITTING, rewriting(4)):
-            shown.on_event(step)
-    assert capsys.readouterr().err.splitlines()[-1].endswith("400 B, 10 B/s")
-
-
-def test_progress_on_a_terminal_is_bars(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("COLUMNS", "160")
-    monkeypatch.setenv("TERM", "xterm")
-    with progress.progress(options.ConsoleOptions()) as shown:
-        shown.on_event(PLANNING)
-        shown.on_event(rewriting(2))
-        shown.on_event(rewriting(4))
-        shown.on_event(finished(Kind.COMPACTED))
-        shown.on_event(events.Planning(table="db.[/odd]", run_id="r"))
-    drawn = terminal.getvalue()
-    assert "4/4 files" in drawn
-    assert "db.[/odd]" in drawn
-    assert "400 B of 400 B" in drawn
-    assert "compacted" in drawn
-
-
-@pytest.mark.parametrize("flags", [{"quiet": True}, {"progress": False}])
-def test_progress_can_be_turned_off(flags: dict[str, bool], capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.progress(options.ConsoleOptions(**flags)) as shown:
-        shown.on_event(PLANNING)
-        shown.on_event(finished(Kind.HEALTHY))
-    assert capsys.readouterr().err == ""
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.execute import perform_task, task_failure
-from iceberg_compaction.execute.engines import process_cores
+from iceberg_compaction.execute.engines import process_cores, progress_reports
 from iceberg_compaction.execute.worker import budgets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from typing_extensions import Self
 
@@ -54,9 +54,14 @@ class InlineWork:
             if task.group_id in failed:
                 continue  # what it would write could not be committed
             self._cancel.check()
-            end = perform_task.perform_task(task, self._job.context, attempt, self._rewrite)
+            with progress_reports.reporting(task, self._sender(task.id), wait=True):
+                end = perform_task.perform_task(task, self._job.context, attempt, self._rewrite)
             if isinstance(end, task_failure.Failure):
                 failed.add(end.group_id)
             else:
                 self.staged.append(end)
             yield end
+
+    def _sender(self, task_id: int) -> Callable[[int], None] | None:
+        on_progress = self._job.on_progress
+        return None if on_progress is None else lambda done: on_progress({task_id: done})

@@ -88,6 +88,7 @@ class RangeOutput:
     def __init__(self, io: FileIO, location: str) -> None:
         self.position = 0
         self._progress = task_progress.current()
+        self._counted = 0  # bytes that count as written already
         self.descriptor: int | None = None
         self._stream: Any = None
         if (path := local_path(io, location)) is None:
@@ -98,13 +99,20 @@ class RangeOutput:
 
     def write(self, data: Any) -> None:
         self.position += len(data)
-        self._progress.wrote(len(data))
+        counted = min(self._counted, len(data))
+        self._counted -= counted
+        self._progress.wrote(len(data) - counted)
         if self.descriptor is None:
             self._stream.write(data)
             return
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(self.descriptor, rest) :]
+
+    def encoded(self, size: int) -> None:
+        """So many bytes are ready, and will be written next."""
+        self._counted += size
+        self._progress.wrote(size)
 
     def moved(self, size: int) -> None:
         """So many bytes come straight from an input."""

@@ -55,7 +55,7 @@ def encode(
         return [_encode_through(output, table, arguments)]
     few = {name: value for name, value in arguments.items() if name != "sorting_columns"}
     largest_first = sorted(range(len(shares)), key=lambda number: -shares[number].nbytes)
-    done = cores.map(lambda number: _encode_in_memory(shares[number], few), largest_first)
+    done = cores.map(lambda number: _encode_in_memory(output, shares[number], few), largest_first)
     encoded = []
     for _, (data, before) in sorted(zip(largest_first, done, strict=True)):
         begin = len(parquet_footer.MAGIC)
@@ -97,12 +97,15 @@ def _shares(table: pa.Table, cores: int) -> list[pa.Table]:
     return [table.select(share) for share in shares]
 
 
-def _encode_in_memory(table: pa.Table, arguments: dict[str, Any]) -> tuple[pa.Buffer, int]:
+def _encode_in_memory(
+    output: byte_ranges.RangeOutput, table: pa.Table, arguments: dict[str, Any]
+) -> tuple[pa.Buffer, int]:
     """The rows as a file of their own, and the offset of the end of its row group."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, table.schema, **arguments) as writer:
         writer.write_table(table, row_group_size=table.num_rows)
         before = sink.tell()
+    output.encoded(before)
     return sink.getvalue(), before
 
 

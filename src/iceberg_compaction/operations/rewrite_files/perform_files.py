@@ -40,10 +40,11 @@ def apply(table: Table, planned: PlannedWork[Plan], engine: Engine, run: Run, le
     plan = planned.plan
     check_same_table(table, plan)
     progress = rewrite_progress.RewriteProgress(plan=plan, run=run, ledger=ledger)
-    job = prepare(table, planned, run, cores=engine.cores())
+    job = prepare(table, planned, run, cores=progress.await_engine(engine))
+    job = dataclasses.replace(job, on_progress=progress.moved if run.has_listener else None)
     groups = collect_groups.CollectedGroups(plan, job.tasks)
     commits = commit_batch.BatchCommits(table=table, plan=plan, run=run, ledger=ledger)
-    progress.emit()
+    progress.begin(job.tasks)
     renew = task_rounds.renewing(table)
     work = task_rounds.Rounds(engine, job, cancel=run.cancel, renew=renew, later=groups.second_round)
     try:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from iceberg_compaction.execute import engine_door
 from iceberg_compaction.model import events
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from iceberg_compaction.execute.engine_door import TaskEnd
+    from iceberg_compaction.execute.engine_door import Engine, TaskEnd
     from iceberg_compaction.execute.task_failure import Failure
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.rewrite_task import RewriteTask
@@ -27,14 +28,35 @@ class RewriteProgress:
     ledger: Ledger
     _files: int = 0
     _bytes: int = 0
+    _sizes: dict[int, int] = field(default_factory=dict)  # of the tasks that still count
+    _within: dict[int, int] = field(default_factory=dict)  # bytes that are done of running tasks
+    _by_task: bool = True
+
+    def await_engine(self, engine: Engine) -> int:
+        """The cores of the engine, when it has started. Informs that the run waits, if it has to."""
+        if isinstance(engine, engine_door.StartsLate) and (name := engine.starting) is not None:
+            self.run.emit(events.Starting(table=self.plan.table, run_id=self.run.run_id, engine=name))
+        cores = engine.cores()
+        self.emit()
+        return cores
+
+    def begin(self, tasks: Sequence[RewriteTask]) -> None:
+        """Further tasks than these work on files that were counted already."""
+        self._sizes = {task.id: task.bytes for task in tasks}
+
+    def moved(self, done: Mapping[int, int]) -> None:
+        """Enter how far running tasks are."""
+        self._by_task = self._by_task and not any(done.values())
+        self._within |= {task: min(size, self._sizes[task]) for task, size in done.items() if task in self._sizes}
+        self.emit()
 
     def counted(self, ends: Iterable[TaskEnd], tasks: Sequence[RewriteTask]) -> Iterator[TaskEnd]:
-        """The same ends, each with an event. Further tasks than these work on files that were counted already."""
-        by_id = {task.id: task for task in tasks}
+        """The same ends, each with an event."""
+        files = {task.id: len(task.file_paths) for task in tasks}
         for end in ends:
-            if (task := by_id.get(end.task_id)) is not None:
-                self._files += len(task.file_paths)
-                self._bytes += task.bytes
+            self._within.pop(end.task_id, None)
+            self._files += files.get(end.task_id, 0)
+            self._bytes += self._sizes.pop(end.task_id, 0)
             self.emit()
             yield end
 
@@ -45,10 +67,11 @@ class RewriteProgress:
                 run_id=self.run.run_id,
                 files_done=self._files,
                 files_total=self.plan.input_files,
-                bytes_done=self._bytes,
+                bytes_done=self._bytes + sum(self._within.values()),
                 bytes_total=self.plan.input_bytes,
                 groups_committed=self.ledger.groups_committed,
                 groups_total=len(self.plan.groups),
+                by_task=self._by_task,
             )
         )
 

@@ -30,11 +30,11 @@ class EarlyStart:
     application that nobody needs would show there; on Spark Connect there is nothing to begin."""
 
     def __init__(self, conf: Mapping[str, str]) -> None:
-        self._conf = dict(conf)
+        self.conf = dict(conf)
         self._daemon = early_daemon.EarlyDaemon()
         self._jvm = jvm.Jvm(self._daemon.variables)
         self._session: futures.Future[OpenSession] = futures.Future()
-        self._local = spark_session.is_embedded(self._conf)
+        self._local = spark_session.is_embedded(self.conf)
         work = self._open if self._local else self._launch
         self._thread = threading.Thread(target=work, daemon=True, name="spark-start")
 
@@ -55,23 +55,28 @@ class EarlyStart:
             self._jvm.kill()
         self._daemon.close()
 
+    @property
+    def ready(self) -> bool:
+        """Whether nobody has to wait for the session."""
+        return self._session.done()
+
     def opened(self) -> OpenSession:
         """The session, as soon as it is open. Raises the error that kept it from opening."""
         if not self._local and not self._session.done():
             self._thread.join()  # while it starts the JVM, the environment looks like that of spark-submit
-            self._session.set_result(spark_session.open_session(self._conf, self._jvm))
+            self._session.set_result(spark_session.open_session(self.conf, self._jvm))
         return self._session.result()
 
     def _launch(self) -> None:
         with suppress(Exception):  # raised where the session is opened
-            spark_session.launch(self._conf, self._jvm)
+            spark_session.launch(self.conf, self._jvm)
 
     def _open(self) -> None:
         try:
-            if spark_session.needs_daemon(self._conf):
+            if spark_session.needs_daemon(self.conf):
                 command = (*jvm.WITHOUT_INTERRUPTS, sys.executable, "-m", *daemon.arguments())
-                self._daemon.start(command, spark_session.worker_environment(self._conf))
-            session = spark_session.open_session(self._conf, self._jvm)
+                self._daemon.start(command, spark_session.worker_environment(self.conf))
+            session = spark_session.open_session(self.conf, self._jvm)
         except BaseException as error:  # noqa: BLE001 - raised by `opened`
             self._session.set_exception(error)
             return

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute import engine_door, perform_task, task_failure
+from iceberg_compaction.execute.engines import progress_channel, progress_reports
 from iceberg_compaction.execute.engines.spark import worker_watch
 from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
 
@@ -34,6 +35,7 @@ class Shared:
     max_attempts: int  # how often Spark starts a task; failures of the last attempt come back as data
     unheard: int = 0  # attempts that may have been made before, or beside this one, and that no result tells of
     marker: str | None  # a file that exists as long as the run may go on; None: executors would not see it
+    reports: progress_channel.Address | None = None  # where progress within a task is sent; None: nowhere
 
 
 def on_context(context: SparkContext, tasks: Sequence[RewriteTask], shared: Shared) -> list[engine_door.TaskEnd]:
@@ -113,7 +115,8 @@ def _outcomes(texts: Iterable[str], shared: Shared) -> Iterator[engine_door.Task
 
 
 def _perform_one(task: RewriteTask, shared: Shared, attempt: _Attempt) -> engine_door.TaskEnd:
-    with worker_watch.stop_on_request(shared.marker, shared.rewrite):
+    send = None if shared.reports is None else progress_channel.sender(shared.reports, task.id)
+    with progress_reports.reporting(task, send), worker_watch.stop_on_request(shared.marker, shared.rewrite):
         end = perform_task.perform_task(task, shared.context, attempt.name, shared.rewrite)
     if isinstance(end, task_failure.Failure) and end.retryable and attempt.retried:
         raise end.rebuild()  # without its cause, which Spark would log with all that it says

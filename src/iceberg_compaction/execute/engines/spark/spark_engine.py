@@ -59,6 +59,12 @@ class SparkEngine:
             self._open.close()
             self._open = None
 
+    @property
+    def starting(self) -> str | None:
+        if self._open is not None or (self._early is not None and self._early.ready):
+            return None
+        return spark_session.describe(self._early.conf if self._early else self._conf)
+
     def cores(self) -> int:
         return labels.cores(self._spark())
 

@@ -92,6 +92,14 @@ def _remote(conf: Mapping[str, str]) -> str | None:
     return conf.get("spark.remote") or (None if "spark.master" in conf else os.environ.get("SPARK_REMOTE"))
 
 
+def describe(conf: Mapping[str, str]) -> str:
+    """Spark for people, by where a new session would be."""
+    if remote := _remote(conf):
+        return f"Spark Connect at {remote.split(';')[0]}"  # what follows may hold a token
+    master = conf.get("spark.master", DEFAULTS["spark.master"])
+    return "Spark" if is_local(master) or "PYSPARK_GATEWAY_PORT" in os.environ else f"Spark on {master}"
+
+
 def is_local(master: str) -> bool:
     """Whether executors run inside this machine's one JVM, and so with this Python installation and these disks."""
     return master == "local" or master.startswith("local[")
@@ -160,7 +168,7 @@ def _environment(local: bool) -> dict[str, str]:
 def _connect(remote: str, wanted: Mapping[str, str]) -> OpenSession:
     from pyspark.sql import SparkSession
 
-    target = remote.split(";")[0]  # what follows may hold a token
+    target = remote.split(";")[0]
     try:
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 

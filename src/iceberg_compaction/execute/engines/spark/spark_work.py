@@ -4,6 +4,7 @@ cores, so that results arrive while others run and while the caller commits."""
 from __future__ import annotations
 
 import tempfile
+import time
 from concurrent import futures
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +19,7 @@ from iceberg_compaction.execute.engines.spark import (
     spark_session,
     submission,
 )
+from iceberg_compaction.execute.engines.spark.executors import driver_address
 from iceberg_compaction.model.rewrite_task import TaskResult
 
 if TYPE_CHECKING:
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.cancel import CancelToken
     from iceberg_compaction.execute.engine_door import Job, Rewrite, TaskEnd
+    from iceberg_compaction.execute.engines import progress_channel
     from iceberg_compaction.execute.engines.spark.spark_session import Spark
+
+_REPORT_SECONDS = 0.5
 
 
 class SparkWork:
@@ -41,6 +46,8 @@ class SparkWork:
         self._rewrite = rewrite
         self._heard: set[int] = set()  # tasks
         self._spark_jobs: list[futures.Future[submission.Done]] = []
+        self._listener: progress_channel.ReportListener | None = None
+        self._reported = 0.0
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -48,7 +55,8 @@ class SparkWork:
         try:
             self._open.enter_context(interrupts.without_sparks_handler())
             folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="iceberg-compaction-"))
-            self._submit(_submission(self._spark, self._job, self._rewrite, Path(folder)))
+            reports = self._listen()
+            self._submit(_submission(self._spark, self._job, self._rewrite, Path(folder), reports))
         except BaseException:
             self.__exit__()
             raise
@@ -61,9 +69,23 @@ class SparkWork:
         waiting = set(self._spark_jobs)
         while waiting:
             self._cancel.check()
+            self._report()
             done, waiting = futures.wait(waiting, submission.POLL_SECONDS, futures.FIRST_COMPLETED)
             for spark_job in done:
                 yield from self._take(spark_job)
+
+    def _listen(self) -> progress_channel.Address | None:
+        if self._job.on_progress is None:
+            return None
+        self._listener = driver_address.listener(self._spark)
+        return None if self._listener is None else self._open.enter_context(self._listener).address
+
+    def _report(self) -> None:
+        """Progress within tasks, in the thread that takes the results."""
+        if self._job.on_progress is not None and time.monotonic() >= self._reported + _REPORT_SECONDS:
+            self._reported = time.monotonic()
+            news = {} if self._listener is None else self._listener.take()
+            self._job.on_progress({task: done for task, done in news.items() if task not in self._heard})
 
     def _submit(self, work: submission.Submission) -> None:
         cores = labels.cores(self._spark)
@@ -92,7 +114,9 @@ class SparkWork:
         return ends
 
 
-def _submission(spark: Spark, job: Job, rewrite: Rewrite, folder: Path) -> submission.Submission:
+def _submission(
+    spark: Spark, job: Job, rewrite: Rewrite, folder: Path, reports: progress_channel.Address | None
+) -> submission.Submission:
     marker = None
     if spark_session.is_connect(spark) or not spark_session.is_local(spark.master or ""):
         shipping.ship(spark)
@@ -105,5 +129,6 @@ def _submission(spark: Spark, job: Job, rewrite: Rewrite, folder: Path) -> submi
         max_attempts=labels.max_attempts(spark),
         unheard=1 if labels.speculates(spark) else 0,
         marker=None if marker is None else str(marker),
+        reports=reports,
     )
     return submission.Submission(spark=spark, shared=shared, marker=marker)

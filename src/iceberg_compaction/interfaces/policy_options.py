@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from iceberg_compaction import errors
-from iceberg_compaction.model import policies
+from iceberg_compaction.model import policies, validation_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,8 +35,7 @@ def make_policy(
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "options"
-        told = first["msg"].removeprefix("Value error, ").rstrip(".")
-        raise errors.ConfigError(f"Wrong value for {where}: {told}.") from error
+        raise errors.ConfigError(f"Wrong value for {where}: {validation_words.text(first['msg'])}.") from error
 
 
 def _option_name(given: str) -> str:

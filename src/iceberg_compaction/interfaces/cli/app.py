@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from iceberg_compaction.interfaces.cli import lean_start
+from iceberg_compaction.interfaces.cli import exits, lean_start, usage
+from iceberg_compaction.interfaces.cli.screens import help_screen
 from iceberg_compaction.interfaces.cli.verbs.apply import apply
 from iceberg_compaction.interfaces.cli.verbs.cache import cache
 from iceberg_compaction.interfaces.cli.verbs.demo import demo
@@ -32,18 +33,36 @@ class _RunByDefault(TyperGroup):
                 [],
                 False,
             )  # flags of the group, not given: typer imports pydantic for each
+        if not args:
+            typer.echo(ctx.get_help())
+            raise typer.Exit(exits.USAGE)
         return super().parse_args(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        formatter.write(help_screen.text(self, ctx))
+
+    def main(self, args: Any = None, prog_name: Any = None, *, standalone_mode: bool = True, **more: Any) -> Any:  # type: ignore[override]
+        """As typer's, but wrong usage is told in the same form as other errors."""
+        try:
+            code = super().main(args, prog_name, standalone_mode=False, **more)
+        except usage.USAGE_ERROR as error:
+            if not standalone_mode:
+                raise
+            usage.complain(error)
+            code = exits.USAGE
+        if standalone_mode:
+            sys.exit(code if isinstance(code, int) else exits.DONE)
+        return code
 
 
 app = typer.Typer(
     cls=_RunByDefault,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
 for _verb in (doctor, plan, apply, run, manifests, history, cache, demo):
-    app.command()(_verb)
+    app.command(cls=help_screen.VerbCommand)(_verb)
 
 
 def _version(wanted: bool) -> None:
@@ -60,13 +79,15 @@ def iceberg_compact(
 ) -> None:
     """Keeps Apache Iceberg tables fast and cheap, and proves that no row was lost or revived.
 
-    Without a verb it runs: iceberg-compact --catalog-uri=URI --table=NAME --strategy=small-files
+    Flags without a command mean `run`:
+
+        iceberg-compact --catalog-uri=URI --table=NAME --strategy=small-files
 
     Exit codes: 0 done or nothing to do, 1 failed, 2 wrong usage, 3 sick (doctor --exit-code), 130 cancelled.
     """
 
 
-@app.command("version")
+@app.command("version", cls=help_screen.VerbCommand)
 def show_version() -> None:
     """Show the version."""
     _version(True)

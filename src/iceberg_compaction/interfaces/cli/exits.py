@@ -56,6 +56,9 @@ def reported(verb: Callable[..., None]) -> Callable[..., None]:
             verb(*args, **values)
         except (typer.Exit, BrokenPipeError):
             raise
+        except typer.Abort:  # Ctrl-C or the end of the input, instead of an answer
+            complain(KeyboardInterrupt())
+            raise typer.Exit(CANCELLED) from None
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 nothing is above this but the shell
             complain(error)
             raise typer.Exit(code_of(error)) from None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from iceberg_compaction import errors
-from iceberg_compaction.model import rewrite_plan
+from iceberg_compaction.model import rewrite_plan, validation_words
 from iceberg_compaction.operations.rewrite_files import plan_check
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def load(data: bytes, *, name: str = "the file") -> rewrite_plan.Plan | rewrite_
 
 
 def _invalid(name: str, reason: str) -> errors.ConfigError:
-    text = " ".join(reason.replace("Value error, ", "").split())
-    return errors.ConfigError(f"The plan in {name} is not valid: {text[:_SHOWN].rstrip('.')}; make a new plan.")
+    text = validation_words.text(reason)
+    return errors.ConfigError(f"The plan in {name} is not valid: {text[:_SHOWN]}; make a new plan.")
 
 
 def _parse(data: bytes, name: str) -> dict[str, Any]:

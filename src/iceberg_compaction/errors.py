@@ -6,6 +6,7 @@ border where they appear, with the cause chained. Each class says whether trying
     ├── StoreError               the run store could not be read or written (retryable)
     ├── CatalogError             the catalog refused or could not be used
     │   ├── UnreachableError       no answer (retryable)
+    │   │   └── WrongStoreError      an answer from another place: no such bucket, another region, no TLS
     │   ├── UnauthorizedError      credentials missing or refused
     │   └── NoSuchTableError       no table of that name
     ├── MetadataError            table metadata is missing, damaged or contradicts itself
@@ -55,6 +56,12 @@ class UnreachableError(CatalogError):
     """The catalog or the object store did not answer."""
 
     retryable = True
+
+
+class WrongStoreError(UnreachableError):
+    """The settings lead to a place that is not the store: no such bucket, another region, no TLS or no trust."""
+
+    retryable = False
 
 
 class UnauthorizedError(CatalogError):

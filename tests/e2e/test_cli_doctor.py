@@ -57,7 +57,7 @@ def test_a_broken_table_is_a_row_and_does_not_stop_the_rest(clinic: Clinic, flag
     assert result.exit_code == 1, result.output
     found = {one["table"]: one for one in document(result)}
     assert set(found) == {"db.sick", "db.fine", "db.broken"}
-    assert set(found["db.broken"]) == {"table", "error"}
+    assert set(found["db.broken"]) == {"table", "error", "state"}
     assert "missing" in found["db.broken"]["error"]
     assert (found["db.sick"]["sick"], found["db.fine"]["sick"]) == (True, False)
     assert "1 of 3 tables could not be read" in result.stderr

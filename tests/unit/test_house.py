@@ -36,6 +36,7 @@ ENVIRONMENT = {
     "execute.engines.spark.jvm": "Java's process gets it",
     "execute.engines.spark.java": "JAVA_HOME",
     "execute.engines.spark.early_daemon": "workers get the one that Spark gives its daemon",
+    "storage.store_trouble": "the default of an argument: where S3's clients look for keys",
     "execute.worker.scratch_files": "Spark names the disks of an executor in it",
 }
 # Modules that use time, ids or chance which are not arguments.
@@ -68,6 +69,7 @@ LATE_IMPORTS = {
     "execute.engines.spark.rows": "executors run this function",
     "execute.perform_task": "a plan is shown without the worker's libraries",
     "operations.rewrite_files.file_rewrite": "a plan is shown without the modules that perform it",
+    "storage.store_trouble": "the client of a store is loaded where it is used",
     "storage.exact_paths": "the client of a store is loaded where it is used",
     "storage.file_io": "the client of a store is loaded where it is used",
     "storage.s3.object_files": "the client of a store is loaded where it is used",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import catalog_uri, spark_conf, sql
 from iceberg_compaction.settings import DEFAULT_NAME
-from iceberg_compaction.storage import redact, translate
+from iceberg_compaction.storage import translate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,9 +76,7 @@ def _not_configured(name: str, names: list[str]) -> str:
 def _open(name: str, properties: dict[str, Any]) -> Catalog:
     from pyiceberg.exceptions import NotInstalledError
 
-    where = properties.get("uri")
-    at = f" at {redact.redact_text(str(where))}" if where else ""
-    with translate.border(f'the catalog "{name}"{at}', redact.secrets_of(properties)):
+    with translate.border_of(name, properties):
         try:
             return _load(name, properties)
         except (NotInstalledError, ImportError) as error:

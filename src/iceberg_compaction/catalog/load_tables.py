@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import difflib
 import re
-import zlib
 from functools import partial
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
+from iceberg_compaction.catalog import unreadable_table
 from iceberg_compaction.model import table_names
 from iceberg_compaction.storage import exact_paths, passing_faults, redact, request_counts, translate
 
@@ -30,20 +30,24 @@ def load_table(catalog: Catalog, name: str) -> Table:
     identifier = table_names.parse(name)
     if len(identifier) < 2:
         raise errors.ConfigError(f"The table name {name!r} has no namespace; write it like namespace.{name.strip()}.")
-    with translate.border(translate.catalog_place(catalog), redact.secrets_of(catalog.properties)):
+    with translate.catalog_border(catalog):
         for candidate in _readings(catalog, identifier):
             try:
-                return _lasting(_exact(passing_faults.patiently(partial(catalog.load_table, candidate))))
+                return _lasting(_exact(_load(catalog, candidate)))
             except exceptions.NoSuchIcebergTableError as error:
                 raise errors.NoSuchTableError(f'"{name}" is not an Iceberg table.') from error
             except (exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError):
                 continue
-            except (ValueError, EOFError, zlib.error) as error:
-                if translate.translate(error, name) is not None:
+            except Exception as error:
+                if (reason := unreadable_table.explain(catalog, candidate, error)) is None:
                     raise
-                said = translate.sentence_of(error, redact.secrets_of(catalog.properties))
-                raise errors.MetadataError(f"The metadata of {name} cannot be read: {said}.") from error
+                raise reason from translate.safe_cause(error, redact.secrets_of(catalog.properties))
     raise errors.NoSuchTableError(_no_such_table(catalog, identifier))
+
+
+def _load(catalog: Catalog, identifier: tuple[str, ...]) -> Table:
+    """The table, asked for again after faults that pass. A store that nobody was ever reached at is not waited for."""
+    return passing_faults.patiently(partial(catalog.load_table, identifier), give_up=unreadable_table.is_absent)
 
 
 def _exact(table: Table) -> Table:
@@ -105,7 +109,7 @@ def full_name(catalog: Catalog, name: str, namespace: str | None = None) -> str:
 def list_tables(catalog: Catalog, pattern: str = "*") -> list[str]:
     """All tables of all namespaces, nested ones included, whose `namespace.table` matches the pattern, sorted. `*`
     stands for any text, dots too; case matters."""
-    with translate.border(translate.catalog_place(catalog), redact.secrets_of(catalog.properties)):
+    with translate.catalog_border(catalog):
         names = {
             table_names.text(identifier)
             for namespace in _namespaces(catalog, table_names.glob_pattern(pattern))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyiceberg import manifest as iceberg_manifest
 
 from iceberg_compaction import errors
-from iceberg_compaction.storage import passing_faults, translate
+from iceberg_compaction.storage import passing_faults, redact, store_trouble, translate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ def list_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
     if not snapshot.manifest_list:
         raise errors.MetadataError(f"Snapshot {snapshot.snapshot_id} has no manifest list.")
     try:
-        with storage_errors(where):
+        with storage_errors(where, io, snapshot.manifest_list):
             location = snapshot.manifest_list
             return passing_faults.patiently(lambda: list(iceberg_manifest.read_manifest_list(io.new_input(location))))
     except errors.CompactionError:
@@ -37,7 +37,7 @@ def list_manifests(io: FileIO, snapshot: Snapshot) -> list[ManifestFile]:
 
 def read_bytes(io: FileIO, location: str, *, where: str) -> bytes:
     """Reads a whole metadata file. `where` names it in errors."""
-    with storage_errors(where):
+    with storage_errors(where, io, location):
         return passing_faults.patiently(lambda: _read(io, location))
 
 
@@ -47,15 +47,23 @@ def _read(io: FileIO, location: str) -> bytes:
 
 
 @contextlib.contextmanager
-def storage_errors(where: str) -> Iterator[None]:
+def storage_errors(where: str, io: FileIO, location: str) -> Iterator[None]:
     """Turns errors of the store into ours. `where` names the file."""
     try:
         yield
-    except FileNotFoundError as error:
-        raise errors.MetadataError(f"{where} is missing.") from error
-    except PermissionError as error:
-        raise errors.UnauthorizedError(f"{where} may not be read with the credentials given.") from error
-    except OSError as error:
-        lasting = isinstance(error, passing_faults.LastingFault)
-        reason = translate.sentence_of(error) if lasting else type(error).__name__
-        raise errors.UnreachableError(f"{where} could not be read from storage: {reason}.") from error
+    except Exception as error:
+        if not store_trouble.is_of_store(error):
+            raise
+        trouble = store_trouble.explain_io(error, location, io)
+        raise trouble or _of_file(error, where) from translate.safe_cause(error, redact.secrets_of(io.properties))
+
+
+def _of_file(error: Exception, where: str) -> errors.CompactionError:
+    """Our error where the store is well."""
+    if isinstance(error, FileNotFoundError):
+        return errors.MetadataError(f"{where} is missing.")
+    if isinstance(error, PermissionError):
+        return errors.UnauthorizedError(f"{where} may not be read with the credentials given.")
+    lasting = isinstance(error, passing_faults.LastingFault)
+    reason = translate.sentence_of(error) if lasting else type(error).__name__
+    return errors.UnreachableError(f"{where} could not be read from storage: {reason}.")

@@ -3,6 +3,8 @@ defines each figure."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 from iceberg_compaction.model.value import Value
 
 
@@ -173,7 +175,9 @@ class TableHealth(Value):
 
 
 class BrokenTable(Value):
-    """A table whose health could not be read."""
+    """A table whose health could not be read. `unreachable`: nothing is known to be wrong with the table itself, but
+    its catalog or store did not answer, or refused."""
 
     table: str
     error: str
+    state: Literal["broken", "unreachable"] = "broken"

@@ -15,6 +15,7 @@ from iceberg_compaction.storage import (
     passing_faults,
     redact,
     request_counts,
+    store_trouble,
     translate,
     vended_credentials,
 )
@@ -46,7 +47,8 @@ def list_files(io: FileIO, folder: str, is_wanted: Callable[[str], bool]) -> lis
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise translate.storage_error(error, folder, redact.secrets_of(io.properties)) from error
+        trouble = store_trouble.explain_io(error, folder, io)
+        raise trouble or translate.storage_error(error, folder, redact.secrets_of(io.properties)) from error
     wanted = sorted((path, modified) for path, modified in files if is_wanted(file_names.base_name(path)))
     return [Listed(path=folder + path, modified=modified) for path, modified in wanted]
 

@@ -90,9 +90,14 @@ class Patience:
 USUAL = Patience()
 
 
-def patiently(act: Callable[[], T], patience: Patience | None = None) -> T:
+def patiently(
+    act: Callable[[], T],
+    patience: Patience | None = None,
+    *,
+    give_up: Callable[[Exception], bool] = lambda error: False,
+) -> T:
     """What the act returns, tried again after faults that pass. Raises LastingFault when they do not, and every other
-    error as it is. The act must bear being done twice."""
+    error as it is, one that `give_up` tells from them included. The act must bear being done twice."""
     patience = patience or USUAL
     started, tries = patience.clock(), 0
     waits = patience.waits()
@@ -101,7 +106,7 @@ def patiently(act: Callable[[], T], patience: Patience | None = None) -> T:
         try:
             return act()
         except Exception as error:
-            if not is_passing(error):
+            if not is_passing(error) or give_up(error):
                 # At once, and once: whoever opens a file again gets fresh credentials, if there are any.
                 if tries == 1 and (isinstance(error, EndedEarly) or is_expired(error)):
                     continue

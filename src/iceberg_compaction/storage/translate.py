@@ -4,13 +4,13 @@ secrets. Libraries are recognised by name, so that none is imported for being ab
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
-from iceberg_compaction.storage import redact
+from iceberg_compaction.storage import network_trouble, redact
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pyiceberg.catalog import Catalog
 
@@ -75,25 +75,62 @@ _SILENT_WORDS = (
 )
 
 
-def catalog_place(catalog: Catalog) -> str:
-    """How a sentence names a catalog."""
-    where = catalog.properties.get("uri")
-    at = f" at {redact.redact_text(str(where))}" if where else ""
-    return f'the catalog "{catalog.name}"{at}'
+def catalog_border(catalog: Catalog) -> contextlib.AbstractContextManager[None]:
+    """The border around a catalog's work."""
+    return border_of(catalog.name, catalog.properties)
 
 
 @contextlib.contextmanager
-def border(subject: str, secrets: Iterable[str] = ()) -> Iterator[None]:
-    """Translate errors that the body raises. An unrecognised error is a defect of ours and passes unchanged."""
+def border_of(name: str, properties: Mapping[str, Any]) -> Iterator[None]:
+    """The border around a catalog of this name, which may not be open yet."""
+    uri, secrets = str(properties.get("uri") or ""), redact.secrets_of(properties)
+    server = network_trouble.Server(
+        name=f'the catalog "{name}"', uri=uri, setting="its URI", certificates="REQUESTS_CA_BUNDLE"
+    )
+    at = f" at {redact.redact_text(uri)}" if uri else ""
+    with border(f"{server.name}{at}", secrets, lambda error: _catalog_trouble(error, server, properties)):
+        yield
+
+
+@contextlib.contextmanager
+def border(
+    subject: str,
+    secrets: Iterable[str] = (),
+    explain: Callable[[Exception], errors.CompactionError | None] = lambda error: None,
+) -> Iterator[None]:
+    """Translate errors that the body raises, by `explain` where it has an answer. An unrecognised error is a defect of
+    ours and passes unchanged."""
     try:
         yield
     except errors.CompactionError:
         raise
     except Exception as error:
-        translated = translate(error, subject, secrets)
+        translated = explain(error) or translate(error, subject, secrets)
         if translated is None:
             raise
         raise translated from safe_cause(error, secrets)
+
+
+def _catalog_trouble(
+    error: Exception, server: network_trouble.Server, properties: Mapping[str, Any]
+) -> errors.CompactionError | None:
+    """Our error for the trouble of a REST catalog's server; None: it is none of these."""
+    names, text = _names(error), str(error)
+    at = redact.redact_text(server.uri)
+    if "unexpected JSON Payload" in text or (http_status(error) == 404 and "pyiceberg.RESTError" in names):
+        status = http_status(error)
+        return errors.WrongStoreError(
+            f"The server at {at} does not answer as an Iceberg REST catalog{f' (status {status})' if status else ''}; "
+            "check the catalog's URI and its path, such as /catalog or /iceberg."
+        )
+    if "requests.RequestException" in names or "thrift.TTransportException" in names:
+        return network_trouble.explain(f"{type(error).__name__} {text}", server)
+    if names & _UNAUTHORIZED and not any(map(properties.get, ("credential", "token"))) and at.startswith("http"):
+        return errors.UnauthorizedError(
+            f"{network_trouble.capital(server.name)} at {at} wants credentials, and none are given; check the "
+            "credentials: set CATALOG_CREDENTIAL or CATALOG_TOKEN."
+        )
+    return None
 
 
 def translate(error: Exception, subject: str, secrets: Iterable[str] = ()) -> errors.CompactionError | None:

@@ -72,7 +72,8 @@ def _diagnose(name: str, diagnose: Callable[[str], TableHealth]) -> Diagnosis:
         return diagnose(name)
     except errors.CompactionError as error:
         _log.debug("The error of %s", name, exc_info=error)
-        return BrokenTable(table=name, error=str(error))
+        unreachable = isinstance(error, errors.UnreachableError | errors.UnauthorizedError)
+        return BrokenTable(table=name, error=str(error), state="unreachable" if unreachable else "broken")
     except Exception as error:  # noqa: BLE001 a defect in one table must not hide the health of the others
         _log.debug("The error of %s", name, exc_info=error)
         return BrokenTable(table=name, error=f"Unexpected {type(error).__name__}: {error} (this is a defect).")

@@ -61,7 +61,7 @@ def _tiles(known: Sequence[TableHealth], broken: Sequence[BrokenTable]) -> str:
 def _overview(known: Sequence[TableHealth], broken: Sequence[BrokenTable], sections_of: dict[str, int]) -> str:
     head = sections.header("Table", "State", ">Score", ">Files", ">Size", ">Mean file", ">Small", ">Deletes")
     rows = [
-        f'<tr><td>{escape(one.table)}</td><td><span class="badge broken">broken</span></td>'
+        f'<tr><td>{escape(one.table)}</td><td><span class="badge broken">{one.state}</span></td>'
         f'<td colspan="6">{escape(one.error)}</td></tr>'
         for one in broken
     ]

@@ -75,7 +75,8 @@ def _columns(io: FileIO, file: dict[str, Any], where: str) -> Iterator[pa.Chunke
             raise errors.MetadataError(f"{where} has no column {_COLUMN}.")
         yield rows[_COLUMN]
         return
-    with fetch.storage_errors(where), passing_faults.patiently(io.new_input(file["file_path"]).open) as stream:
+    path = file["file_path"]
+    with fetch.storage_errors(where, io, path), passing_faults.patiently(io.new_input(path).open) as stream:
         try:
             yield from (_orc if file["file_format"] == "ORC" else _parquet)(stream)
         except (pa.ArrowException, KeyError) as error:

@@ -93,6 +93,11 @@ class Bucket:
     def delete(self, key: str) -> Answer:
         return self._send("DELETE", key, {})
 
+    def once(self, key: str) -> Answer:
+        """The first byte of the object, or the store's refusal, without another try. Raises urllib3's errors."""
+        answer = self._send_once("GET", key, {"range": "bytes=0-0"}, b"")
+        return Answer(status=answer.status, headers=answer.headers, body=answer.data, tries=1)
+
     def _send(self, method: str, key: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:
         """The answer, after faults that pass; status 0: there is no way to the store from here. Raises OSError where
         faults do not pass."""

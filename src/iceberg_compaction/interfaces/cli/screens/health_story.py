@@ -42,7 +42,7 @@ def overview(found: Sequence[Diagnosis]) -> Iterator[RenderableType]:
     )
     broken = [one for one in found if isinstance(one, BrokenTable)]
     for one in sorted(broken, key=lambda one: one.table):
-        table.add_row(escape(one.table), "[red]broken[/]")
+        table.add_row(escape(one.table), f"[red]{one.state}[/]")
     known = [one for one in found if isinstance(one, TableHealth)]
     for health in sorted(known, key=lambda one: (one.score, one.table)):
         state = words.state_of(health)

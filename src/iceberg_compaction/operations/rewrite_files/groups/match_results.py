@@ -73,7 +73,7 @@ def _missing(io: FileIO, files: Sequence[StagedFile]) -> set[str]:
 
 
 def _is_there(io: FileIO, file: StagedFile) -> bool:
-    with fetch.storage_errors(f"File {file.file_path}"):
+    with fetch.storage_errors(f"File {file.file_path}", io, file.file_path):
         try:
             return passing_faults.patiently(lambda: len(io.new_input(file.file_path))) == file.file_size_in_bytes
         except FileNotFoundError:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
+from iceberg_compaction.model import plurals
 from iceberg_compaction.model.value import Value
 from iceberg_compaction.storage import passing_faults, redact
 
@@ -64,8 +65,9 @@ def describe(error: Exception, task: RewriteTask, context: RewriteContext) -> Fa
             expired=expired,
         )
     message = clean(" ".join(str(error).split()), context)[:_LONGEST]
+    files = plurals.count(len(task.file_paths), "file")
     sentence = (
-        f"Rewriting {len(task.file_paths)} files of {context.table} (group {task.group_id}, task {task.id}) "
+        f"Rewriting {files} of {context.table} (group {task.group_id}, task {task.id}) "
         f"failed with {type(error).__name__}: {message or 'no message'}"
     )
     return Failure(

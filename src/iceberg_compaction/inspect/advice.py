@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.inspect import health_request, score
-from iceberg_compaction.model import byte_size
+from iceberg_compaction.model import byte_size, plurals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,16 +65,18 @@ def _deletes(health: TableHealth) -> Iterator[str]:
     kinds = {
         "position": deletes.position_files,
         "equality": deletes.equality_files,
-        "deletion vectors": deletes.vectors,
+        plurals.form(deletes.vectors, "deletion vector"): deletes.vectors,
     }
     listed = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
     each = ""
     if deletes.per_data_file_mean is not None:
         each = f", {deletes.per_data_file_mean:.1f} per data file on average and {deletes.per_data_file_max:,} at most"
     if deletes.files > (deletes.dangling_files or 0):
-        yield f"{deletes.files:,} delete files ({listed}) are applied whenever the table is read{each}."
+        form = plurals.form(deletes.files, "file", "files"), plurals.form(deletes.files, "is", "are")
+        yield f"{deletes.files:,} delete {form[0]} ({listed}) {form[1]} applied whenever the table is read{each}."
     if deletes.dangling_files:
-        yield f"{deletes.dangling_files:,} delete files no longer apply to any data file: a run drops them."
+        useless = plurals.count(deletes.dangling_files, "delete file no longer applies", "delete files no longer apply")
+        yield f"{useless} to any data file: a run drops {plurals.form(deletes.dangling_files, 'it', 'them')}."
     if deletes.deleted_row_ratio >= 0.1:
         yield f"{deletes.deleted_row_ratio:.0%} of the rows are deleted, but still stored and read."
 

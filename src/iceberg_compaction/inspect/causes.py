@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from iceberg_compaction.model import plurals
 from iceberg_compaction.model.byte_size import format_size
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def causes(health: TableHealth, sizes: Sizes) -> tuple[str, ...]:
 
 def _deed(writer: Writer, health: TableHealth) -> str:
     if writer.live_small_files is None:
-        wrote = f"added {writer.added_files:,} files"
+        wrote = f"added {plurals.count(writer.added_files, 'file')}"
     else:
         wrote = f"wrote {writer.live_small_files:,} of the {health.small_files:,} small files"
     often = f"a commit every {span(writer.median_interval_seconds)}" if writer.median_interval_seconds else "one commit"

@@ -35,9 +35,10 @@ def facts(health: TableHealth) -> Iterator[tuple[str, str]]:
         yield "metadata files", f"{health.metadata_files:,} kept track of{size}"
     deletes = health.deletes
     if deletes.files:
-        position = f"{deletes.position_files:,} position ({deletes.position_rows:,} rows)"
-        equality = f"{deletes.equality_files:,} equality ({deletes.equality_rows:,} keys)"
-        yield "deletes", f"{position}, {equality}, {deletes.vectors:,} vectors ({deletes.vector_rows:,} rows)"
+        position = f"{deletes.position_files:,} position ({plurals.count(deletes.position_rows, 'row')})"
+        equality = f"{deletes.equality_files:,} equality ({plurals.count(deletes.equality_rows, 'key')})"
+        vectors = f"{plurals.count(deletes.vectors, 'vector')} ({plurals.count(deletes.vector_rows, 'row')})"
+        yield "deletes", f"{position}, {equality}, {vectors}"
         yield "deleted rows", f"{deletes.deleted_row_ratio:.1%} by position, fragment ratio {deletes.fragment_ratio:g}"
     if deletes.files and deletes.per_data_file_mean is not None:
         met = f"{deletes.per_data_file_mean:g} on average, {deletes.per_data_file_max:,} at most"
@@ -49,7 +50,11 @@ def facts(health: TableHealth) -> Iterator[tuple[str, str]]:
         yield "files by spec", shares
     if health.clustering is not None:
         found = health.clustering
-        sample = "" if found.sampled_files == found.files else f" (estimated from {found.sampled_files:,} files)"
+        sample = (
+            ""
+            if found.sampled_files == found.files
+            else f" (estimated from {plurals.count(found.sampled_files, 'file')})"
+        )
         yield "clustering", f"{found.depth:g} files hold a value of {found.column or 'its column'}{sample}"
 
 
@@ -67,11 +72,12 @@ def writer_figures(writer: Writer) -> tuple[str, str, str, str, str]:
 def growth_line(days: Sequence[GrowthDay]) -> str:
     """Data files at the end of each day as a sparkline, and what that makes for a day."""
     known = [day.total_files for day in days if day.total_files is not None]
-    added = f"{sum(day.added_files for day in days):,} files added in {sum(day.commits for day in days):,} commits"
+    files = plurals.count(sum(day.added_files for day in days), "file")
+    added = f"{files} added in {plurals.count(sum(day.commits for day in days), 'commit')}"
     if not known:
         return added
     if len(days) == 1:
-        return f"{known[-1]:,} data files at the end of {days[0].day}; {added}"
+        return f"{plurals.count(known[-1], 'data file')} at the end of {days[0].day}; {added}"
     return f"{sparkline(known)}  {known[0]:,} -> {known[-1]:,} data files on {len(days):,} days with commits; {added}"
 
 

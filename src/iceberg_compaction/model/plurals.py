@@ -11,5 +11,5 @@ def form(number: int, one: str, many: str | None = None) -> str:
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """A number and its noun: `1 file`, `3 files`."""
-    return f"{number} {form(number, one, many)}"
+    """A number and its noun: `1 file`, `3,000 files`."""
+    return f"{number:,} {form(number, one, many)}"

@@ -3,6 +3,7 @@ the writer, further ones from the files as stored. Sides of several tasks add up
 
 from __future__ import annotations
 
+from iceberg_compaction.model import plurals
 from iceberg_compaction.model.policies import ProofLevel
 from iceberg_compaction.model.value import Value
 
@@ -99,10 +100,11 @@ class Proof(Value):
         if self.failures:
             return "Proof failed: " + "; ".join(self.failures) + "."
         told = f", checksum {self.checksum} equal" if self.checksum else ""
-        gone = f", {self.deleted_rows} deleted" if self.deleted_rows else ""
-        taken = f", {self.copied.rows} of them as bytes" if self.copied.rows else ""
+        gone = f", {self.deleted_rows:,} deleted" if self.deleted_rows else ""
+        taken = f", {self.copied.rows:,} of them as bytes" if self.copied.rows else ""
         read = self.rows + self.deleted_rows
-        return f"Proof ({self.level.value}): {read} rows in{gone}, {self.footers.rows} rows out{taken}{told}."
+        came, went = plurals.count(read, "row"), plurals.count(self.footers.rows, "row")
+        return f"Proof ({self.level.value}): {came} in{gone}, {went} out{taken}{told}."
 
 
 def _differences(where: str, source: Side, other: Side) -> list[str]:

@@ -152,5 +152,5 @@ def test_growth_in_a_line() -> None:
     assert words.growth_line([day(1, 5), day(2, 40)]) == (
         "▁█  5 -> 40 data files on 2 days with commits; 3 files added in 2 commits"
     )
-    assert words.growth_line([day(3, 7)]) == "7 data files at the end of 2026-01-03; 3 files added in 1 commits"
-    assert words.growth_line([day(3, None)]) == "3 files added in 1 commits"
+    assert words.growth_line([day(3, 7)]) == "7 data files at the end of 2026-01-03; 3 files added in 1 commit"
+    assert words.growth_line([day(3, None)]) == "3 files added in 1 commit"

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from iceberg_compaction.interfaces.cli import exits, lean_start, usage
-from iceberg_compaction.interfaces.cli.screens import help_screen
+from iceberg_compaction.interfaces.cli import exits, lean_start
+from iceberg_compaction.interfaces.cli.screens import help_screen, usage
 from iceberg_compaction.interfaces.cli.verbs.apply import apply
 from iceberg_compaction.interfaces.cli.verbs.cache import cache
 from iceberg_compaction.interfaces.cli.verbs.demo import demo

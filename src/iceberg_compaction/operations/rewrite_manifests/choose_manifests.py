@@ -143,7 +143,7 @@ def _group(
 def _why(chosen: list[manifest_plan.ManifestFacts], reason: manifest_plan.Reason, target: int, spread: float) -> str:
     if reason is manifest_plan.Reason.SMALL:
         small = sum(manifest.live_bytes * 2 < target for manifest in chosen)
-        return f"{small} manifests are less than half of {format_size(target)}"
+        return f"{plurals.count(small, 'manifest is', 'manifests are')} less than half of {format_size(target)}"
     if reason is manifest_plan.Reason.LARGE:
         large = sum(manifest.live_bytes > 2 * target for manifest in chosen)
         return f"{plurals.count(large, 'manifest is', 'manifests are')} more than twice {format_size(target)}"

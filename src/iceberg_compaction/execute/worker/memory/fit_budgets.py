@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker.memory import peak_forecast
-from iceberg_compaction.model import byte_size
+from iceberg_compaction.model import byte_size, plurals
 
 if TYPE_CHECKING:
     from iceberg_compaction.execute.worker import budgets
@@ -47,8 +47,9 @@ def fit(shape: peak_forecast.TaskShape, limits: budgets.Budgets, most: int | Non
         if forecast.total <= wanted:
             return chosen
     if most is not None and forecast.total > most:
+        files = plurals.count(len(shape.footers), "file")
         raise errors.UnsupportedError(
-            f"A task of {len(shape.footers)} files takes {byte_size.format_size(forecast.total)} of memory, "
+            f"A task of {files} takes {byte_size.format_size(forecast.total)} of memory, "
             f"{_reason(forecast)}, but tasks have {byte_size.format_size(most)} in this process; give it more memory, "
             "and set ICEBERG_COMPACTION_MEMORY if its limit is not the container's."
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
@@ -14,11 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-class CancelToken:
-    """One per run, for any thread. `seconds`: how long the run may take from now on."""
+FINISHING_SECONDS = 30.0  # less than a container is given to end
 
-    def __init__(self, *, seconds: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+
+class CancelToken:
+    """One per run, for any thread. `seconds`: how long the run may take from now on. `parent`: the token of a command
+    that has several runs; its requests count for each of them, and it is shielded while one of them is."""
+
+    def __init__(
+        self,
+        *,
+        seconds: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        parent: CancelToken | None = None,
+    ) -> None:
         self._clock = clock
+        self._parent = parent
+        self._parent_counts_from: float | None = None
         self._seconds = seconds
         self._end = None if seconds is None else clock() + seconds
         self._reason: str | None = None
@@ -29,6 +41,18 @@ class CancelToken:
         """Ask for an end, from any thread or signal handler. The first reason counts, a sentence for a person."""
         if self._reason is None:
             self._reason = reason
+        if self._parent is not None:
+            self._parent.cancel(reason)
+
+    def child(self) -> CancelToken:
+        """The token of one of several runs."""
+        return CancelToken(clock=self._clock, parent=self)
+
+    def finishing(self, seconds: float = FINISHING_SECONDS) -> CancelToken:
+        """The token for the commit of finished work: requests do not count for so long, lest the work be lost."""
+        token = self.child()
+        token._parent_counts_from = self._clock() + seconds
+        return token
 
     @property
     def cancelled(self) -> bool:
@@ -67,14 +91,21 @@ class CancelToken:
     def _requested(self) -> str | None:
         if self._reason is None and self._end is not None and self._clock() >= self._end:
             self.cancel(f"The run was cancelled at its deadline, after {self._seconds:g} seconds.")
-        return self._reason
+        return self._reason or self._requested_of_parent()
+
+    def _requested_of_parent(self) -> str | None:
+        if self._parent is None:
+            return None
+        waits = self._parent_counts_from is not None and self._clock() < self._parent_counts_from
+        return None if waits else self._parent._requested()
 
     @contextmanager
     def _inside(self, region: str) -> Iterator[None]:
         with self._lock:
             self._depths[region] += 1
         try:
-            yield
+            with self._parent._inside(region) if self._parent is not None else nullcontext():
+                yield
         finally:
             with self._lock:
                 self._depths[region] -= 1

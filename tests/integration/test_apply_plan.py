@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction import Outcome
 
-OPTIONS = {"min-input-files": 2, "max-file-group-input-files": 2}
+OPTIONS = {"min-input-files": 2, "max-file-group-input-files": 2, "partial-progress": True}
 
 
 class Shop:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.outcome import Outcome
 
-OPTIONS = {"min-input-files": 2, "max-file-group-input-files": 2}
+OPTIONS = {"min-input-files": 2, "max-file-group-input-files": 2, "partial-progress": True}
 NOTHING_TO_DO = {"min-input-files": 100}
 HOUR = 3_600_000
 IN_ONE = {**OPTIONS, "partial-progress": False}

@@ -69,7 +69,7 @@ class Others:
 
 
 def compact(table: Table, others: Callable[[Event], object] = lambda event: None, **options: Any) -> Outcome:
-    policy = Policy(min_input_files=2, **options)
+    policy = Policy(**{"min_input_files": 2, "partial_progress": True} | options)
     run = wiring.new_run(on_event=others)
     outcome = work.compact_table(table.catalog, "db.t", policy, wiring.engine_factory("inline"), run)
     check(table, outcome)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HOUR = 3_600_000
 NAMES = ("db.a", "db.b", "db.c")
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
-OPTIONS = {"min-input-files": 2, "max-file-group-input-files": 2}
+OPTIONS = {"min-input-files": 2, "max-file-group-input-files": 2, "partial-progress": True}
 IMPATIENT = {
     "commit.retry.num-retries": "1",
     "commit.retry.min-wait-ms": "1",

@@ -25,7 +25,7 @@ SCHEMA = Schema(
     NestedField(1, "id", LongType()), NestedField(2, "day", LongType()), NestedField(3, "name", StringType())
 )
 BY_DAY = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "day"), spec_id=0)
-OPTIONS = {"min-input-files": 2}
+OPTIONS = {"min-input-files": 2, "partial-progress": True}
 # A test does not wait: attempts follow each other at once.
 IMPATIENT = {
     "commit.retry.min-wait-ms": "1",

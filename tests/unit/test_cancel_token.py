@@ -73,3 +73,38 @@ def test_work_that_looks_often_says_so() -> None:
     with token.looking():
         assert token.gentle
     assert not token.gentle
+
+
+def test_one_of_several_runs_hears_what_is_asked_of_all() -> None:
+    command = CancelToken()
+    one, other = command.child(), command.child()
+    with one.shield():
+        assert command.shielded
+        command.cancel("Stop.")
+        one.check()
+        with pytest.raises(errors.CancelledError, match="Stop"):
+            other.check()  # the commit of another run is nothing to it
+    with pytest.raises(errors.CancelledError, match="Stop"):
+        one.check()
+
+
+def test_a_cancel_by_one_of_several_runs_counts_for_all() -> None:
+    command = CancelToken()
+    command.child().cancel("Stop.")
+    assert command.child().cancelled
+
+
+def test_a_commit_of_finished_work_has_some_time() -> None:
+    now = [100.0]
+    token = CancelToken(seconds=10, clock=lambda: now[0])
+    now[0] = 120.0
+    finishing = token.finishing(seconds=30)
+    finishing.check()
+    with finishing.shield():
+        assert token.shielded
+    now[0] = 149.9
+    assert token.cancelled
+    assert not finishing.cancelled
+    now[0] = 150.0
+    with pytest.raises(errors.CancelledError, match="deadline"):
+        finishing.check()

@@ -21,6 +21,7 @@ DEFAULT_TARGET = 512 * 2**20  # Iceberg's own default of write.target-file-size-
 NO_LIMIT = 2**56
 _TARGET = "write.target-file-size-bytes"
 
+BATCH_SECONDS = 600.0
 DEFAULT_MIN_ROW_GROUP = 8 * 2**20
 DEFAULT_DELETE_RATIO = 0.3  # Iceberg's own default of delete-ratio-threshold
 
@@ -118,10 +119,13 @@ class Policy(Value):
     rewrite_job_order: JobOrder = JobOrder.NONE
     partial_progress: Annotated[
         bool | None,
-        Field(description="commit groups in batches as they are done; default: if the plan has more than one group"),
+        Field(
+            description="commit groups in batches as they are done; default: one commit, and in long runs one for each "
+            "tenth of the bytes, not more often than every ten minutes"
+        ),
     ] = None
     partial_progress_max_commits: Annotated[
-        int, Field(ge=1, description="largest number of batches, with partial-progress")
+        int, Field(ge=1, description="largest number of batches, unless partial-progress is off")
     ] = 10
     replan_conflicts: Annotated[
         bool,
@@ -139,10 +143,24 @@ class Policy(Value):
         return self
 
 
-def batch_size(policy: Policy, groups: int) -> int:
-    """The number of groups in one commit."""
-    in_batches = policy.partial_progress if policy.partial_progress is not None else groups > 1
-    return max(1, -(-groups // policy.partial_progress_max_commits) if in_batches else groups)
+class BatchRule(Value):
+    """The finished groups that are worth a commit while others are under way: all three must be reached."""
+
+    groups: Count
+    bytes: Count = 0  # of their input files
+    seconds: float = 0.0  # since the commit before, or the beginning
+
+    def is_due(self, *, groups: int, bytes: int, seconds: float) -> bool:
+        return groups >= self.groups and bytes >= self.bytes and seconds >= self.seconds
+
+
+def batch_rule(policy: Policy, *, groups: int, bytes: int) -> BatchRule:
+    """The rule for a plan with so many groups and bytes. Where the policy does not say, a run has one commit, unless it
+    is long: a crash then costs a tenth of the work or ten minutes, whichever is more."""
+    if policy.partial_progress is None:
+        return BatchRule(groups=1, bytes=-(-bytes // policy.partial_progress_max_commits), seconds=BATCH_SECONDS)
+    in_batch = -(-groups // policy.partial_progress_max_commits) if policy.partial_progress else groups
+    return BatchRule(groups=max(1, in_batch))
 
 
 class Sizes(Value):

@@ -3,6 +3,7 @@ work itself is reproducible."""
 
 from __future__ import annotations
 
+import copy
 import logging
 import random
 import time
@@ -58,6 +59,12 @@ class Run:
     def emit(self, event: Event) -> None:
         """Inform the listener. It does not steer the run."""
         self.on_event(event)
+
+    def finishing(self) -> Run:
+        """The same run for the commit of finished work, which a cancel does not stop at once."""
+        finishing = copy.copy(self)
+        finishing.cancel = self.cancel.finishing()
+        return finishing
 
     @contextmanager
     def at_work(

@@ -54,17 +54,30 @@ def test_policy_takes_the_names_of_iceberg_and_of_python() -> None:
 @pytest.mark.parametrize(
     ("options", "groups", "size"),
     [
-        ({}, 1, 1),
-        ({}, 7, 1),
-        ({}, 11, 2),
-        ({"partial-progress-max-commits": 20}, 70, 4),  # 18 commits, and none of 20 counts as failed for that
-        ({"partial-progress": False}, 70, 70),
         ({"partial-progress": True}, 1, 1),
-        ({"partial-progress-max-commits": 1}, 70, 70),
+        ({"partial-progress": True}, 7, 1),
+        ({"partial-progress": True}, 11, 2),
+        (
+            {"partial-progress": True, "partial-progress-max-commits": 20},
+            70,
+            4,
+        ),  # 18 commits, and none counts as failed
+        ({"partial-progress": True, "partial-progress-max-commits": 1}, 70, 70),
+        ({"partial-progress": False}, 70, 70),
     ],
 )
 def test_how_many_groups_are_committed_together(options: dict[str, object], groups: int, size: int) -> None:
-    assert policies.batch_size(policies.Policy.model_validate(options), groups) == size
+    rule = policies.batch_rule(policies.Policy.model_validate(options), groups=groups, bytes=10**12)
+    assert rule == policies.BatchRule(groups=size)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "share", "due"),
+    [(599.0, 1.0, False), (600.0, 0.1, True), (600.0, 0.09, False), (10_000.0, 0.0, False), (10_000.0, 0.5, True)],
+)
+def test_only_a_long_run_has_several_commits_by_default(seconds: float, share: float, due: bool) -> None:
+    rule = policies.batch_rule(policies.Policy(), groups=1000, bytes=10**9)
+    assert rule.is_due(groups=max(1, int(1000 * share)), bytes=int(10**9 * share), seconds=seconds) is due
 
 
 def test_sizes_are_resolved_in_order() -> None:

@@ -154,7 +154,7 @@ class PolicyOptions:
     partial_progress: Annotated[
         bool | None,
         typer.Option(
-            help="Commit groups in batches as they are done; default: if there are several.", rich_help_panel=_POLICY
+            help="Commit groups in batches as they are done; default: only in long runs.", rich_help_panel=_POLICY
         ),
     ] = None
     partial_progress_max_commits: Annotated[

@@ -41,7 +41,7 @@ class BatchCommits:
         self.run.emit(events.Committing(table=self.plan.table, run_id=self.run.run_id, groups=len(batch.groups)))
         staged.hold(batch.staged)
         try:
-            result = replace_files.replace(self.table, self._request(batch), self.run)
+            result = replace_files.replace(self.table, self._request(batch), self.run.finishing())
         except errors.StateUnknownError as error:
             self.ledger.doubt([group.id for group in batch.groups], str(error))
             raise

@@ -73,7 +73,8 @@ class CommitResults:
         for group_id, reason in matched.reasons.items():
             ledger.fail(group_id, reason)
         numbered = [result.model_copy(update={"task_id": at}) for at, result in enumerate(matched.results)]
-        groups = collect_groups.CollectedGroups(plan, [_stand_in(result) for result in numbered], gathers=False)
+        done = [_stand_in(result) for result in numbered]
+        groups = collect_groups.CollectedGroups(plan, done, clock=run.clock, gathers=False)
         progress = rewrite_progress.RewriteProgress(plan=plan, run=run, ledger=ledger)
         commits = commit_batch.BatchCommits(table=table, plan=plan, run=run, ledger=ledger)
         staged = _KeptFiles(table.io, run)

@@ -42,7 +42,7 @@ def apply(table: Table, planned: PlannedWork[Plan], engine: Engine, run: Run, le
     progress = rewrite_progress.RewriteProgress(plan=plan, run=run, ledger=ledger)
     job = prepare(table, planned, run, cores=progress.await_engine(engine))
     job = dataclasses.replace(job, on_progress=progress.moved if run.has_listener else None)
-    groups = collect_groups.CollectedGroups(plan, job.tasks)
+    groups = collect_groups.CollectedGroups(plan, job.tasks, clock=run.clock)
     commits = commit_batch.BatchCommits(table=table, plan=plan, run=run, ledger=ledger)
     progress.begin(job.tasks)
     renew = task_rounds.renewing(table)
@@ -65,7 +65,7 @@ def take(
     """Do what a step asks for."""
     match step:
         case collect_groups.Batch():
-            commits.commit(step, staged)
+            _commit(step, commits, staged)
             progress.emit()
         case collect_groups.FailedGroup():
             _enter_failure(step.failure, commits.plan, commits.ledger)
@@ -73,6 +73,18 @@ def take(
             progress.emit_failure(step.failure)
         case collect_groups.Unused():
             staged.remove(step.staged)
+
+
+def _commit(batch: collect_groups.Batch, commits: commit_batch.BatchCommits, staged: StagedFiles) -> None:
+    """Commit a batch. What stopped the work is worth more than trouble with its last batch."""
+    try:
+        commits.commit(batch, staged)
+    except errors.StateUnknownError:
+        raise
+    except errors.CommitError as error:
+        if not batch.parting:
+            raise
+        _log.warning("Groups of %s that were done could not be committed: %s", commits.plan.table, error)
 
 
 def prepare(table: Table, planned: PlannedWork[Plan], run: Run, *, cores: int, gathers: bool = True) -> Job:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute import task_failure
-from iceberg_compaction.model.policies import batch_size
+from iceberg_compaction.model.policies import batch_rule
 from iceberg_compaction.operations.rewrite_files.groups import gather_pieces, give_up, prove_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from iceberg_compaction.execute.engine_door import TaskEnd
     from iceberg_compaction.model.rewrite_plan import Plan
@@ -26,6 +26,7 @@ class Batch:
 
     number: int  # from 1 on
     groups: tuple[prove_groups.ProvedGroup, ...]
+    parting: bool = False  # something has stopped the work, and these groups were done by then
 
     @property
     def staged(self) -> list[StagedFile]:
@@ -50,14 +51,35 @@ class Unused:
 Step: TypeAlias = Batch | FailedGroup | Unused
 
 
-class CollectedGroups:
-    """The groups of a plan while their tasks are performed. `gathers`: small files that several tasks leave in one
-    partition are joined by a second round."""
+class _Stop:
+    """Whatever stops the engine while it works, kept until finished groups are in a batch."""
 
-    def __init__(self, plan: Plan, tasks: Sequence[RewriteTask], *, gathers: bool = True) -> None:
+    def __init__(self) -> None:
+        self.reason: errors.CompactionError | None = None
+
+    def watch(self, ends: Iterable[TaskEnd]) -> Iterator[TaskEnd]:
+        """The same ends, up to the error that ends them."""
+        try:
+            yield from ends
+        except errors.ProofError:
+            raise
+        except (errors.CancelledError, errors.ExecuteError) as error:
+            self.reason = error
+
+
+class CollectedGroups:
+    """The groups of a plan while their tasks are performed. `clock`: in milliseconds. `gathers`: small files that
+    several tasks leave in one partition are joined by a second round."""
+
+    def __init__(
+        self, plan: Plan, tasks: Sequence[RewriteTask], *, clock: Callable[[], int], gathers: bool = True
+    ) -> None:
         self._plan = plan
+        self._clock = clock
+        self._batched_ms = clock()  # the beginning, or the last batch
         self._gathers = gathers
         self._rows = {row["id"]: row for row in plan.groups.columns.to_pylist()}
+        self._rule = batch_rule(plan.policy, groups=len(self._rows), bytes=plan.input_bytes)
         self._tasks_of = Counter(task.group_id for task in tasks)
         self._next_task_id = max((task.id for task in tasks), default=-1) + 1
         self._results: dict[int, list[TaskResult]] = defaultdict(list)  # of groups that are not complete
@@ -73,10 +95,11 @@ class CollectedGroups:
         return [task for tasks in self._gathering.values() for task in tasks]
 
     def steps(self, ends: Iterable[TaskEnd]) -> Iterator[Step]:
-        """Raises ProofError as soon as a proof does not hold. If too many groups have failed, raises the reason, after
-        a last batch of the groups that are complete."""
+        """Raises ProofError as soon as a proof does not hold. If too many groups have failed, or the work is cancelled
+        or cannot go on, raises the reason, after a last batch of the groups that are complete."""
         limit, given_up = give_up.FailureLimit(), None
-        for end in ends:
+        stop = _Stop()
+        for end in stop.watch(ends):
             self._ended += 1
             if isinstance(end, task_failure.Failure):
                 has_failed = end.group_id in self._failed
@@ -90,6 +113,10 @@ class CollectedGroups:
                 yield from self._advance(end.group_id)
         if isinstance(given_up, errors.ProofError):
             raise given_up
+        if stop.reason is not None:
+            if self._ready and self._plan.policy.partial_progress is not False:
+                yield self._batch(parting=True)
+            raise stop.reason
         if given_up is None:
             self._check_complete()
         if self._ready:
@@ -127,7 +154,7 @@ class CollectedGroups:
         if pieces:
             files = (file for result in results for file in result.staged)
             yield Unused(staged=tuple(file for file in files if file.file_path in pieces))
-        if len(self._ready) >= batch_size(self._plan.policy, len(self._rows)):
+        if self._is_due():
             yield self._batch()
 
     def _must_gather(self, group_id: int) -> bool:
@@ -142,10 +169,18 @@ class CollectedGroups:
             self._next_task_id += len(tasks)
         return bool(tasks)
 
-    def _batch(self) -> Batch:
+    def _is_due(self) -> bool:
+        return self._rule.is_due(
+            groups=len(self._ready),
+            bytes=sum(self._rows[group.id]["bytes"] for group in self._ready),
+            seconds=(self._clock() - self._batched_ms) / 1000,
+        )
+
+    def _batch(self, *, parting: bool = False) -> Batch:
         groups, self._ready = tuple(self._ready), []
         self._batches += 1
-        return Batch(number=self._batches, groups=groups)
+        self._batched_ms = self._clock()
+        return Batch(number=self._batches, groups=groups, parting=parting)
 
     def _check_complete(self) -> None:
         expected = self._rows.keys() if self._gathers else self._tasks_of.keys()  # results of others may be a part

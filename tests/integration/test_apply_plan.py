@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from iceberg_compaction import Outcome
+    from iceberg_compaction import Event, Outcome
 
 OPTIONS = {"min-input-files": 2, "max-file-group-input-files": 2, "partial-progress": True}
 
@@ -109,24 +109,65 @@ def test_groups_that_no_longer_hold_are_dropped_and_told(shop: Shop) -> None:
     assert shop.rows() == before
 
 
-def test_nothing_left_is_a_conflict(shop: Shop) -> None:
+def test_a_plan_whose_files_its_own_run_replaced_is_healthy(shop: Shop) -> None:
     plan = shop.plan()
-    assert shop.apply(plan).kind is Kind.COMPACTED
+    first = shop.apply(plan)
+    assert first.kind is Kind.COMPACTED
     before = shop.rows()
     outcome = shop.apply(plan)
-    assert (outcome.kind, outcome.ok) == (Kind.CONFLICT, False)
-    assert outcome.sentence.startswith("Nothing is left of the plan, which had 3 groups; make a new plan. 2 of its")
-    assert outcome.sentence.endswith(
-        f"Snapshots of this plan were committed before: 3, the last is {shop.table.metadata.current_snapshot_id}."
+    assert (outcome.kind, outcome.ok) == (Kind.HEALTHY, True)
+    assert outcome.sentence == (
+        f"Nothing is left to do: all files of the plan were rewritten since by run {first.run_id} of iceberg-compact "
+        f"with this very plan, in 3 snapshots, the last {shop.table.metadata.current_snapshot_id}."
     )
     assert set(ends(outcome)) == {GroupEnd.DROPPED}
     assert shop.rows() == before
 
 
-def test_nothing_is_said_of_a_plan_that_was_not_applied_before(shop: Shop) -> None:
+def test_a_plan_whose_files_another_rewrite_replaced_is_healthy(shop: Shop) -> None:
+    plan = shop.plan()
+    other = shop.compactor.compact_table("db.t")
+    outcome = shop.apply(plan)
+    assert outcome.kind is Kind.HEALTHY
+    assert f"by run {other.run_id} of iceberg-compact, in" in outcome.sentence
+
+
+def test_a_plan_of_deleted_files_is_a_conflict(shop: Shop) -> None:
+    plan = shop.plan()
+    shop.table.delete()
+    outcome = shop.apply(plan)
+    assert (outcome.kind, outcome.ok) == (Kind.CONFLICT, False)
+    assert outcome.sentence.startswith("Nothing is left of the plan, which had 3 groups; make a new plan. 2 of its")
+    assert set(ends(outcome)) == {GroupEnd.DROPPED}
+
+
+def test_deletes_after_the_rewrite_do_not_hide_it(shop: Shop) -> None:
     plan = shop.plan()
     shop.compactor.compact_table("db.t")
-    assert "committed before" not in shop.apply(plan).sentence
+    shop.table.refresh()
+    shop.table.delete()
+    assert shop.apply(plan).kind is Kind.HEALTHY
+
+
+def test_a_plan_of_which_a_file_was_deleted_and_others_were_rewritten_is_a_conflict(shop: Shop) -> None:
+    plan = shop.plan()
+    first = shop.table.scan().to_arrow()["id"].to_pylist()[0]
+    shop.table.delete(f"id = {first}")  # its file is written anew, which is no rewrite
+    Compactor(shop.lake.catalog, engine="inline", options=OPTIONS | {"rewrite-all": True}).compact_table("db.t")
+    assert shop.apply(plan).kind is Kind.CONFLICT
+
+
+def test_a_rewrite_while_the_plan_is_applied_is_no_failure(shop: Shop) -> None:
+    plan = shop.plan()
+    compacted = []
+
+    def meanwhile(event: Event) -> None:
+        if event.kind == "committing" and not compacted:
+            compacted.append(Compactor(shop.lake.settings, engine="inline", options=OPTIONS).compact_table("db.t"))
+
+    outcome = Compactor(shop.lake.settings, engine="inline", on_event=meanwhile).apply(plan)
+    assert (outcome.kind, compacted[0].kind) == (Kind.HEALTHY, Kind.COMPACTED), outcome.sentence
+    assert compacted[0].run_id in outcome.sentence
 
 
 def test_a_table_that_became_unsupported_is_refused(shop: Shop) -> None:

@@ -46,7 +46,7 @@ def read_history(table: Table, *, branch: str = "main") -> snapshot_history.Hist
     """The history of the branch that is still kept; its snapshots are those in the line of the branch's head."""
     metadata = table.metadata
     return snapshot_history.History(
-        snapshots=_columns(list(_line(metadata, branch))[::-1]),
+        snapshots=_columns(list(line(metadata, branch))[::-1]),
         metadata_files=len(metadata.metadata_log) + 1,
         metadata_file_bytes=_file_size(table),
         partitioned=not table.spec().is_unpartitioned(),
@@ -65,7 +65,7 @@ def _has(summary: Mapping[str, str], sign: str) -> bool:
     return any(key.startswith(sign) for key in summary)
 
 
-def _line(metadata: TableMetadata, branch: str) -> Iterator[Snapshot]:
+def line(metadata: TableMetadata, branch: str) -> Iterator[Snapshot]:
     """The head and its ancestors, newest first; an expired one ends the line."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     ref = metadata.refs.get(branch)

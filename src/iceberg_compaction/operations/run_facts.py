@@ -57,6 +57,14 @@ class CommittedBefore:
     snapshot_ids: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewrittenBy:
+    """Others have rewritten all files of the plan."""
+
+    snapshot_ids: tuple[int, ...]  # the oldest first
+    writers: tuple[str, ...]  # in words
+
+
 Note: TypeAlias = PlannedAgain | NotPlannedAgain | LeftToOthers | CommittedBefore
 
 
@@ -76,6 +84,7 @@ class RunFacts:
     notes: tuple[Note, ...] = ()
     planned_around: bool = False  # the other files of failed groups have a new plan
     spared: bool = False  # groups in conflict need no rewrite any more
+    rewritten_by: RewrittenBy | None = None  # nothing is left of the plan, because others did the same
 
     def ended(self, end: GroupEnd) -> list[GroupOutcome]:
         """The groups with this end."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model import outcome
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
-    from iceberg_compaction.operations.run_facts import CommitFacts, Note, RunFacts
+    from iceberg_compaction.operations.run_facts import CommitFacts, Note, RewrittenBy, RunFacts
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,6 +33,7 @@ class Ledger:
     _refused: set[int] = field(default_factory=set)  # groups
     _spared: bool = False
     _planned_around: bool = False
+    _rewritten_by: RewrittenBy | None = None
 
     def open(self, plan: Plan | EmptyPlan) -> None:
         """The run sets out to perform this plan."""
@@ -82,6 +83,10 @@ class Ledger:
     def spare(self) -> None:
         """The groups in conflict need no rewrite any more, as another plan shows."""
         self._spared = True
+
+    def rewritten(self, by: RewrittenBy) -> None:
+        """Others have rewritten all files of the plan."""
+        self._rewritten_by = by
 
     def open_groups(self) -> list[int]:
         """Groups that nothing was entered of."""
@@ -133,6 +138,7 @@ class Ledger:
             notes=tuple(self._notes),
             planned_around=self._planned_around,
             spared=self._spared,
+            rewritten_by=self._rewritten_by,
         )
 
     def close(self) -> outcome.Outcome:

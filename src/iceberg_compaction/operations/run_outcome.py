@@ -25,6 +25,8 @@ def finished(facts: RunFacts) -> outcome.Outcome:
         refused = all(group.id in facts.refused for group in failed)
         kind = outcome.Kind.UNSUPPORTED if refused else outcome.Kind.FAILED
         return _outcome(facts, kind, outcome_words.all_failed(facts))
+    if facts.rewritten_by is not None:
+        return _outcome(facts, outcome.Kind.HEALTHY, outcome_words.all_rewritten(facts.rewritten_by))
     if facts.spared:
         return _outcome(facts, outcome.Kind.HEALTHY, outcome_words.all_spared(facts))
     return _outcome(facts, outcome.Kind.CONFLICT, outcome_words.all_in_conflict(facts))

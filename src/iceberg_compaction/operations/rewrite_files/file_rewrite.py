@@ -4,12 +4,15 @@ The modules that perform a plan are imported when a plan is performed: planning 
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
+from iceberg_compaction.catalog import publish
 from iceberg_compaction.metadata import look, target_partitions
 from iceberg_compaction.model import events
+from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
@@ -23,9 +26,12 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.model.table_view import TableView
     from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +105,8 @@ class ApplyPlan:
         build.check(plan_request.resolve(head.view, self.given.policy))
         rebased = rebase.rebase(self.given, head.view)
         ledger.drop(rebased.dropped)
+        if rebased.plan.empty:
+            _enter_rewrites(self.given, table, head.view, ledger)
         before = [each.snapshot_id for each in table.snapshots() if prove_groups.is_of(self.given, each)]
         if rebased.dropped and before:
             ledger.note(run_facts.CommittedBefore(snapshot_ids=tuple(before)))
@@ -107,7 +115,16 @@ class ApplyPlan:
     def perform(
         self, planned: PlannedWork[Plan | EmptyPlan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
     ) -> Outcome:
-        return _perform(planned, table, run, ledger, engines, replans=False)
+        result = _perform(planned, table, run, ledger, engines, replans=False)
+        if result.kind is not Kind.CONFLICT or isinstance(self.given, EmptyPlan):
+            return result
+        try:
+            table = publish.reload(table)
+            head = look.look(table, name=self.table, branch=self.branch, cache=run.cache)
+            _enter_rewrites(self.given, table, head.view, ledger)
+        except errors.CompactionError as error:
+            _log.warning("Who made the conflicting commits could not be looked up: %s", error)
+        return ledger.close()
 
     def idle(self, plan: Plan | EmptyPlan, run: Run, ledger: Ledger) -> Outcome:
         return ledger.close()
@@ -135,6 +152,15 @@ def _perform(
         for current, newer in plan_again.plans(table, plan, run, ledger) if replans else ():
             perform_files.apply(current, newer, engine, run, ledger)
     return ledger.close()
+
+
+def _enter_rewrites(plan: Plan, table: Table, view: TableView, ledger: Ledger) -> None:
+    """If all files of the plan were rewritten by others, its goal is reached: that is no conflict."""
+    from iceberg_compaction.operations.rewrite_files import rebase, rewritten_by
+
+    by = rewritten_by.rewritten_by(table, plan) if rebase.is_gone(plan, view) else None
+    if by is not None:
+        ledger.rewritten(by)
 
 
 def planned_event(plan: Plan | EmptyPlan, run: Run) -> events.Planned:

@@ -47,6 +47,12 @@ def rebase(plan: Plan, view: TableView) -> Rebased:
     return Rebased(plan=_keep(plan, view, ~bad, owner), dropped=dropped)
 
 
+def is_gone(plan: Plan, view: TableView) -> bool:
+    """Whether none of the plan's files is in the table any more."""
+    _, gone = _changed_files(plan, view)
+    return bool(gone.all())
+
+
 def _changed_files(plan: Plan, view: TableView) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """For each file of the plan: whether it is no longer as planned, and whether it is gone."""
     live = view.files.filter(pc.equal(view.files["content"], DATA))

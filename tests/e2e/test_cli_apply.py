@@ -73,7 +73,7 @@ def test_a_plan_is_written_and_applied(shop: Shop, name: str) -> None:
     assert (outcome["kind"], outcome["groups_landed"], len(outcome["snapshot_ids"])) == ("compacted", 3, 1)
     assert [one["outcome"] for one in outcome["group_outcomes"]] == ["landed"] * 3
     assert shop.files() == 4
-    assert "committed 3 groups in snapshot" in result.stderr
+    assert "3 of 3 groups committed" in result.stderr
     told = CliRunner().invoke(app, ["history", "--state", str(shop.folder / "runs.db"), "--output", "json"])
     assert [one["outcome"] for one in document(told)] == [outcome]
 

@@ -131,6 +131,45 @@ def test_a_report_that_cannot_be_written(clinic: Clinic, tmp_path: Path) -> None
     assert "cannot be written" in result.stderr
 
 
+def test_the_report_shows_the_trend_since_an_earlier_result(clinic: Clinic, tmp_path: Path) -> None:
+    earlier, path = tmp_path / "monday.json", tmp_path / "health.html"
+    earlier.write_text(clinic.call("--all", "--output", "json").stdout)
+    lakes.append_small_files(clinic.lake.catalog.load_table("db.fine"), 6)
+    result = clinic.call("--report", str(path), "--compare", str(earlier))
+    assert result.exit_code == 0, result.output
+    page = Text()
+    page.feed(path.read_text())
+    assert "Compared with monday.json, a file of " in page.words
+    assert "Healthy before, sick now (1): db.fine" in page.words
+    assert "+6 files" in page.words
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, "The earlier report {path} cannot be read: No such file or directory."),
+        ("<html>", "{path} is not an earlier result of `doctor --output json`."),
+        ('{"version": 1}', "{path} is not an earlier result of `doctor --output json`."),
+    ],
+)
+def test_an_earlier_result_that_is_none_is_refused_before_the_work(
+    clinic: Clinic, tmp_path: Path, text: str | None, sentence: str
+) -> None:
+    path, report = tmp_path / "old.json", tmp_path / "health.html"
+    if text is not None:
+        path.write_text(text)
+    result = clinic.call("--report", str(report), "--compare", str(path))
+    assert result.exit_code == 2
+    assert sentence.format(path=path) in result.stderr
+    assert not report.exists()
+
+
+def test_a_comparison_needs_a_report(clinic: Clinic) -> None:
+    result = clinic.call("--compare", "old.json")
+    assert result.exit_code == 2
+    assert "give --report FILE as well" in result.stderr
+
+
 def test_properties_are_shown_and_set_with_yes(clinic: Clinic) -> None:
     result = clinic.call("--all", "--fix-properties", "--yes", "--output", "json")
     assert result.exit_code == 0, result.output

@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from iceberg_compaction.interfaces.cli.catalog_request import Targets
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
     from iceberg_compaction.interfaces.cli.verbs.doctor import DoctorOptions
+    from iceberg_compaction.interfaces.html.trend import EarlierLook
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.workflow.fleet import Diagnosis
 
 _LINE_EVERY_SECONDS = 5.0
+_NOT_HEALTH = "{path} is not an earlier result of `doctor --output json`."
 
 
 def examine(catalog: Any, targets: Targets, asked: DoctorOptions, console: ConsoleOptions) -> list[Diagnosis]:
@@ -45,13 +47,32 @@ def examine(catalog: Any, targets: Targets, asked: DoctorOptions, console: Conso
     return cleaned
 
 
-def write_report(path: Path, found: Sequence[Diagnosis], *, catalog: str) -> None:
+def read_earlier(path: Path) -> EarlierLook:
+    """The tables as they were when `doctor --output json` wrote this file."""
+    from iceberg_compaction.interfaces.html import trend
+
+    try:
+        written = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise errors.ConfigError(f"The earlier report {path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise errors.ConfigError(_NOT_HEALTH.format(path=path)) from error
+    try:
+        return trend.parse(text, f"{path.name}, a file of {written:%Y-%m-%d %H:%M} UTC")
+    except (ValueError, RecursionError) as error:
+        raise errors.ConfigError(_NOT_HEALTH.format(path=path)) from error
+
+
+def write_report(
+    path: Path, diagnoses: Sequence[Diagnosis], *, catalog: str, earlier: EarlierLook | None = None
+) -> None:
     """The report as one HTML file."""
     from iceberg_compaction.interfaces.html import page
 
-    now = datetime.now(timezone.utc)
+    report = page.Report(catalog=catalog, moment=datetime.now(timezone.utc), earlier=earlier, command=commands.line)
     try:
-        path.write_text(page.page(found, catalog=catalog, now=now), encoding="utf-8")
+        path.write_text(page.page(diagnoses, report), encoding="utf-8")
     except OSError as error:
         raise errors.ConfigError(f"The report cannot be written to {path}: {error.strerror}.") from error
 

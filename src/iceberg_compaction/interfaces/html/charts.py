@@ -1,73 +1,90 @@
-"""Charts as inline SVG. Figures come in, text goes out; every label is escaped."""
+"""Charts of one table: sizes as bars of plain HTML, growth as two small drawings (SVG) with their words around them, so
+that text keeps its size on every screen. Figures come in, text goes out; every label is escaped."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import TYPE_CHECKING
 
+from iceberg_compaction.model import plurals, times
+from iceberg_compaction.model.byte_size import format_size
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iceberg_compaction.model.table_health import GrowthDay, SizeBucket
 
-_WIDTH = 480
-_ROW = 24
-_LABELS, _VALUES = 150, 64  # room beside the bars
-_HEIGHT, _LEFT, _TOP, _BOTTOM = 170, 8, 22, 20
+_WIDTH, _HEIGHT = 480.0, 70.0
 
 
 def histogram(bars: Sequence[SizeBucket]) -> str:
     """Horizontal bars, one for each size; the bar near the target is the good one, the last one too large."""
     most = max((bar.files for bar in bars), default=0) or 1
-    room, rows = _WIDTH - _LABELS - _VALUES, []
-    for number, bar in enumerate(bars):
+    rows = []
+    for bar in bars:
         kind = "large" if bar.upto is None else "near" if bar.label.startswith("near") else ""
-        width, top = room * bar.files / most, number * _ROW
+        share = max(100 * bar.files / most, 1 if bar.files else 0)
         rows.append(
-            f'<text x="0" y="{top + 16}">{escape(bar.label)}</text>'
-            f'<rect class="pale" x="{_LABELS}" y="{top + 4}" width="{room}" height="16" rx="3"/>'
-            f'<rect class="bar {kind}" x="{_LABELS}" y="{top + 4}" width="{max(width, 2 if bar.files else 0):.1f}" '
-            f'height="16" rx="3"/>'
-            f'<text class="value" x="{_WIDTH}" y="{top + 16}" text-anchor="end">{bar.files:,}</text>'
+            f'<div><dt>{escape(bar.label)}</dt><dd><span class="meter"><i class="{kind}" style="width:{share:.1f}%">'
+            f"</i></span><b>{bar.files:,}</b></dd></div>"
         )
-    return _svg("Data files by size", len(bars) * _ROW, rows)
+    return f'<dl class="bars">{"".join(rows)}</dl>'
 
 
 def growth(days: Sequence[GrowthDay]) -> str:
-    """Files that each day's commits added as bars, and data files at its end as a line."""
+    """The days with commits: a sentence for a single one, else the data files at the end of each day, and the files
+    that commits of each day added."""
     if not days:
         return ""
-    added = [day.added_files for day in days]
-    totals = [day.total_files for day in days]
-    step = (_WIDTH - 2 * _LEFT) / len(days)
-    floor, room = _HEIGHT - _BOTTOM, _HEIGHT - _BOTTOM - _TOP
-    most_added, most_total = max(added) or 1, max((total or 0 for total in totals), default=0) or 1
-    shapes = [f'<line class="axis" x1="0" x2="{_WIDTH}" y1="{floor}" y2="{floor}"/>']
-    for number, count in enumerate(added):
-        height = room * count / most_added
-        left, width = _LEFT + number * step + step * 0.15, min(step * 0.7, 40)
-        said = f"{escape(days[number].day)}: {count:,} files added in {days[number].commits:,} commits"
+    if len(days) == 1:
+        return f"<p>{escape(_sentence(days[0]))}</p>"
+    totals = [(_left(days, day), day.total_files) for day in days if day.total_files is not None]
+    drawings = []
+    if len(totals) > 1:
+        most = max(total for _, total in totals) or 1
+        points = " ".join(f"{x:.1f},{_HEIGHT - (_HEIGHT - 4) * total / most:.1f}" for x, total in totals)
+        line = f'<polyline class="line" points="{points}"/>'
+        words = f"Data files at the end of a day: {totals[0][1]:,} first, {totals[-1][1]:,} last, {most:,} at most"
+        drawings.append(_drawing(words, line, days))
+    most = max(day.added_files for day in days)
+    drawings.append(_drawing(f"Files added in a day: {most:,} at most", _bars(days, most or 1), days))
+    return "".join(drawings)
+
+
+def _bars(days: Sequence[GrowthDay], most: int) -> str:
+    width = max(1.5, min(24.0, 0.7 * _WIDTH / (_span(days) + 1)))
+    shapes = []
+    for day in days:
+        height = (_HEIGHT - 4) * day.added_files / most
+        left = _left(days, day) * (1 - width / _WIDTH)
         shapes.append(
-            f'<rect class="bar" opacity="0.45" x="{left:.1f}" y="{floor - height:.1f}" width="{width:.1f}" '
-            f'height="{height:.1f}" rx="2"><title>{said}</title></rect>'
+            f'<rect class="bar" x="{left:.1f}" y="{_HEIGHT - height:.1f}" width="{width:.1f}" height="{height:.1f}">'
+            f"<title>{escape(_sentence(day))}</title></rect>"
         )
-    points = [
-        (_LEFT + number * step + min(step / 2, 20 + step * 0.15), floor - room * total / most_total)
-        for number, total in enumerate(totals)
-        if total is not None
-    ]
-    if points:
-        drawn = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        shapes.append(f'<polyline class="line" points="{drawn}"/>')
-        shapes += [f'<circle class="bar" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in points[-1:]]
-    said = f"most in a day: {max(added):,} added; most at its end: {most_total:,} data files"
-    shapes.append(f'<text x="0" y="12">{said}</text><text x="0" y="{_HEIGHT - 4}">{escape(days[0].day)}</text>')
-    shapes.append(f'<text x="{_WIDTH}" y="{_HEIGHT - 4}" text-anchor="end">{escape(days[-1].day)}</text>')
-    return _svg("Growth of the table", _HEIGHT, shapes)
+    return "".join(shapes)
 
 
-def _svg(title: str, height: int, shapes: Sequence[str]) -> str:
+def _drawing(words: str, shapes: str, days: Sequence[GrowthDay]) -> str:
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}"><title>{escape(title)}</title>'
-        f"{''.join(shapes)}</svg>"
+        f'<figure><figcaption>{escape(words)}</figcaption><svg viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" '
+        f'preserveAspectRatio="none" role="img" aria-label="{escape(words)}">{shapes}'
+        f'<line class="axis" x1="0" x2="{_WIDTH:g}" y1="{_HEIGHT:g}" y2="{_HEIGHT:g}"/></svg>'
+        f'<p class="ends"><span>{escape(days[0].day)}</span><span>{escape(days[-1].day)}</span></p></figure>'
     )
+
+
+def _sentence(day: GrowthDay) -> str:
+    commits = plurals.count(day.commits, "commit")
+    added = f"{plurals.count(day.added_files, 'file')} ({format_size(day.added_bytes)}) added"
+    removed = f", {day.removed_files:,} removed" if day.removed_files else ""
+    left = "" if day.total_files is None else f"; {plurals.count(day.total_files, 'data file')} at its end"
+    return f"{day.day}: {commits}, {added}{removed}{left}."
+
+
+def _span(days: Sequence[GrowthDay]) -> int:
+    return max(1, times.to_days(days[-1].day) - times.to_days(days[0].day))
+
+
+def _left(days: Sequence[GrowthDay], day: GrowthDay) -> float:
+    """From left to right by the calendar: days without commits are gaps."""
+    return _WIDTH * (times.to_days(day.day) - times.to_days(days[0].day)) / _span(days)

@@ -3,75 +3,61 @@
 from __future__ import annotations
 
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from iceberg_compaction.interfaces import words
-from iceberg_compaction.interfaces.html import charts
+from iceberg_compaction.interfaces.html import charts, states, tags
 from iceberg_compaction.model import plurals
 from iceberg_compaction.model.byte_size import format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from iceberg_compaction.model.table_health import ScorePart, TableHealth
+
+Command: TypeAlias = "Callable[..., str]"
 
 _MOST_WRITERS = 8
 
 
-def section(health: TableHealth, anchor: str) -> str:
-    """Everything about one table."""
-    state = words.state_of(health)
+def section(health: TableHealth, anchor: str, *, opened: bool, command: Command) -> str:
+    """Everything about one table, behind its name. `command` completes a verb and its arguments to a command line."""
+    state = states.state_of(health)
     left = [
         "<h3>Score</h3>",
         *(_part(part) for part in health.score_parts),
         f'<p class="soft">{escape(health.score_note)}.</p>' if health.score_note else "",
         "<h3>Around the files</h3>",
-        _table((), [[escape(name), escape(fact)] for name, fact in words.facts(health)]),
+        f'<dl class="facts">{"".join(_fact(name, fact) for name, fact in words.facts(health))}</dl>',
     ]
     right = ["<h3>File sizes against the target</h3>", charts.histogram(health.histogram)]
     if health.growth:
-        right += [
-            "<h3>Growth</h3>",
-            charts.growth(health.growth),
-            '<p class="soft">Bars: files added in a day. Line: data files at its end.</p>',
-        ]
-    summary = (
-        f"{health.data_files:,} data files, {format_size(health.bytes)}, {health.records:,} rows; "
-        f"{format_size(health.mean_file_bytes)} on average, {format_size(health.target_file_bytes)} wanted; "
-        f"{health.partitions:,} {plurals.form(health.partitions, 'partition')}"
-    )
+        right += ["<h3>Growth</h3>", charts.growth(health.growth)]
     return (
-        f'<section id="{anchor}"><div class="head"><h2>{escape(health.table)}</h2>'
-        f'<span class="badge {state}">{state}</span>'
-        f'<span class="score {state}">{health.score}<small> of 100</small></span></div>'
-        f'<p class="soft">{summary}</p>{_what_to_do(health)}'
+        f'<details class="card" id="{anchor}"{" open" if opened else ""}><summary><h2>{tags.name(health.table)}</h2>'
+        f'{tags.badge(state)}<span class="score {state}">{health.score}<small> of 100</small></span></summary>'
+        f'<p class="soft">{_summary(health)}</p>{_what_to_do(health, command)}'
         f'<div class="columns"><div>{"".join(left)}</div><div>{"".join(right)}</div></div>'
-        f"{_writers(health)}{_partitions(health)}</section>"
+        f"{_writers(health)}{_partitions(health)}</details>"
     )
 
 
-def header(*names: str) -> str:
-    """A table's first row; a name that starts with `>` is right-aligned."""
-    cells = (f"<th{_aligned(name)}>{escape(name.lstrip('>'))}</th>" for name in names)
-    return f"<tr>{''.join(cells)}</tr>" if names else ""
-
-
-def _aligned(name: str) -> str:
-    return ' class="n"' if name.startswith(">") else ""
-
-
-def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Cells are HTML already."""
-    aligned = [_aligned(name) for name in names] or ["", ""]
-    body = "".join(
-        f"<tr>{''.join(f'<td{how}>{cell}</td>' for how, cell in zip(aligned, row, strict=True))}</tr>" for row in rows
+def _summary(health: TableHealth) -> str:
+    return (
+        f"{plurals.count(health.data_files, 'data file')}, {format_size(health.bytes)}, "
+        f"{plurals.count(health.records, 'row')}; "
+        f"{format_size(health.mean_file_bytes)} on average, {format_size(health.target_file_bytes)} wanted; "
+        f"{plurals.count(health.partitions, 'partition')}"
     )
-    return f'<div class="scroll"><table>{header(*names)}{body}</table></div>'
+
+
+def _fact(name: str, fact: str) -> str:
+    return f"<div><dt>{escape(name)}</dt><dd>{escape(fact)}</dd></div>"
 
 
 def _part(part: ScorePart) -> str:
     share = part.points / part.most
-    level = "low" if share < 0.5 else "mid" if share < 0.8 else ""
+    level = "low" if share < 0.5 else "mid" if share < 0.8 else "near"
     return (
         f'<div class="part"><span>{escape(part.name)}</span>'
         f'<span class="meter"><i class="{level}" style="width:{100 * share:.0f}%"></i></span>'
@@ -79,16 +65,19 @@ def _part(part: ScorePart) -> str:
     )
 
 
-def _what_to_do(health: TableHealth) -> str:
-    said = [escape(sentence) for sentence in health.advice]
+def _what_to_do(health: TableHealth, command: Command) -> str:
+    items = [tags.sentence(sentence) for sentence in health.advice]
     for fix in health.fixes:
         old = "not set" if fix.old is None else fix.old
-        said.append(
+        items.append(
             f"Set <code>{escape(fix.name)}</code>: <code>{escape(old)}</code> &rarr; "
             f"<code>{escape(fix.new)}</code>. {escape(fix.why)}"
         )
-    causes = [escape(sentence) for sentence in health.causes]
-    return _listed("What to do", said) + _listed("Who makes the small files", causes)
+    if health.fixes:
+        line = command("doctor", "--table", health.table, "--fix-properties")
+        items.append(f"To set properties that help, run: {tags.command(line)}")
+    causes = [tags.sentence(sentence) for sentence in health.causes]
+    return _listed("What to do", items) + _listed("Who makes the small files", causes)
 
 
 def _listed(title: str, sentences: Sequence[str]) -> str:
@@ -101,8 +90,8 @@ def _writers(health: TableHealth) -> str:
     if not health.writers:
         return ""
     names = ("Writer", ">Commits", ">Every", ">Files for each", ">Mean file", ">Live small files")
-    rows = [[escape(one.name), *map(escape, words.writer_figures(one))] for one in health.writers[:_MOST_WRITERS]]
-    return f"<h3>Who wrote it</h3>{_table(names, rows)}"
+    rows = [[escape(each.name), *map(escape, words.writer_figures(each))] for each in health.writers[:_MOST_WRITERS]]
+    return f"<h3>Who wrote it</h3>{tags.table(names, rows, caption=f'Writers of {health.table}')}"
 
 
 def _partitions(health: TableHealth) -> str:
@@ -111,13 +100,14 @@ def _partitions(health: TableHealth) -> str:
     names = ("Partition", ">Files", ">Small", ">Deletes", ">Size", ">Depth")
     rows = [
         [
-            f"<code>{escape(one.partition)}</code>",
-            f"{one.files:,}",
-            f"{one.small_files:,}",
-            f"{one.delete_files:,}",
-            format_size(one.bytes),
-            "" if one.clustering_depth is None else f"{one.clustering_depth:.1f}",
+            f"<code>{escape(each.partition)}</code>",
+            f"{each.files:,}",
+            f"{each.small_files:,}",
+            f"{each.delete_files:,}",
+            format_size(each.bytes),
+            "" if each.clustering_depth is None else f"{each.clustering_depth:.1f}",
         ]
-        for one in health.worst_partitions
+        for each in health.worst_partitions
     ]
-    return f"<h3>Partitions with the most to gain</h3>{_table(names, rows)}"
+    title = "Partitions with the most to gain"
+    return f"<h3>{title}</h3>{tags.table(names, rows, caption=f'{title} of {health.table}')}"

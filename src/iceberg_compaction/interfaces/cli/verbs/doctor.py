@@ -31,6 +31,10 @@ class DoctorOptions:
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write a report for a browser (HTML) to this file.")
     ] = None
+    compare: Annotated[
+        Path | None,
+        typer.Option(metavar="OLD.json", help="Show in the report what has changed since this JSON of doctor."),
+    ] = None
     fix_properties: Annotated[
         bool, typer.Option("--fix-properties", help="Show table properties that would help, ask, and set them.")
     ] = False
@@ -56,6 +60,8 @@ def doctor(catalog: options.CatalogOptions, asked: DoctorOptions, console: optio
 
         iceberg-compact doctor --all --report health.html
 
+        iceberg-compact doctor --report today.html --compare monday.json
+
         iceberg-compact doctor --table shop.events --fix-properties
     """
     logs.configure(console)
@@ -65,11 +71,14 @@ def doctor(catalog: options.CatalogOptions, asked: DoctorOptions, console: optio
 
     if asked.yes and not asked.fix_properties:
         raise errors.ConfigError("--yes answers the question of --fix-properties; give both.")
+    if asked.compare is not None and asked.report is None:
+        raise errors.ConfigError("--compare adds the trend to the report; give --report FILE as well.")
+    earlier = examination.read_earlier(asked.compare) if asked.compare else None
     opened = catalog_request.open_catalog(catalog)
     targets = catalog_request.find_targets(opened, asked.wanted, catalog.namespace)
     found = examination.examine(opened, targets, asked, console)
     if asked.report is not None:
-        examination.write_report(asked.report, found, catalog=opened.name)
+        examination.write_report(asked.report, found, catalog=opened.name, earlier=earlier)
     output.output(console.output).health(found, single=targets.single)
     failed = not fixing.fix(opened, found, yes=asked.yes) if asked.fix_properties else False
     _leave(found, failed=failed, exit_code=asked.exit_code)

@@ -58,7 +58,7 @@ def page(diagnoses: Sequence[Diagnosis], report: Report) -> str:
             sections.section(each, anchors[each.table], opened=number < MOST_OPEN, command=report.command)
             for number, each in enumerate(shown)
         ),
-        f'<p class="soft">{plurals.count(left_out, 'healthier table')} {plurals.form(left_out, 'is', 'are')} in the overview only.</p>' if left_out else "",
+        _rest(left_out),
     ]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -68,6 +68,13 @@ def page(diagnoses: Sequence[Diagnosis], report: Report) -> str:
         f'<body><a class="skip" href="#tables">Skip to the tables</a><main>\n{chr(10).join(parts)}\n</main>'
         f"<script>{SCRIPT}</script></body></html>\n"
     )
+
+
+def _rest(tables: int) -> str:
+    if not tables:
+        return ""
+    subject = f"{plurals.count(tables, 'healthier table')} {plurals.form(tables, 'is', 'are')}"
+    return f'<p class="soft">{subject} in the overview only.</p>'
 
 
 def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, str]:

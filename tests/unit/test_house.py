@@ -29,7 +29,7 @@ STATE = {
 # Modules that read the environment.
 ENVIRONMENT = {
     "interfaces.wiring": "the composition root",
-    "interfaces.cli.catalog_request": "flags over environment",
+    "interfaces.cli.fleet.catalog_request": "flags over environment",
     "interfaces.cli.tour": "the Java of this process, for commands to paste",
     "catalog.connect": "the default of an argument",
     "execute.engines.spark.spark_session": "Spark is configured by it",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from iceberg_compaction.interfaces.cli.catalog_request import Targets
+    from iceberg_compaction.interfaces.cli.fleet.catalog_request import Targets
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
     from iceberg_compaction.interfaces.cli.verbs.doctor import DoctorOptions
     from iceberg_compaction.interfaces.html.trend import EarlierLook

@@ -13,7 +13,8 @@ from rich.markup import escape
 
 from iceberg_compaction.catalog import connect, sample_lake
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.interfaces.cli import catalog_request, commands, output, table_loop
+from iceberg_compaction.interfaces.cli import commands, output
+from iceberg_compaction.interfaces.cli.fleet import catalog_request, table_loop
 from iceberg_compaction.interfaces.cli.options import Format
 from iceberg_compaction.interfaces.cli.screens import health_story, result_tables
 from iceberg_compaction.model.byte_size import format_size

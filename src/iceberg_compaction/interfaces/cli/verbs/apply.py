@@ -47,7 +47,8 @@ def _apply(
     engines: EngineFactory,
 ) -> Outcome:
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli import catalog_request, output, table_loop
+    from iceberg_compaction.interfaces.cli import output
+    from iceberg_compaction.interfaces.cli.fleet import catalog_request, table_loop
     from iceberg_compaction.operations.rewrite_files import plan_file
 
     plan = plan_file.load_plan(file)

@@ -67,7 +67,8 @@ def doctor(catalog: options.CatalogOptions, asked: DoctorOptions, console: optio
     logs.configure(console)
     lean_start.spare_pandas()
     from iceberg_compaction import errors
-    from iceberg_compaction.interfaces.cli import catalog_request, examination, fixing, output
+    from iceberg_compaction.interfaces.cli import examination, fixing, output
+    from iceberg_compaction.interfaces.cli.fleet import catalog_request
 
     if asked.yes and not asked.fix_properties:
         raise errors.ConfigError("--yes answers the question of --fix-properties; give both.")

@@ -53,7 +53,8 @@ def manifests(
     """
     logs.configure(console)
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli import catalog_request, output, table_loop
+    from iceberg_compaction.interfaces.cli import output
+    from iceberg_compaction.interfaces.cli.fleet import catalog_request, table_loop
     from iceberg_compaction.model import byte_size
     from iceberg_compaction.operations.rewrite_manifests import manifest_rewrite
 

@@ -30,7 +30,8 @@ def plan(
     lean_start.spare_pandas()
     from iceberg_compaction import errors
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli import catalog_request, output
+    from iceberg_compaction.interfaces.cli import output
+    from iceberg_compaction.interfaces.cli.fleet import catalog_request
     from iceberg_compaction.operations.rewrite_files import plan_file
     from iceberg_compaction.operations.rewrite_files.file_rewrite import RewriteFiles
     from iceberg_compaction.workflow import operate

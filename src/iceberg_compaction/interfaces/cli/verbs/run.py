@@ -52,7 +52,8 @@ def _run(
     engines: EngineFactory,
 ) -> list[Outcome]:
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli import catalog_request, output, table_loop
+    from iceberg_compaction.interfaces.cli import output
+    from iceberg_compaction.interfaces.cli.fleet import catalog_request, table_loop
 
     chosen = catalog_request.make_policy(policy)
     store = wiring.run_store(str(how.state) if how.state else None)

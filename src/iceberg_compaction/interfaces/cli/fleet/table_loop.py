@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from iceberg_compaction.execute.engine_door import Engine
-    from iceberg_compaction.interfaces.cli.catalog_request import Targets
+    from iceberg_compaction.interfaces.cli.fleet.catalog_request import Targets
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.policies import Policy

@@ -5,19 +5,26 @@ says where: `<!-- options: run -->` becomes the options of a verb, `<!-- options
 
 from __future__ import annotations
 
+import inspect
 import re
+import types
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer.main
+from pydantic import BaseModel
 
 import iceberg_compaction
 from iceberg_compaction.interfaces.cli.app import app
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 # Panels that several verbs have: their options are shown once.
 SHARED = {"Catalog": "[catalog options](#catalog-options)", "Console": "[console options](#console-options)"}
 OWN = "Options"
+_NO_MEMBERS = ("    options:", "      members: false")
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 _MARK = re.compile(r"^<!-- (?:(library|decisions)|options: (\w+)(?: ([\w ]+))?) -->$", re.MULTILINE)
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -36,7 +43,7 @@ def _without_prompts(commands: str) -> str:
 
 def _generated(kind: str | None, verb: str, panel: str | None) -> str:
     if kind == "library":
-        return "\n\n".join(f"::: {name}" for name in public_names())
+        return "\n\n".join(map(_library_entry, public_names()))
     if kind == "decisions":
         return "\n".join(decisions())
     panels = options_of(verb)
@@ -96,14 +103,69 @@ def _meaning(parameter: Any) -> str:
     if parameter.required:
         extras.append("required")
     sentence = f"{text.rstrip('.')} ({'; '.join(extras)})." if extras else text
-    return sentence.replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")
+    return _cell(sentence)
 
 
 def public_names() -> list[str]:
-    """The full names of everything in `__all__`, in its order."""
-    homes = iceberg_compaction._HOMES
-    names = [name for name in iceberg_compaction.__all__ if not name.startswith("__")]
-    return [f"iceberg_compaction.{homes[name]}.{name}" for name in names]
+    """The names of everything that is public, classes and functions."""
+    return [name for name in iceberg_compaction.__all__ if not name.startswith("__")]
+
+
+def _library_entry(name: str) -> str:
+    """One name: its docstring and signature, and for a value its fields as a table."""
+    value = getattr(iceberg_compaction, name)
+    directive = f"::: iceberg_compaction.{iceberg_compaction._HOMES[name]}.{name}"
+    if isinstance(value, type) and issubclass(value, Enum):
+        rows = [f"| `{name}.{member.name}` | `{member.value}` |" for member in value]
+        return "\n".join([directive, *_NO_MEMBERS, "", "| Member | Value |", "|---|---|", *rows])
+    if isinstance(value, type) and issubclass(value, BaseModel):
+        return "\n".join([directive, *_NO_MEMBERS, "", "| Field | Type | Meaning |", "|---|---|---|", *_fields(value)])
+    return directive
+
+
+def _fields(value: type[BaseModel]) -> Iterator[str]:
+    remarks = _remarks(value)
+    for name, field in value.model_fields.items():
+        words = field.description or remarks.get(name, "")
+        default = None if field.is_required() else field.get_default(call_default_factory=True)
+        if isinstance(default, str | int | float) and default not in ("", 0) and "default" not in words:
+            words = "; ".join(filter(None, (words, f"default `{_plain(default)}`")))
+        yield f"| `{name}` | <code>{_kind(field.annotation)}</code> | {_cell(words)} |"
+    for name, attribute in vars(value).items():
+        if isinstance(attribute, property) and not name.startswith("_"):
+            kind = inspect.get_annotations(attribute.fget).get("return", "")  # type: ignore[arg-type]
+            words = " ".join((attribute.__doc__ or "").split())
+            yield f"| `{name}` | <code>{_cell(str(kind))}</code> | {_cell(words or 'computed')} |"
+
+
+def _remarks(value: type[BaseModel]) -> dict[str, str]:
+    """The comments behind the fields of a class and of those that it inherits from."""
+    homes = [home for home in value.__mro__ if home.__module__.startswith("iceberg_compaction")]
+    sources = "".join(inspect.getsource(home) for home in reversed(homes))
+    return dict(re.findall(r"^    (\w+): .*  # (.*)$", sources, re.MULTILINE))
+
+
+def _kind(annotation: Any) -> str:
+    """A type as people write it."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _kind(arguments[0])
+    if origin in (Union, types.UnionType):
+        return "&#124;".join(f" {_kind(argument)} " for argument in arguments).strip()
+    if origin is Literal:
+        return ", ".join(map(repr, arguments))
+    if origin is not None:
+        return f"{origin.__name__}[{', '.join(map(_kind, arguments))}]"
+    return {types.NoneType: "None", Ellipsis: "..."}.get(annotation) or getattr(annotation, "__name__", str(annotation))
+
+
+def _plain(default: Any) -> str:
+    default = getattr(default, "value", default)
+    return default if isinstance(default, str) and default else repr(default)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "&#124;").replace("<", "&lt;").replace("*", "&#42;")
 
 
 def decisions() -> list[str]:

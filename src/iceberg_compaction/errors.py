@@ -4,6 +4,7 @@ border where they appear, with the cause chained. Each class says whether trying
     CompactionError
     ├── ConfigError              wrong option, setting or argument
     ├── StoreError               the run store could not be read or written (retryable)
+    │   └── ForeignStoreError      the file is not a run store
     ├── CatalogError             the catalog refused or could not be used
     │   ├── UnreachableError       no answer (retryable)
     │   │   └── WrongStoreError      an answer from another place: no such bucket, another region, no TLS
@@ -46,6 +47,12 @@ class StoreError(CompactionError):
     """The run store could not be read or written. No table is affected."""
 
     retryable = True
+
+
+class ForeignStoreError(StoreError):
+    """The file that should be the run store is something else. It is neither read nor written."""
+
+    retryable = False
 
 
 class CatalogError(CompactionError):

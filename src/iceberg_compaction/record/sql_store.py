@@ -130,9 +130,10 @@ class SqlStore:
         with self._translated("read"):
             if not self._database.exists():
                 return []
-            with self._database.engine.connect() as connection:
+            with self._database.reader.connect() as connection, _without_tables() as empty:
                 rows = connection.execute(query.execution_options(yield_per=_ROWS_AT_A_TIME))
                 return list(itertools.islice(filter(is_wanted, self._readable(rows, parse)), limit))
+        return empty
 
     def _write(self, statement: Insert | Update | Delete) -> int:
         """Return the number of rows that were changed."""
@@ -167,6 +168,16 @@ class SqlStore:
                         row.run_id,
                         self._database,
                     )
+
+
+@contextlib.contextmanager
+def _without_tables() -> Iterator[list[Any]]:
+    """No rows, where whoever created the file has not created its tables yet."""
+    try:
+        yield []
+    except exc.OperationalError as error:
+        if "no such table" not in str(error.orig):
+            raise
 
 
 def _update(run_id: str) -> Update:

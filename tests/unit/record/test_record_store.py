@@ -203,11 +203,48 @@ def test_a_run_whose_file_is_lost_may_not_publish(store: RunStore, database: sto
 def test_a_file_that_is_no_store_is_one_sentence(database: stores.SqliteDatabase) -> None:
     database.path.write_text("this is no database, however long one looks at it" * 100)
     store = database.open()
-    with pytest.raises(errors.StoreError, match=r"runs\.db cannot be written: file is not a database; ") as caught:
-        store.begin(make_start())
-    assert caught.value.retryable
-    with pytest.raises(errors.StoreError, match=r"runs\.db cannot be read: file is not a database; "):
-        store.unfinished("t")
+    sentence = r"runs\.db is not a run store: it is no SQLite database; choose another file with --state\.$"
+    for use in (lambda: store.begin(make_start()), lambda: store.unfinished("t")):
+        with pytest.raises(errors.ForeignStoreError, match=sentence) as caught:
+            use()
+        assert not caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [
+        ("create table iceberg_tables (catalog_name text)", "with tables such as iceberg_tables;"),
+        ("create table runs (run_uuid text)", "whose table runs has other columns;"),
+    ],
+)
+def test_a_database_of_another_program_is_neither_read_nor_written(
+    database: stores.SqliteDatabase, schema: str, reason: str
+) -> None:
+    with closing(sqlite3.connect(database.path)) as other:
+        other.execute(schema)
+    before = database.path.read_bytes()
+    store = database.open()
+    for use in (lambda: store.begin(make_start()), lambda: store.history(), lambda: store.save(make_record("r"))):
+        with pytest.raises(errors.ForeignStoreError, match=reason):
+            use()
+    assert database.path.read_bytes() == before
+
+
+def test_reading_adds_no_tables_to_an_empty_file(database: stores.SqliteDatabase) -> None:
+    with closing(sqlite3.connect(database.path)) as empty:
+        empty.execute("pragma user_version = 1")  # a header, and no table
+    before = database.path.read_bytes()
+    assert database.open().history() == []
+    assert database.open().unfinished("t") == []
+    assert database.path.read_bytes() == before != b""
+    database.open().save(make_record("r"))
+    assert [record.run_id for record in database.open().history()] == ["r"]
+
+
+def test_a_store_that_may_only_be_read_is_read(database: stores.SqliteDatabase) -> None:
+    database.open().save(make_record("r"))
+    database.path.chmod(0o400)
+    assert [record.run_id for record in database.open().history()] == ["r"]
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
@@ -243,7 +280,8 @@ def test_postgresql_understands_every_statement(database: stores.SqliteDatabase)
     def compile_too(connection: Any, statement: Any, *more: Any) -> None:
         statements.append(str(statement.compile(dialect=postgresql.dialect())))
 
-    sqlalchemy.event.listen(file.engine, "before_execute", compile_too)
+    for engine in (file.engine, file.reader):
+        sqlalchemy.event.listen(engine, "before_execute", compile_too)
     store = sql_store.SqlStore(file)
     for _ in range(2):
         store.begin(make_start())
@@ -275,4 +313,4 @@ def test_a_run_learns_from_those_before(
     assert rates.learn(*run.efforts("db.u")).encoding == Rate(bytes_per_second=50e6, origin=RateOrigin.OTHERS, runs=1)
     database.path.write_text("no database" * 1000)
     assert run.efforts("db.t") == ([], [])
-    assert "file is not a database" in caplog.text
+    assert "is not a run store" in caplog.text

@@ -97,6 +97,16 @@ def load_cache_settings(environ: Mapping[str, str]) -> CacheSettings:
     return CacheSettings(directory=None if chosen.lower() == "off" else chosen, capacity=capacity)
 
 
+def load_state_path(environ: Mapping[str, str]) -> str | None:
+    """The file that runs are remembered in: `ICEBERG_COMPACTION_STATE`, else one in the user's state folder. None:
+    there is no such folder, because there is no home."""
+    if chosen := environ.get("ICEBERG_COMPACTION_STATE"):
+        return chosen
+    home = environ.get("HOME")
+    state = environ.get("XDG_STATE_HOME") or (home and os.path.join(home, ".local", "state"))
+    return os.path.join(state, "iceberg-compaction", "runs.db") if state else None
+
+
 def load_memory(environ: Mapping[str, str]) -> int | None:
     """`ICEBERG_COMPACTION_MEMORY`: bytes of a process that performs tasks, such as 2GB; None: it depends on the limits
     of its container, executor or machine."""

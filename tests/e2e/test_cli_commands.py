@@ -308,13 +308,27 @@ def test_history_remembers_runs(shop: Shop) -> None:
     assert "db.orders" not in told.stdout
 
 
-def test_a_store_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
-    broken = tmp_path / "runs.db"
-    broken.write_text("no database" * 1000)
-    result = CliRunner().invoke(app, ["history", "--state", str(broken)])
-    assert result.exit_code == 1
-    assert result.stderr.startswith(f"error: The run store {broken} cannot be read: file is not a database; ")
-    assert result.stderr.count("\n") == 1
+@pytest.mark.parametrize("verb", ["history", "plan", "run", "manifests"])
+def test_a_file_that_is_no_run_store_is_left_as_it_is(shop: Shop, tmp_path: Path, verb: str) -> None:
+    (tmp_path / "runs.txt").write_text("no database" * 1000)
+    for file, reason in (
+        (tmp_path / "runs.txt", "it is no SQLite database"),
+        (Path(str(shop.lake.settings.uri).removeprefix("sqlite:///")), "it is another program's database, with tables"),
+    ):
+        before = file.read_bytes()
+        flags = [] if verb == "history" else ["--table", "db.events", *shop.catalog_flags]
+        result = CliRunner().invoke(app, [verb, "--state", str(file), *flags])
+        assert result.exit_code == 2
+        assert result.stderr.startswith(f"error: The file {file} is not a run store: {reason}")
+        assert result.stderr.count("\n") == 1
+        assert file.read_bytes() == before
+    assert shop.files("events") == 6
+
+
+def test_history_creates_neither_file_nor_folder(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["history", "--state", str(tmp_path / "new" / "runs.db")])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_quiet_says_nothing_but_the_result(shop: Shop) -> None:

@@ -3,6 +3,7 @@ the same thing. Imports are late, because Spark starts while the rest is importe
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 import uuid
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
 
+_log = logging.getLogger(__name__)
 ENGINES = ("spark", "inline")
 
 
@@ -113,14 +115,54 @@ def manifest_cache(environ: Mapping[str, str] = os.environ) -> ArrowCache:
     """The cache of parsed manifests that the user's settings name."""
     from iceberg_compaction.metadata.cache import arrow_cache
 
-    return arrow_cache.open_cache(settings.load_cache_settings(environ))
+    chosen = settings.load_cache_settings(environ)
+    if chosen.directory is not None:
+        from iceberg_compaction.interfaces import user_folders
+
+        # Only speed is lost, so nobody is told.
+        if not user_folders.can_write(Path(chosen.directory, "entry")):
+            _log.info("Parsed manifests are not kept: %s cannot be written.", chosen.directory)
+            return arrow_cache.NO_CACHE
+    return arrow_cache.open_cache(chosen)
 
 
-def run_store(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore:
-    """The history of runs: a file given by name, else in the user's state folder."""
-    if path is None:
-        state = environ.get("XDG_STATE_HOME") or str(Path(environ.get("HOME", ".")) / ".local" / "state")
-        path = environ.get("ICEBERG_COMPACTION_STATE") or str(Path(state) / "iceberg-compaction" / "runs.db")
+def run_store(path: str | Path) -> RunStore:
+    """The history of runs in a file."""
     from iceberg_compaction.record import sql_store, sqlite_file
 
     return sql_store.SqlStore(sqlite_file.SqliteFile(Path(path)))
+
+
+def store_to_read(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore | None:
+    """The history of runs, for a command that adds nothing to it: a file given by name, else in the user's state
+    folder. None: there is no such folder. ConfigError: the file is something else."""
+    chosen = path or settings.load_state_path(environ)
+    if chosen is None:
+        return None
+    from iceberg_compaction.record import sqlite_file
+
+    try:
+        sqlite_file.SqliteFile(Path(chosen)).check_own()
+    except errors.ForeignStoreError as error:
+        raise errors.ConfigError(str(error)) from error
+    return run_store(chosen)
+
+
+def store_to_write(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore | None:
+    """The same for a command whose runs should be remembered. None, after one line in the log: they cannot be."""
+    from iceberg_compaction.interfaces import user_folders
+
+    store = store_to_read(path, environ)
+    chosen = path or settings.load_state_path(environ)
+    if chosen is None:
+        reason = "there is no home folder"
+    elif user_folders.can_write(Path(chosen)):
+        return store
+    else:
+        reason = f"{chosen} cannot be written"
+    _log.warning(
+        "Runs are not remembered, and files of a run that is killed stay: %s; choose a file with --state or "
+        "ICEBERG_COMPACTION_STATE.",
+        reason,
+    )
+    return None

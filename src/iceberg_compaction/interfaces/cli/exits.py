@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from iceberg_compaction import errors
+from iceberg_compaction.interfaces import user_folders
 from iceberg_compaction.interfaces.cli import commands, logs
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def reported(verb: Callable[..., None]) -> Callable[..., None]:
     def call(*args: Any, **values: Any) -> None:
         commands.remember(values)
         try:
+            user_folders.ensure_temporary_folder()
             verb(*args, **values)
         except (typer.Exit, BrokenPipeError):
             raise

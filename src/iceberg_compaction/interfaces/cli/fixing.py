@@ -17,6 +17,7 @@ from iceberg_compaction.workflow import fleet
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iceberg_compaction.record.store import RunStore
     from iceberg_compaction.workflow.fleet import Diagnosis
 
 
@@ -35,12 +36,13 @@ def fix(catalog: Any, found: Sequence[Diagnosis], *, yes: bool) -> bool:
     if not yes and not typer.confirm("Set these properties?", err=True):
         _say("Nothing was set.")
         return True
-    return all([_set(catalog, health) for health in curable])  # noqa: C419 one failure does not stop the rest
+    store = wiring.store_to_write()
+    return all([_set(catalog, health, store) for health in curable])  # noqa: C419 one failure does not stop the rest
 
 
-def _set(catalog: Any, health: TableHealth) -> bool:
+def _set(catalog: Any, health: TableHealth, store: RunStore | None) -> bool:
     try:
-        fleet.fix_properties(catalog, health, wiring.new_run(store=wiring.run_store()))
+        fleet.fix_properties(catalog, health, wiring.new_run(store=store))
     except errors.CompactionError as error:
         exits.complain(error)
         return False

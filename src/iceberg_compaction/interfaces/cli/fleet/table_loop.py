@@ -32,7 +32,7 @@ class Session:
     """Entered before the work begins and left when it has ended, however it ended."""
 
     def __init__(
-        self, engines: EngineFactory, store: RunStore, console: ConsoleOptions, deadline: str | None = None
+        self, engines: EngineFactory, store: RunStore | None, console: ConsoleOptions, deadline: str | None = None
     ) -> None:
         self._cancel = cancel.CancelToken(seconds=None if deadline is None else durations.parse_seconds(deadline))
         self._engines = engines

@@ -52,7 +52,7 @@ def _apply(
     from iceberg_compaction.operations.rewrite_files import plan_file
 
     plan = plan_file.load_plan(file)
-    store = wiring.run_store(str(how.state) if how.state else None)
+    store = wiring.store_to_write(str(how.state) if how.state else None)
     with table_loop.Session(engines, store, console, how.deadline) as session:
         outcome = session.apply(catalog_request.open_catalog(catalog), plan)
     output.output(console.output).outcomes([outcome], single=True)

@@ -29,5 +29,5 @@ def history(
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import output
 
-    store = wiring.run_store(str(state) if state else None)
-    output.output(console.output).history(store.history(table=table, limit=limit))
+    store = wiring.store_to_read(state)
+    output.output(console.output).history([] if store is None else store.history(table=table, limit=limit))

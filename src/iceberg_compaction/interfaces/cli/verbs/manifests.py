@@ -72,7 +72,7 @@ def manifests(
         if broken:
             raise typer.Exit(exits.FAILED)
         return
-    store = wiring.run_store(str(asked.state) if asked.state else None)
+    store = wiring.store_to_write(str(asked.state) if asked.state else None)
     found: list[Outcome] = []
     try:
         with table_loop.Session(wiring.engine_factory(), store, console) as session:

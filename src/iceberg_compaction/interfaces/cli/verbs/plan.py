@@ -37,7 +37,7 @@ def plan(
     from iceberg_compaction.workflow import operate
 
     chosen = catalog_request.make_policy(policy)
-    store = wiring.run_store(str(how.state) if how.state else None)
+    store = wiring.store_to_read(str(how.state) if how.state else None)
     opened = catalog_request.open_catalog(catalog)
     targets = catalog_request.find_targets(opened, table, catalog.namespace)
     if how.out is not None and len(targets.names) != 1:

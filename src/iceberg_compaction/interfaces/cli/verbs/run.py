@@ -56,7 +56,7 @@ def _run(
     from iceberg_compaction.interfaces.cli.fleet import catalog_request, table_loop
 
     chosen = catalog_request.make_policy(policy)
-    store = wiring.run_store(str(how.state) if how.state else None)
+    store = wiring.store_to_write(str(how.state) if how.state else None)
     outcomes: list[Outcome] = []
     with table_loop.Session(engines, store, console, how.deadline) as session:
         opened = catalog_request.open_catalog(catalog)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes or renews the virtual environment named by the first argument: the locked dependencies with the extra `spark`,
+# Makes or renews the virtual environment named by the first argument: the locked dependencies with the extras `spark` and `connect`,
 # each checked against its hash, then the package itself in editable mode. PYTHON=... chooses the interpreter; else the
 # first fit one is taken.
 set -eu
@@ -32,4 +32,4 @@ echo "Installing the locked dependencies into $venv ..." >&2
 pip() { "$venv/bin/python" -m pip --disable-pip-version-check --quiet "$@"; }
 pip install --require-hashes -r requirements-build.lock
 pip install --require-hashes --no-build-isolation --use-pep517 -r requirements.lock
-pip install --no-deps --no-build-isolation -e '.[spark]'
+pip install --no-deps --no-build-isolation -e '.[spark,connect]'

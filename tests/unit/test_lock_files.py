@@ -19,8 +19,13 @@ _PIN = re.compile(r"^([\w.-]+)==([^ ;\\]+).*?(?=^\S|\Z)", re.MULTILINE | re.DOTA
 
 def wanted() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    extra = project["project"]["optional-dependencies"]["spark"]
-    names = [*project["project"]["dependencies"], *extra, *project["dependency-groups"]["dev"]]
+    extras = project["project"]["optional-dependencies"]
+    names = [
+        *project["project"]["dependencies"],
+        *extras["spark"],
+        *extras["connect"],
+        *project["dependency-groups"]["dev"],
+    ]
     return [Requirement(name) for name in names]
 
 

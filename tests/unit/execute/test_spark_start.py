@@ -188,7 +188,7 @@ def test_the_package_travels_whole_and_equal_code_makes_equal_bytes() -> None:
     ],
 )
 def test_the_gist_of_a_spark_error(told: str, gist: str) -> None:
-    assert submission._gist(told) == gist
+    assert submission.gist(told) == gist
 
 
 def test_workers_import_from_folders_where_these_have_all(tmp_path: Path) -> None:

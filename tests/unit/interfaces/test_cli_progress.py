@@ -76,10 +76,10 @@ def test_the_rate_is_measured_from_the_beginning_of_the_rewrite(capsys: pytest.C
 
 
 def test_a_log_says_so_when_bytes_count_by_whole_tasks(capsys: pytest.CaptureFixture[str]) -> None:
-    steps = [(0, rewriting(by_task=True)), (3, rewriting(by_task=True)), (4, rewriting(by_task=True))]
+    steps = [(0, rewriting(by_task=True)), (3, rewriting(by_task=True)), (9, rewriting(by_task=True))]
     assert shown(steps, capsys) == [
         "db.t: rewriting, 0 B of 400 B, 0 of 4 files, 0 s elapsed",
-        "db.t: rewriting, 0 B of 400 B, 0 of 4 files, counted by whole tasks, 7 s elapsed",
+        "db.t: rewriting, 0 B of 400 B, 0 of 4 files, counted by whole tasks, 12 s elapsed",
     ]
 
 

@@ -31,6 +31,7 @@ class EarlyStart:
 
     def __init__(self, conf: Mapping[str, str]) -> None:
         self.conf = dict(conf)
+        spark_session.check_packages(self.conf)
         self._daemon = early_daemon.EarlyDaemon()
         self._jvm = jvm.Jvm(self._daemon.variables)
         self._session: futures.Future[OpenSession] = futures.Future()

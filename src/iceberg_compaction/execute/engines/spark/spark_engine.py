@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction.execute import perform_task
 from iceberg_compaction.execute.engines.spark import labels, spark_session, spark_work
+from iceberg_compaction.execute.engines.spark.executors import probe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +45,7 @@ class SparkEngine:
         self._conf = dict(conf or {})
         self._rewrite = rewrite
         self._early = early
+        self._checked = False  # whether executors can perform tasks
 
     def __enter__(self) -> Self:
         return self
@@ -78,4 +80,7 @@ class SparkEngine:
     def _spark(self) -> Spark:
         if self._open is None:
             self._open = self._early.opened() if self._early else spark_session.open_session(self._conf)
+        if not self._checked:
+            probe.check(self._open.spark)
+            self._checked = True
         return self._open.spark

@@ -11,20 +11,23 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import iceberg_compaction
 from iceberg_compaction import errors
-from iceberg_compaction.execute.engines.spark import daemon, interrupts, jvm, sockets
+from iceberg_compaction.execute.engines.spark import daemon, installed, interrupts, jvm, sockets
 from iceberg_compaction.storage import redact
 
 if TYPE_CHECKING:
     from collections import deque
     from collections.abc import Mapping
 
-    from pyspark import SparkContext
+    from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
     from typing_extensions import TypeIs
 
 # A session of Spark Connect; of all others their context, because Spark SQL, which nothing here needs, is slow to load.
 Spark: TypeAlias = "SparkContext | SparkSession"
 
+DEFAULT_PYTHON = "python3"  # of executors, by Spark's own default
+_PYTHON = "spark.pyspark.python"  # the setting that names another one
 DEFAULTS = {
     "spark.app.name": "iceberg-compaction",
     "spark.master": "local[*]",
@@ -95,9 +98,19 @@ def _remote(conf: Mapping[str, str]) -> str | None:
 def describe(conf: Mapping[str, str]) -> str:
     """Spark for people, by where a new session would be."""
     if remote := _remote(conf):
-        return f"Spark Connect at {remote.split(';')[0]}"  # what follows may hold a token
+        return f"Spark Connect at {_target(remote)}"
     master = conf.get("spark.master", DEFAULTS["spark.master"])
     return "Spark" if is_local(master) or "PYSPARK_GATEWAY_PORT" in os.environ else f"Spark on {master}"
+
+
+def check_packages(conf: Mapping[str, str]) -> None:
+    """ConfigError: a new session would be one of Spark Connect, and this Python lacks packages for it."""
+    if remote := _remote(conf):
+        installed.check_connect(_target(remote))
+
+
+def _target(remote: str) -> str:
+    return remote.split(";")[0]  # what follows may hold a token
 
 
 def is_local(master: str) -> bool:
@@ -145,13 +158,35 @@ def _start(wanted: Mapping[str, str], java_process: jvm.Jvm) -> SparkContext:
     try:
         with jvm.environment(_environment(local)):
             gateway = java_process.launch(conf) if fresh else None
-            settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
-            return SparkContext(conf=settings, gateway=gateway)
+            settings = (
+                SparkConf(loadDefaults=False).setAll(list(conf.items())) if local else _cluster_conf(conf, gateway)
+            )
+            context = SparkContext(conf=settings, gateway=gateway)
     except errors.CompactionError:
         raise
     except Exception as error:  # whatever Spark raises on its way up, from py4j or its own
         reason = _reason(error, java_process.said)
         raise errors.ConfigError(f"Spark did not start on {conf['spark.master']}: {reason}") from error
+    if not local and (python := context.getConf().get(_PYTHON)) is not None:
+        context.pythonExec = python  # spark-submit reads it from the conf, a context only from a variable
+    return context
+
+
+def has_chosen_python(context: SparkContext) -> bool:
+    """Whether somebody has named the Python of executors."""
+    named = "PYSPARK_PYTHON" in os.environ or context.getConf().contains(_PYTHON)
+    return named or context.pythonExec != DEFAULT_PYTHON
+
+
+def _cluster_conf(conf: Mapping[str, str], gateway: JavaGateway | None) -> SparkConf:
+    """Our settings over those of spark-defaults.conf, which a cluster depends on. They are in the JVM, unless it was
+    started for an embedded Spark, which is the same everywhere. `spark.submit.*` are others there already."""
+    from pyspark import SparkConf
+
+    settings = SparkConf(_jvm=None if gateway is None else gateway.jvm)
+    if is_local(settings.get("spark.master", "") or ""):
+        return SparkConf(loadDefaults=False).setAll(list(conf.items()))
+    return settings.setAll([(key, value) for key, value in conf.items() if not key.startswith("spark.submit.")])
 
 
 def _environment(local: bool) -> dict[str, str]:
@@ -168,7 +203,8 @@ def _environment(local: bool) -> dict[str, str]:
 def _connect(remote: str, wanted: Mapping[str, str]) -> OpenSession:
     from pyspark.sql import SparkSession
 
-    target = remote.split(";")[0]
+    target = _target(remote)
+    installed.check_connect(target)
     try:
         from pyspark.sql.connect.session import SparkSession as ConnectSession
 

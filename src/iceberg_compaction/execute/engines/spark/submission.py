@@ -81,7 +81,7 @@ class Submission:
                 return rows.on_connect(self.spark, chunk.tasks, shared)
             return rows.on_context(self.spark, chunk.tasks, shared)
         except Exception as error:  # Spark's errors, py4j's and gRPC's share no class
-            message = task_failure.clean(_gist(str(error)), self.context)
+            message = task_failure.clean(gist(str(error)), self.context)
             own = _GAVE_UP.search(str(error)) and not any(name in str(error) for name in _NO_PYTHON)
             kind = _GaveUpError if own else errors.ExecuteError
             raise kind(f"Spark job '{description}' failed: {message}{_hint(message)}") from error
@@ -119,7 +119,7 @@ def _hint(message: str) -> str:
     return "; Spark's workers run another Python: set PYSPARK_PYTHON to one with iceberg-compaction before the session"
 
 
-def _gist(text: str) -> str:
+def gist(text: str) -> str:
     """The line of a Spark error that names the cause: a Python traceback's last line, else the message of the innermost
     Java exception in the first line."""
     for marker in _STACK_TRACES:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.events import Event
 
 _SOON = 1.0  # seconds of rewriting before which a rate says little
-_BY_TASK_AFTER = 5.0  # seconds of rewriting after which bytes of running tasks would have come
+_BY_TASK_AFTER = 10.0  # seconds of rewriting after which bytes of running tasks would have come
 
 
 class TableProgress:

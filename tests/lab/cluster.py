@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.factories import work
+from tests.factories import servers, work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -64,14 +64,34 @@ def cluster(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
+def connect_server(folder: Path) -> Iterator[str]:
+    """Start a Spark Connect server and stop it in the end; its address."""
+    port = servers.free_port()
+    log = folder / "connect.log"
+    settings = ["spark.connect.grpc.binding.address=127.0.0.1", f"spark.connect.grpc.binding.port={port}"]
+    settings += ["spark.ui.enabled=false", f"spark.driver.extraJavaOptions={_LIGHT}", "spark.driver.host=127.0.0.1"]
+    asked = ["--master", "local[2]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    asked += [word for setting in settings for word in ("--conf", setting)]
+    with _process("spark-submit", asked, log):
+        wait_until(lambda: "Spark Connect server started at" in log.read_text(), "no Connect server")
+        yield f"sc://127.0.0.1:{port}"
+
+
+@contextmanager
 def _daemon(kind: str, asked: list[str], log: Path) -> Iterator[None]:
+    with _process("spark-class", [f"{_PACKAGE}.{kind}", *asked], log):
+        yield
+
+
+@contextmanager
+def _process(name: str, asked: list[str], log: Path) -> Iterator[None]:
     import pyspark
 
-    program = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+    program = str(Path(pyspark.__file__).parent / "bin" / name)
     environment = {**os.environ, "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": _LIGHT}
     environment |= {"SPARK_LOCAL_IP": _HOSTS[0], "PYSPARK_PYTHON": sys.executable}
     with log.open("w") as out:
-        process = subprocess.Popen([program, f"{_PACKAGE}.{kind}", *asked], env=environment, stdout=out, stderr=out)
+        process = subprocess.Popen([program, *asked], env=environment, stdout=out, stderr=out)
     try:
         yield
     finally:

@@ -99,6 +99,9 @@ def unrun_commands() -> Iterator[pytest.ParameterSet]:
                 for line in text.replace("\\\n", " ").splitlines():
                     if match := re.search(rf"(?:^|/){PROGRAM} (.*)", line):
                         yield pytest.param(match[1], id=f"{page.relative_to(ROOT)}: {match[1][:40]}")
+            elif kind == "yaml" and PROGRAM in text:
+                arguments = shlex.join(re.findall(r'- "(--.*)"', text))
+                yield pytest.param(f"run {arguments}", id=f"{page.relative_to(ROOT)}: yaml")
 
 
 @pytest.mark.parametrize("command", list(unrun_commands()))
@@ -157,6 +160,15 @@ def test_the_disclaimer_is_where_people_look() -> None:
     sentence = "not affiliated with or endorsed by the Apache Software Foundation"
     for page in ("README.md", "NOTICE", "docs/index.md"):
         assert sentence in " ".join((ROOT / page).read_text().split())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_options_that_sentences_name_exist(page: Path) -> None:
+    verbs = typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
+    options = {option for verb in verbs for one in verb.params for option in (*one.opts, *one.secondary_opts)}
+    of_others = {"--help", "--quick", "--root"}  # of every program, and of benchmarks
+    names = set(re.findall(r"`(--[a-z-]+)", page.read_text()))
+    assert not names - options - of_others
 
 
 def test_the_page_on_variables_has_all_that_the_code_reads() -> None:

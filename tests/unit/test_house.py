@@ -31,7 +31,6 @@ ENVIRONMENT = {
     "interfaces.wiring": "the composition root",
     "interfaces.cli.fleet.catalog_request": "flags over environment",
     "interfaces.user_folders": "other processes get TMPDIR from it",
-    "interfaces.cli.catalog_request": "flags over environment",
     "interfaces.cli.tour": "the Java of this process, for commands to paste",
     "catalog.connect": "the default of an argument",
     "execute.engines.spark.spark_session": "Spark is configured by it",

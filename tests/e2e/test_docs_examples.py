@@ -156,6 +156,17 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors(path), f"{page.name} links to {target}#{anchor}"
 
 
+def test_decisions_have_numbers_of_their_own() -> None:
+    pages = sorted((ROOT / "docs" / "adr").glob("0*.md"))
+    numbers = [int(page.name.partition("-")[0]) for page in pages]
+    assert numbers == sorted(set(numbers))
+    assert not [page.name for page, number in zip(pages, numbers, strict=True) if not _titled(page, number)]
+
+
+def _titled(page: Path, number: int) -> bool:
+    return page.read_text().startswith(f"# {number}. ")
+
+
 def test_the_disclaimer_is_where_people_look() -> None:
     sentence = "not affiliated with or endorsed by the Apache Software Foundation"
     for page in ("README.md", "NOTICE", "docs/index.md"):

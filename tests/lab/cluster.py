@@ -72,7 +72,7 @@ def connect_server(folder: Path) -> Iterator[str]:
     settings += ["spark.ui.enabled=false", f"spark.driver.extraJavaOptions={_LIGHT}", "spark.driver.host=127.0.0.1"]
     asked = ["--master", "local[2]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     asked += [word for setting in settings for word in ("--conf", setting)]
-    with _process("spark-submit", asked, log):
+    with _process("spark-submit", asked, log, memory="1g"):
         wait_until(lambda: "Spark Connect server started at" in log.read_text(), "no Connect server")
         yield f"sc://127.0.0.1:{port}"
 
@@ -84,11 +84,11 @@ def _daemon(kind: str, asked: list[str], log: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _process(name: str, asked: list[str], log: Path) -> Iterator[None]:
+def _process(name: str, asked: list[str], log: Path, *, memory: str = "256m") -> Iterator[None]:
     import pyspark
 
     program = str(Path(pyspark.__file__).parent / "bin" / name)
-    environment = {**os.environ, "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": _LIGHT}
+    environment = {**os.environ, "SPARK_DAEMON_MEMORY": memory, "SPARK_DAEMON_JAVA_OPTS": _LIGHT}
     environment |= {"SPARK_LOCAL_IP": _HOSTS[0], "PYSPARK_PYTHON": sys.executable}
     with log.open("w") as out:
         process = subprocess.Popen([program, *asked], env=environment, stdout=out, stderr=out)

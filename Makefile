@@ -17,7 +17,7 @@ WITH_JAVA := JAVA_HOME="$$(scripts/ensure_java.sh)" && export JAVA_HOME &&
 KEEP := lake
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test docs lab explore interop bench check format lock clean
+.PHONY: help demo quick test docs lab explore interop bench screens check format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
@@ -50,6 +50,9 @@ interop: $(READY) ## read and compact our tables with Iceberg Java (jars come fr
 
 bench: $(READY) ## run every benchmark and write bench/results/*.json (ARGS=--quick for a short run)
 	@$(WITH_JAVA) $(PY) -m bench.run $(ARGS)
+
+screens: $(READY) ## store the screens of the command line anew (tests/e2e/screens); look at the diff
+	@ICEBERG_COMPACTION_SCREENS=write $(PY) -m pytest -q -p no:cacheprovider tests/e2e/test_screens.py $(ARGS)
 
 check: $(READY) ## check formatting, lint, types, import contracts, spelling
 	@$(PY) -m ruff format --check .

@@ -104,6 +104,7 @@ def partition_keys(row: Mapping[str, Any]) -> tuple[tuple[int, str], ...]:
 class GroupKind:
     """Groups of a plan that have the same reason and the same way into new files, as one."""
 
+    reason: GroupReason
     groups: int
     files: int
     bytes: int
@@ -152,6 +153,7 @@ class Groups(Sequence[FileGroup]):
         if row["id_count"] == 1:
             (together,) = self.columns.filter(pc.equal(self.columns["id"], row["id_min"])).to_pylist()
         return GroupKind(
+            reason=GroupReason(row["reason"]),
             groups=row["id_count"],
             files=row["files"],
             bytes=row["bytes"],

@@ -33,7 +33,7 @@ def days(count: int, files: int) -> list[str]:
 
 def screen(plan: Plan) -> str:
     console = UncutConsole(file=io.StringIO(), width=80, highlight=False)
-    for thing in (*plan_story.plan_story(plan, single=True), *plan_story.totals([plan], command="run it")):
+    for thing in (*plan_story.plan_story(plan), *plan_story.totals([plan], command="run it")):
         console.print(thing)
     return console.file.getvalue()  # type: ignore[attr-defined,no-any-return]
 

@@ -88,8 +88,10 @@ class TableOutput:
     def plans(self, found: Sequence[Plan | EmptyPlan], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import plan_story
 
-        for plan in found:
-            self._show(*plan_story.plan_story(plan, single=len(found) == 1))
+        if len(found) == 1:
+            self._show(*plan_story.plan_story(found[0]))
+        elif found:
+            self._show(*plan_story.overview(found))
         if any(not plan.empty for plan in found):
             self._show(*plan_story.totals(found, command=commands.to_perform_plan()))
 
@@ -101,8 +103,10 @@ class TableOutput:
     def manifest_plans(self, found: Sequence[ManifestPlan], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import manifest_tables
 
-        for plan in found:
-            self._show(*manifest_tables.plan_story(plan))
+        if len(found) == 1:
+            self._show(*manifest_tables.plan_story(found[0]))
+        elif found:
+            self._show(manifest_tables.plans_overview(found))
 
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import manifest_tables

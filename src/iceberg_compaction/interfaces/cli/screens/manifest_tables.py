@@ -20,9 +20,27 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Outcome
 
 
+def plans_overview(plans: Sequence[ManifestPlan]) -> RenderableType:
+    """One line for each table: the work, and why it is done or not."""
+    tables = grid("Table", figures("Files", drop=2), figures("Manifests"), figures("Size", drop=1), sentences("Why"))
+    for plan in plans:
+        cells = ("", "", "")
+        if plan.groups:
+            before, after = (
+                sum(len(group.manifests) for group in plan.groups),
+                sum(group.outputs for group in plan.groups),
+            )
+            entries, size = sum(group.entries for group in plan.groups), sum(group.bytes for group in plan.groups)
+            cells = (f"{entries:,}", f"{before:,} -> {after:,}", format_size(size))
+        why = "\n".join(dict.fromkeys(group.sentence for group in plan.groups)) or plan.sentence
+        tables.add_row(escape(plan.table), *cells, escape(why))
+    return tables
+
+
 def plan_story(plan: ManifestPlan) -> Iterator[RenderableType]:
     """Which manifests become how many, why, and what stays."""
     yield paragraphs.plan_head(plan.table, plan.pin, plan.sentence)
+    yield ""
     if not plan.groups:
         return
     groups = grid(

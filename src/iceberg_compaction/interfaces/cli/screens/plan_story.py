@@ -23,8 +23,37 @@ if TYPE_CHECKING:
 _MOST_PARTITIONS = 3
 
 
-def plan_story(plan: Plan | EmptyPlan, *, single: bool) -> Iterator[RenderableType]:
-    """What a plan does to which files, why, and what it leaves alone. Of a single one also how copying was decided."""
+def overview(plans: Sequence[Plan | EmptyPlan]) -> Iterator[RenderableType]:
+    """One line for each table: the work, and in short why it is done or not."""
+    tables = grid(
+        "Table",
+        figures("Groups", drop=2),
+        figures("Files"),
+        figures("Size"),
+        figures("Become", drop=1),
+        sentences("Why", least=20),
+    )
+    for plan in plans:
+        counts = (plan.input_files, format_size(plan.input_bytes), plan.output_files) if plan.groups else ("", "", "")
+        groups = f"{len(plan.groups):,}" if plan.groups else ""
+        tables.add_row(escape(plan.table), groups, *(_figure(count) for count in counts), _reasons(plan))
+    yield tables
+    yield paragraphs.Paragraph(text="The plan of a single table has the figures behind these reasons.", style="dim")
+    yield ""
+
+
+def _reasons(plan: Plan | EmptyPlan) -> str:
+    """Why a table is rewritten or not, as the words of the closed sets of reasons."""
+    reasons = [kind.reason.value for kind in plan.groups.kinds()]
+    if plan.useless_deletes:
+        reasons.append("useless delete files")
+    if plan.empty:
+        reasons.append(f"nothing to do: {', '.join(left.reason.value for left in plan.left_out) or 'no data'}")
+    return ", ".join(dict.fromkeys(reasons))
+
+
+def plan_story(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
+    """What a plan does to which files, why, how copying was decided, and what it leaves alone."""
     yield paragraphs.plan_head(plan.table, plan.pin, plan.sentence)
     yield ""
     if not plan.groups:
@@ -49,9 +78,8 @@ def plan_story(plan: Plan | EmptyPlan, *, single: bool) -> Iterator[RenderableTy
     yield kinds
     yield from _partitions(plan)
     yield from _left_out(plan)
-    if single:
-        yield paragraphs.Paragraph(text=plan.copying.sentence)
-        yield ""
+    yield paragraphs.Paragraph(text=plan.copying.sentence)
+    yield ""
 
 
 def totals(plans: Sequence[Plan | EmptyPlan], *, command: str) -> Iterator[RenderableType]:
@@ -93,6 +121,10 @@ def _left_out(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     for left in plan.left_out:
         left_out.add_row(left.reason.value, f"{left.files:,}", format_size(left.bytes), escape(left.sentence))
     yield left_out
+
+
+def _figure(count: int | str) -> str:
+    return count if isinstance(count, str) else f"{count:,}"
 
 
 def _seconds(seconds: float) -> str:

@@ -1,0 +1,156 @@
+"""Every verb as people see it, at 80, 120 and 200 columns, with long, wide and combined names. The stored screens in
+tests/e2e/screens were looked at; `make screens` stores them anew, and the diff is to be looked at again."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.cells import cell_len
+from tests.factories import screens
+from tests.factories.screens import COMBINED, LONG, STORED, WIDE, WIDTHS
+
+from iceberg_compaction.catalog import sample_lake
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CATALOG = "--catalog-uri sqlite:///catalog.db"
+QUIET = f"--no-progress {CATALOG}"
+VERBS = ("doctor", "plan", "apply", "run", "manifests", "history", "cache", "demo", "version")
+# Commands that only read, by the name of their screen; with file sizes that vary or without.
+READING = {
+    "doctor": (f"doctor {QUIET}", False),
+    "doctor-one": (f"doctor --table db.parts {QUIET}", True),
+    "doctor-long": (f"doctor --table {LONG} {QUIET}", True),
+    "plan": (f"plan --table 'db.*' {CATALOG}", False),
+    "plan-one": (f"plan --table db.parts --strategy full --where \"city < 'city 05'\" {CATALOG}", False),
+    "plan-healthy": (f"plan --table db.orders {CATALOG}", False),
+    "plan-file": (f"plan --table db.events --rewrite-all --out plan.json {CATALOG}", False),
+    "manifests-dry-run-one": (f"manifests --table db.parts --dry-run {CATALOG}", True),
+    "manifests-dry-run": (f"manifests --table 'db.*' --dry-run {CATALOG}", True),
+}
+CHANGING = {
+    "run": (f"run --table 'db.*' --engine inline {QUIET}", False),
+    "apply": (f"apply stored.json --engine inline {QUIET}", False),
+    "manifests": (f"manifests --table db.parts --table db.orders {QUIET}", True),
+}
+ERRORS = (
+    "run",
+    "docter",
+    "run --tabel x",
+    "doctor --output xml",
+    "history --limit 0",
+    f"run --table db.nothing --engine inline {QUIET}",
+    f"plan --table db.events --target-file-size huge {CATALOG}",
+    f"plan --table db.events --where 'name ===' {CATALOG}",
+    f"apply nothing.json {CATALOG}",
+    "plan --table db.events --catalog-uri ftp://nowhere",
+)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One lake for all screens, in the present folder, so that no path of the machine is in them."""
+    folder = tmp_path_factory.mktemp("screens")
+    with pytest.MonkeyPatch.context() as patch, screens.wide_ids():
+        patch.chdir(folder)
+        patch.setenv("ICEBERG_COMPACTION_STATE", "runs.db")
+        patch.setenv("ICEBERG_COMPACTION_CACHE", "cache")
+        screens.build(folder)
+        STORED.mkdir(exist_ok=True)
+        yield folder
+
+
+@pytest.mark.parametrize("name", READING)
+def test_a_command_that_reads(name: str, lake: Path) -> None:
+    command, sizes = READING[name]
+    shown = {width: screens.show(*shlex.split(command), width=width) for width in WIDTHS}
+    for screen in shown.values():
+        assert_nothing_is_cut(screen)
+    screens.compare(name, command, shown, sizes=sizes)
+
+
+def test_commands_that_change_tables_and_the_history_of_them(lake: Path) -> None:
+    screens.show("plan", "--table", "db.events", "--out", "stored.json", *CATALOG.split(), width=80)
+    for name in ("apply", "manifests", "run"):
+        command, sizes = CHANGING[name]
+        shown = screens.show_at_all_widths(*shlex.split(command))
+        for screen in shown.values():
+            assert_nothing_is_cut(screen)
+        screens.compare(name, command, shown, sizes=sizes)
+    shown = {width: screens.show("history", width=width) for width in WIDTHS}
+    assert LONG in shown[80]
+    screens.compare("history", "history", shown)
+
+
+@pytest.mark.parametrize("action", ["show", "clear"])
+def test_the_cache(action: str, lake: Path) -> None:
+    shown = {width: screens.show("cache", action, width=width) for width in WIDTHS}
+    figures = re.compile(
+        r"\d+ entr(y|ies) \([^)]*\)"
+    )  # of all commands before, or of those before the cache was cleared
+    same = {width: figures.sub("12 entries (345.6 KiB)", screen) for width, screen in shown.items()}
+    screens.compare(f"cache-{action}", f"cache {action}", same)
+
+
+@pytest.mark.parametrize("verb", ["", *VERBS])
+def test_help(verb: str) -> None:
+    command = f"{verb} --help".strip()
+    shown = {width: screens.show(*command.split(), width=width) for width in WIDTHS}
+    screens.compare(f"help-{verb or 'all'}", command, shown)
+
+
+def test_errors(lake: Path) -> None:
+    shown = "\n\n".join(f"$ {line}\n{screens.show(*shlex.split(line), width=80)}" for line in ERRORS)
+    screens.compare("errors", "wrong usage", dict.fromkeys(WIDTHS, shown))
+
+
+def test_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"EVENT_APPENDS": 6, "EVENT_DAYS": 2, "CUSTOMER_APPENDS": 2, "VISIT_APPENDS": 6, "VISIT_DAYS": 1}
+    for name, number in sizes.items():
+        monkeypatch.setattr(sample_lake, name, number)
+    monkeypatch.chdir(tmp_path)
+    with screens.wide_ids():
+        shown = screens.show_at_all_widths("demo", "--engine", "inline", "--no-progress", "--keep", "lake")
+    screens.compare("demo", "demo --engine inline --no-progress --keep lake", shown)
+
+
+@pytest.mark.parametrize("width", [20, 60])
+def test_a_narrow_terminal_shows_all_names(width: int, lake: Path) -> None:
+    for name, (command, _) in READING.items():
+        screen = screens.show(*shlex.split(command), width=width)
+        assert "error" not in screen, screen
+        assert "…" not in screen
+        if name in ("doctor", "plan"):
+            assert all(table in screen for table in (LONG, WIDE, COMBINED))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_stored_line_is_too_wide_unless_it_is_a_name_or_a_command(width: int) -> None:
+    for file in STORED.glob("*.txt"):
+        for part in re.split(r"^=== ", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+            head, _, screen = part.partition("\n")
+            if str(width) not in head.partition(" columns")[0].split():
+                continue
+            wide = [line for line in screen.splitlines() if cell_len(line) > width]
+            allowed = ("iceberg-compact", "error: ", "- Run: iceberg-compact", LONG, "city=", "$ ")
+            assert [line for line in wide if not line.strip().startswith(allowed)] == [], file.name
+
+
+def assert_nothing_is_cut(screen: str) -> None:
+    assert "…" not in screen
+    assert not re.search(r"\b1 (files|groups|tables|manifests|rows|snapshots|entries|partitions)\b", screen)
+    assert not re.search(r"[^.]\.\.(?!\.)", screen)
+    assert "Value error" not in screen
+
+
+def test_every_screen_that_is_stored_is_of_a_test() -> None:
+    helps = [f"help-{verb}" for verb in ("all", *VERBS)]
+    names = {*READING, *CHANGING, *helps, "history", "cache-show", "cache-clear", "errors", "demo"}
+    assert {file.stem for file in STORED.glob("*.txt")} == names
+    assert os.environ.get(screens.WRITE) in (None, "write")

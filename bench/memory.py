@@ -23,23 +23,23 @@ HUGE = "texts of 20 MB"
 SMALL, LARGE = "12 columns", "the same, ten times as much"
 _CHILD = """
 import json, sys, time
-from iceberg_compaction.execute.worker import execute_task
+from iceberg_compaction.execute.worker import budgets, execute_task
 from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask
 task = RewriteTask.model_validate_json(sys.stdin.readline())
 context = RewriteContext.model_validate_json(sys.stdin.readline())
 started = time.process_time()
-effort = execute_task.rewrite(task, context, "0").effort
+effort = execute_task.rewrite(task, context, "0", budgets.Budgets(cores=int(sys.argv[1]))).effort
 peak = next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(json.dumps({"foreseen": effort.memory_foreseen, "peak": peak, "cpu": time.process_time() - started}))
 """
 
 
-def measure(name: str) -> dict[str, Any]:
-    """One task in a process of its own."""
+def measure(name: str, cores: int) -> dict[str, Any]:
+    """One task in a process of its own, with so many cores."""
     with tempfile.TemporaryDirectory(prefix="bench-memory-") as folder:
         task, context = memory_shapes.build(Path(folder), memory_shapes.SHAPES[name])
         given = f"{task.model_dump_json()}\n{context.model_dump_json()}\n"
-        command = [sys.executable, "-c", _CHILD]
+        command = [sys.executable, "-c", _CHILD, str(cores)]
         done = subprocess.run(command, input=given, stdout=subprocess.PIPE, text=True, check=True)
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     ratio = figures["foreseen"] / figures["peak"]
@@ -72,14 +72,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="six of the shapes")
     parser.add_argument("--only", nargs="*", choices=tuple(memory_shapes.SHAPES), help="these shapes, without bars")
+    parser.add_argument("--cores", type=int, default=1, help="cores of a task")
     options = parser.parse_args()
     print(f"{'':34}{'input MB':>10}{'foreseen':>10}{'peak':>10}{'ratio':>10}{'CPU s':>8}", flush=True)
     if options.only:
         for name in options.only:
-            measure(name)
+            measure(name, options.cores)
         return 0
     chosen = [name for name, shape in memory_shapes.SHAPES.items() if shape.quick or not options.quick]
-    figures = bars({name: measure(name) for name in chosen})
+    figures = bars({name: measure(name, options.cores) for name in chosen})
     bar_lines.show(figures)
     print(json.dumps({"bench": "memory", "bars": figures}))
     return 0

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _CHILD = """
 import json, sys
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import execute_task as rewrite
+from iceberg_compaction.execute.worker import budgets, execute_task as rewrite
 from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask
 task = RewriteTask.model_validate_json(sys.stdin.readline())
 context = RewriteContext.model_validate_json(sys.stdin.readline())
 try:
-    result = rewrite.rewrite(task, context, "0")
+    result = rewrite.rewrite(task, context, "0", budgets.Budgets(cores=int(sys.argv[1])))
     found = {"rows": sum(file.record_count for file in result.staged), "deleted": result.proof.deleted_rows}
     found["files"] = [file.file_path for file in result.staged]
     found["foreseen_megabytes"] = result.effort.memory_foreseen / 2**20
@@ -38,12 +38,11 @@ print(json.dumps({**found, "megabytes": int(peak.split()[1]) / 1024}))
 """
 
 
-def rewrite(task: RewriteTask, context: RewriteContext) -> dict[str, Any]:
+def rewrite(task: RewriteTask, context: RewriteContext, cores: int = 1) -> dict[str, Any]:
     """What became of a task, or its error, and the peak of its memory."""
     given = f"{task.model_dump_json()}\n{context.model_dump_json()}\n"
-    done = subprocess.run(
-        [sys.executable, "-c", _CHILD], input=given, stdout=subprocess.PIPE, text=True, check=True, env=dict(os.environ)
-    )
+    command = [sys.executable, "-c", _CHILD, str(cores)]
+    done = subprocess.run(command, input=given, stdout=subprocess.PIPE, text=True, check=True, env=dict(os.environ))
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 

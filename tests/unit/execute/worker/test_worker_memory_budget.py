@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, LongType, NestedField, StringType
 from tests.factories import bombs, tasks
@@ -16,8 +17,8 @@ from tests.factories import bombs, tasks
 from iceberg_compaction import errors, settings
 from iceberg_compaction.execute import perform_task, task_failure
 from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task, prepared_task
-from iceberg_compaction.execute.worker.input import column_slices
-from iceberg_compaction.execute.worker.memory import fit_budgets, memory_budget, memory_limit
+from iceberg_compaction.execute.worker.input import column_slices, read_files
+from iceberg_compaction.execute.worker.memory import fit_budgets, memory_budget, memory_limit, peak_forecast
 from iceberg_compaction.model.policies import CopyMode
 from iceberg_compaction.model.rewrite_task import Effort
 
@@ -155,10 +156,29 @@ def test_a_task_that_cannot_fit_is_refused_before_it_writes(tmp_path: Path) -> N
     assert memory_budget.PROCESS.is_idle
 
 
-def test_the_forecast_is_above_the_peak_and_not_far_above(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cores", [1, 2])
+def test_the_forecast_is_above_the_peak_and_not_far_above(tmp_path: Path, cores: int) -> None:
     task, context = _task(tmp_path, 700_000, files=4)
-    figures = bombs.rewrite(task, context)
+    figures = bombs.rewrite(task, context, cores)
     assert figures["peak_megabytes"] <= figures["foreseen_megabytes"] <= 1.7 * figures["peak_megabytes"]
+
+
+def test_a_task_that_is_short_of_memory_leaves_cores_idle_before_its_files_change(tmp_path: Path) -> None:
+    task, _ = _task(tmp_path, 700_000, files=2)
+    reader = read_files.DataFileReader(io=PyArrowFileIO(), budgets=budgets.DEFAULT)
+    inputs = zip(task.file_paths, task.record_counts, task.file_sizes, strict=True)
+    footers = reader.footers([read_files.InputFacts(path=path, rows=rows, size=size) for path, rows, size in inputs])
+    shape = peak_forecast.TaskShape(footers=footers, parts=[read_files.FilePart(footer) for footer in footers])
+    with_four = dataclasses.replace(budgets.DEFAULT, cores=4)
+    needs = {
+        cores: peak_forecast.forecast(shape, dataclasses.replace(budgets.DEFAULT, cores=cores)).total
+        for cores in (1, 2, 4)
+    }
+    assert needs[1] < needs[2] < needs[4]
+    assert fit_budgets.fit(shape, with_four, None) == with_four
+    assert fit_budgets.fit(shape, with_four, needs[4] - 1) == dataclasses.replace(with_four, cores=2)
+    assert fit_budgets.fit(shape, with_four, needs[2] - 1) == dataclasses.replace(with_four, cores=1)
+    assert fit_budgets.fit(shape, with_four, needs[1] - 1).buffer_bytes < with_four.buffer_bytes
 
 
 def test_smaller_budgets_keep_what_is_no_memory() -> None:
@@ -177,6 +197,23 @@ def test_columns_are_decoded_in_turn_where_their_pages_would_take_too_much(tmp_p
     limits = budgets.Budgets(open_bytes=150_000, batch_rows=999)
     result = execute_task.rewrite(tasks.make_task([path]), tasks.make_context(tmp_path, schema), "0", limits)
     assert tasks.read_rows(result) == tasks.comparable(pa.table(columns).to_pylist())
+
+
+def test_the_dictionaries_of_columns_that_are_decoded_in_turn_do_not_meet(tmp_path: Path) -> None:
+    columns = {f"c{n}": pa.array([f"{row % 9500:0100}" for row in range(10_000)]) for n in range(16)}
+    schema = Schema(*(NestedField(n + 1, name, StringType(), required=False) for n, name in enumerate(columns)))
+    path = bombs.write(tmp_path / "in.parquet", columns, arrow_schemas.file_schema(schema), data_page_size=5000)
+    limits = budgets.Budgets(open_bytes=6 * MIB, batch_bytes=MIB, whole_file_bytes=1)
+    reader = read_files.DataFileReader(io=PyArrowFileIO(), budgets=limits)
+    facts = read_files.InputFacts(path=str(path), rows=10_000, size=path.stat().st_size)
+    (footer,) = reader.footers([facts])
+    del columns
+    before = pa.total_allocated_bytes()
+    rows = 0
+    for _, _, batch in reader.batches([read_files.FilePart(footer)], frozenset()):
+        rows += batch.num_rows
+        assert pa.total_allocated_bytes() - before < 8 * MIB  # all dictionaries: 15 MiB
+    assert rows == 10_000
 
 
 def test_slices_are_put_side_by_side_whatever_their_batches() -> None:

@@ -5,7 +5,7 @@ go out, and dictionaries of texts are decoded only as far as they fit."""
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -177,7 +177,8 @@ class Decoder:
         """The rows of a row group. The columns of `kept` stay dictionaries if they are."""
         rows, done = self._rows(group), 0
         if slices := self._slices(group):
-            for batch in column_slices.batches(slices, lambda names: self._columns_of(group, rows, names)):
+            each = replace(self._limits, batch_bytes=self._limits.batch_bytes // len(slices))
+            for batch in column_slices.batches(slices, lambda names: self._columns_of(group, rows, names, kept, each)):
                 yield from bounded(batch, kept, self._limits)
             return
         options = {"row_groups": [group], "columns": self._columns, "use_threads": self._limits.cores > 1}
@@ -212,10 +213,14 @@ class Decoder:
         slices = column_slices.cut(sizes, self._limits.open_bytes)
         return slices if len(slices) > 1 else []
 
-    def _columns_of(self, group: int, rows: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """All rows of a few columns; nested dictionaries are decoded, because pyarrow may not be able to read them."""
+    def _columns_of(
+        self, group: int, rows: int, names: Sequence[str], kept: Collection[str], limits: budgets.Budgets
+    ) -> Iterator[pa.RecordBatch]:
+        """All rows of a few columns; nested dictionaries are decoded, because pyarrow may not be able to read them, and
+        the others except those of `kept`, because the dictionaries of all columns meet later."""
         file = self._open(self._flat) if self._nested else self._file
-        return file.iter_batches(rows, row_groups=[group], columns=names, use_threads=False)  # type: ignore[no-any-return]
+        for batch in file.iter_batches(rows, row_groups=[group], columns=names, use_threads=False):
+            yield from bounded(batch, kept, limits)
 
     def whole(self, rows: int, kept: Collection[str] = ()) -> Iterator[pa.RecordBatch] | None:
         """All rows in one go, if these are few; None: they are not."""

@@ -11,6 +11,8 @@ from iceberg_compaction.execute.worker.memory import peak_forecast
 from iceberg_compaction.model import byte_size, plurals
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from iceberg_compaction.execute.worker import budgets
 
 _SHARES = (1.0, 0.75, 0.5, 0.25, 0.125, 0.0625)
@@ -39,13 +41,19 @@ def scaled(limits: budgets.Budgets, share: float) -> budgets.Budgets:
 
 def fit(shape: peak_forecast.TaskShape, limits: budgets.Budgets, most: int | None) -> budgets.Budgets:
     """The budgets of a task: the largest that stay below the bytes of a task and below `most`, else the
-    smallest if these stay below `most`. Raises UnsupportedError for a task that does not."""
-    wanted = limits.task_bytes if most is None else min(limits.task_bytes, most)
+    smallest if these stay below `most`. Raises UnsupportedError for a task that does not. Buffers do not depend on the
+    cores, so that the files do not; a task that is short of memory leaves cores idle first."""
     for share in _SHARES:
         chosen = limits if share == 1.0 else scaled(limits, share)
-        forecast = peak_forecast.forecast(shape, chosen)
-        if forecast.total <= wanted:
-            return chosen
+        if peak_forecast.forecast(shape, replace(chosen, cores=1)).total > limits.task_bytes:
+            continue
+        for cores in _fewer(limits.cores):
+            chosen = replace(chosen, cores=cores)
+            forecast = peak_forecast.forecast(shape, chosen)
+            if most is None or forecast.total <= most:
+                return chosen
+    chosen = replace(scaled(limits, _SHARES[-1]), cores=1)
+    forecast = peak_forecast.forecast(shape, chosen)
     if most is not None and forecast.total > most:
         files = plurals.count(len(shape.footers), "file")
         raise errors.UnsupportedError(
@@ -54,6 +62,13 @@ def fit(shape: peak_forecast.TaskShape, limits: budgets.Budgets, most: int | Non
             "and set ICEBERG_COMPACTION_MEMORY if its limit is not the container's."
         )
     return chosen
+
+
+def _fewer(cores: int) -> Iterator[int]:
+    while cores > 1:
+        yield cores
+        cores //= 2
+    yield 1
 
 
 def _reason(forecast: peak_forecast.PeakForecast) -> str:

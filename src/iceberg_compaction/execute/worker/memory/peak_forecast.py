@@ -26,6 +26,7 @@ _ENCODED = 0.25  # of a byte that waits to be encoded: dictionaries, pages of a 
 _COLUMN = 48 * 1024  # of a column of an open output file: encoder, page indexes
 _FOOTER_COLUMN = 600  # of a column chunk in a footer, and once more if it may be copied
 _RAW_COLUMN = 13_000
+_CORE = 40 * _MIB  # of a further core: pages and dictionaries of a column, memory that its thread keeps
 _KEY = 40  # of a key of equality deletes
 _POSITION = 1.2  # of a row of a file with position deletes, and of a record in a delete file
 _COPY = 32 * _MIB  # of bytes on their way from file to file
@@ -78,6 +79,7 @@ def forecast(shape: TaskShape, limits: budgets.Budgets) -> PeakForecast:
     holding, encoding = held, int(_ENCODED * held)
     if shape.is_sorted or shape.is_parted:
         holding, reading, encoding = _arranged(shape, limits, min(rows, limits.run_bytes + batch), held, reading)
+    reading += _side_by_side(rows, held, limits)
     columns = max((footer.leaves for footer in shape.footers), default=0)
     files = limits.open_partitions if shape.is_parted else 1
     copied = (_COPY if shape.is_copied else 0) + int(_JOINED * shape.joined_bytes)
@@ -88,6 +90,14 @@ def forecast(shape: TaskShape, limits: budgets.Budgets) -> PeakForecast:
         holding=int(_ALLOCATED * holding),
         encoding=int(_ALLOCATED * encoding) + files * columns * _COLUMN,
     )
+
+
+def _side_by_side(rows: int, held: int, limits: budgets.Budgets) -> int:
+    """Bytes that further cores of a task take: batches that wait, and columns that are decoded and encoded."""
+    if limits.cores == 1:
+        return 0
+    waiting = int(_ALLOCATED * min(rows, limits.ahead_bytes))
+    return waiting + (limits.cores - 1) * (min(rows, _CORE) + int(_ENCODED * held))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The examples of README and docs work as they stand. Blocks marked `console` (lines with `$ iceberg-compact ...`) and
-`python` are run in a folder with the demo's lake; `# exits with N` after a command says which code is right, 0 if
-nothing does. Commands in other blocks, such as those for a catalog of the reader's own, are parsed."""
+`python` are run in a folder with the demo's lake, and so are those marked `sh`, by a shell; `# exits with N` after a
+command says which code is right, 0 if nothing does. Commands in other blocks, such as those for a catalog of the
+reader's own, are parsed."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def blocks(page: Path) -> Iterator[tuple[str, str]]:
 def examples() -> Iterator[pytest.ParameterSet]:
     for page in PAGES:
         for number, (kind, text) in enumerate(blocks(page), start=1):
-            if kind in ("console", "python"):
+            if kind in ("console", "python", "sh"):
                 yield pytest.param(kind, text, id=f"{page.relative_to(ROOT)}-{number}-{kind}")
 
 
@@ -77,6 +78,10 @@ def test_example(kind: str, text: str, folder: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("ICEBERG_COMPACTION_STATE", str(folder / "runs.db"))
     if kind == "python":
         exec(compile(text, "example", "exec"), {"__name__": "example"})
+        return
+    if kind == "sh":
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        subprocess.run(["/bin/sh", "-e", "-c", text], env=os.environ | {"PATH": path}, check=True)
         return
     for args, code in commands(text):
         verb = "run" if args[0].startswith("-") else args[0]

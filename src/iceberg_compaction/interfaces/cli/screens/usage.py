@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from iceberg_compaction.interfaces.cli import logs
+from iceberg_compaction.interfaces.cli import commands, logs
 from iceberg_compaction.model import validation_words
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]  # typer does not export it
@@ -18,4 +18,5 @@ def complain(error: Any) -> None:
     message = validation_words.text(error.format_message())
     sys.stderr.write(logs.clean(f"error: {message}.\n".replace("?.\n", "?\n")))
     if error.ctx is not None:
-        sys.stderr.write(f"Try '{error.ctx.command_path} {error.ctx.help_option_names[0]}'.\n")
+        called = error.ctx.command_path.replace(commands.PROGRAM, commands.program(), 1)
+        sys.stderr.write(f"Try '{called} {error.ctx.help_option_names[0]}'.\n")

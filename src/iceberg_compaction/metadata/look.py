@@ -4,6 +4,7 @@ Only metadata is read."""
 from __future__ import annotations
 
 import difflib
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.metadata.deletes import delete_index, delete_scopes, useless_deletes
 from iceberg_compaction.metadata.filter import where_clause
 from iceberg_compaction.metadata.manifest import live_files, snapshot_manifests
-from iceberg_compaction.model import table_view
+from iceberg_compaction.model import plurals, table_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
+
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,15 @@ def look(
         snapshots=len(table.metadata.snapshots),
         refs=len(table.metadata.refs),
         unsupported=support.unsupported(table, files),
+    )
+    _log.info(
+        "%s: %s, snapshot %s of %s, %s, %s",
+        name,
+        table.metadata_location,
+        snapshot.snapshot_id if snapshot is not None else "none",
+        branch,
+        plurals.count(view.manifests, "manifest"),
+        plurals.count(files.num_rows, "live file"),
     )
     return TableLook(view=view, manifests=manifests)
 

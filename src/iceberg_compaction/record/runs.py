@@ -32,6 +32,15 @@ def _ignore(event: Event) -> None:
     """Nobody listens."""
 
 
+def _event_words(event: Event) -> str:
+    """The step and its figures."""
+    figures = event.model_dump(exclude={"kind", "table", "run_id", "outcome", "sentence"})
+    sentence = [f"({event.sentence})"] if isinstance(event, events.Planned | events.GroupFailed) else []
+    return " ".join(
+        [event.kind, *(f"{name}={value}" for name, value in figures.items() if value is not None), *sentence]
+    )
+
+
 @dataclass(slots=True, kw_only=True)
 class Run:
     """The surroundings of every step of a run."""
@@ -58,6 +67,9 @@ class Run:
 
     def emit(self, event: Event) -> None:
         """Inform the listener. It does not steer the run."""
+        level = logging.DEBUG if event.kind == "rewriting" else logging.INFO
+        if _log.isEnabledFor(level):
+            _log.log(level, "%s: %s", event.table, _event_words(event))
         self.on_event(event)
 
     def finishing(self) -> Run:

@@ -4,19 +4,25 @@ logs show headers and properties. Known secrets are struck out of every line."""
 from __future__ import annotations
 
 import logging
+import platform
 import sys
+from importlib import metadata
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.storage import redact
+from iceberg_compaction.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
 
+_FORMAT = "%(asctime)s.%(msecs)03d %(levelname)-7s %(name)s: %(message)s"
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _secrets: set[str] = set()
+_log = logging.getLogger(__name__)
 
 
 def level_of(console: ConsoleOptions) -> int:
@@ -39,6 +45,14 @@ def configure(console: ConsoleOptions) -> None:
     root.addHandler(_StandardError())
     root.setLevel(logging.WARNING)
     logging.getLogger("iceberg_compaction").setLevel(level)
+    if level <= logging.INFO:
+        _log.info("iceberg-compact %s, Python %s, %s", __version__, platform.python_version(), _libraries())
+
+
+def _libraries() -> str:
+    """The versions of libraries that results depend on."""
+    names = ("pyiceberg", "pyarrow", "pyspark")
+    return ", ".join(f"{name} {metadata.version(name)}" for name in names if find_spec(name) is not None)
 
 
 def keep_secret(properties: Mapping[str, str]) -> None:
@@ -56,7 +70,7 @@ class _StandardError(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s", datefmt="%H:%M:%S"))
+        self.setFormatter(logging.Formatter(_FORMAT, datefmt="%H:%M:%S"))
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

@@ -194,7 +194,13 @@ class ConsoleOptions:
     ] = Format.TABLE
     verbose: Annotated[
         int,
-        typer.Option("--verbose", "-v", count=True, help="More logs; -vv also tracebacks.", rich_help_panel=_CONSOLE),
+        typer.Option(
+            "--verbose",
+            "-v",
+            count=True,
+            help="Log what is read and done, with times; -vv also tracebacks.",
+            rich_help_panel=_CONSOLE,
+        ),
     ] = 0
     log_level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error.", rich_help_panel=_CONSOLE)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import logging
 import os
 import queue
 from concurrent import futures
@@ -20,7 +21,7 @@ from iceberg_compaction.formats.avro import avro_decode
 from iceberg_compaction.metadata import fetch
 from iceberg_compaction.metadata.cache import arrow_cache, manifest_pack
 from iceberg_compaction.metadata.manifest import column_metrics, parse_manifest, snapshot_manifests
-from iceberg_compaction.model import table_view
+from iceberg_compaction.model import plurals, table_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 FETCHES = 8  # at once
+
+_log = logging.getLogger(__name__)
 
 
 def live_files(
@@ -50,6 +53,8 @@ def live_files(
     pack = manifest_pack.ManifestPack(cache, name, reading.row_schema)
     parsed = {key: rows for key, rows in pack.find(list(by_key)).items() if _is_whole(rows, by_key[key])}
     new = [key for key in by_key if key not in parsed]
+    manifest_count = plurals.count(len(by_key), "manifest")
+    _log.info("%s: %d of %s in the cache", ".".join(table.name()), len(parsed), manifest_count)
     parsed |= zip(new, _in_threads(table.io, [by_key[key] for key in new], reading), strict=True)
     sizes = {key: manifest_pack.size(parsed[key]) for key in by_key}
     packed_before, pack_now = pack.has_all(parsed), pack.is_outdated(parsed)

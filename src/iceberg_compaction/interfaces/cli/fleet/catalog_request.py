@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Policy
 
 EVERY_TABLE = "*"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,8 @@ def open_catalog(options: CatalogOptions) -> Any:
     )
     chosen = settings.load_catalog_settings(flags, os.environ)
     logs.keep_secret({**chosen.spark_conf, **chosen.properties, "uri": chosen.uri or ""})
+    where = logs.clean(chosen.uri or chosen.type or "as PyIceberg's configuration says")
+    _log.info("The catalog %s: %s", chosen.name, where)
     return connect.connect(chosen)
 
 

@@ -3,11 +3,12 @@ lists its modules at the end. Time is measured by `python -m bench.startup`, not
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.factories import lake as lakes
@@ -17,9 +18,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LISTED = """
-import atexit, sys
+import atexit, gc, json, sys
 file = sys.argv.pop()
-atexit.register(lambda: open(file, "w").write("\\n".join(sys.modules)))
+
+@atexit.register
+def end():
+    frozen, searches = gc.get_freeze_count(), gc.get_stats()[2]["collections"]
+    with open(file, "w") as stream:
+        json.dump({"modules": list(sys.modules), "frozen": frozen, "searches": searches}, stream)
+
 from iceberg_compaction.interfaces.cli import main
 main()
 """
@@ -45,9 +52,9 @@ NOT_OURS_FOR_METADATA = ("commit", "execute", "interfaces.html", "interfaces.lib
 MOST_OURS = 190
 
 
-def modules(args: Sequence[str], folder: Path) -> set[str]:
-    """The modules that a command has loaded at its end."""
-    file = folder / "modules.txt"
+def end_of(args: Sequence[str], folder: Path) -> dict[str, Any]:
+    """The state of a command's process at its end."""
+    file = folder / "end.json"
     subprocess.run(
         [sys.executable, "-c", LISTED, *args, str(file)],
         check=True,
@@ -56,7 +63,13 @@ def modules(args: Sequence[str], folder: Path) -> set[str]:
         stdin=subprocess.DEVNULL,
         timeout=120,
     )
-    return set(file.read_text().splitlines())
+    end: dict[str, Any] = json.loads(file.read_text())
+    return end
+
+
+def modules(args: Sequence[str], folder: Path) -> set[str]:
+    """The modules that a command has loaded at its end."""
+    return set(end_of(args, folder)["modules"])
 
 
 @pytest.fixture
@@ -87,6 +100,14 @@ def test_metadata_alone_needs_neither_engines_nor_pandas(
     ours = {name.removeprefix("iceberg_compaction.") for name in loaded if name.startswith("iceberg_compaction.")}
     assert {name for name in ours if name.startswith(NOT_OURS_FOR_METADATA)} == set()
     assert len(ours) <= MOST_OURS, Counter(name.partition(".")[0] for name in ours)
+
+
+def test_nobody_searches_all_objects_for_garbage_on_the_way_or_at_the_end(
+    three_tables: list[str], tmp_path: Path
+) -> None:
+    end = end_of(["doctor", *three_tables], tmp_path)
+    assert end["searches"] == 0
+    assert end["frozen"] > 100_000
 
 
 def test_pandas_that_pyarrow_did_not_look_for_is_there_for_those_who_import_it() -> None:

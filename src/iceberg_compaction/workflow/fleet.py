@@ -13,7 +13,6 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import load_tables, threads
 from iceberg_compaction.inspect import prevention
-from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.model.table_health import BrokenTable, TableHealth
 
 if TYPE_CHECKING:
@@ -59,7 +58,8 @@ def fix_properties(catalog: Catalog, health: TableHealth, run: Run) -> None:
     new_values = {fix.name: fix.new for fix in health.fixes if fix.name in prevention.SAFE}
     if not new_values:
         return
-    from iceberg_compaction.operations import set_properties  # the health of tables starts faster without it
+    from iceberg_compaction.metadata import table_folders  # the health of tables starts faster without both
+    from iceberg_compaction.operations import set_properties
 
     table = load_tables.load_table(catalog, health.table)
     command = f"`iceberg-compact doctor --table {shlex.quote(health.table)} --fix-properties`"

@@ -144,7 +144,7 @@ def _tile(value: str, name: str, step: str, kind: str = "") -> str:
 
 def _step(now: int, before: int | None) -> str:
     number = trend.difference(before, now)
-    return "" if number is None else f" <small>({trend.signed(number)})</small>"
+    return f" <small>({trend.signed(number)})</small>" if number else ""
 
 
 def _step_of(name: str, now: Sequence[trend.Figures], before: Sequence[trend.Figures] | None) -> str:

@@ -70,7 +70,7 @@ def difference(before: int | None, now: int | None) -> int | None:
 
 def signed(number: int) -> str:
     """A difference with its sign; the minus is as wide as the plus."""
-    return f"{number:+,}".replace("-", "\N{MINUS SIGN}") if number else "\N{PLUS-MINUS SIGN}0"
+    return f"{number:+,}".replace("-", "\N{MINUS SIGN}")
 
 
 def _figures(entry: Mapping[str, Any]) -> Figures:

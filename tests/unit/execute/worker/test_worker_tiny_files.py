@@ -70,7 +70,7 @@ def test_bundles_are_bounded_on_storage_and_in_memory(tmp_path: Path) -> None:
     footers = reader(1).footers(tiny + large)
     parts = [read_files.FilePart(footer) for footer in footers]
     some_groups = read_files.FilePart(footers[0], groups=(0,))
-    bundles = file_bundles.small([*parts, some_groups])
+    bundles = file_bundles.small([*parts, some_groups], 1)
     assert [part for bundle in bundles for part in bundle] == [*parts, some_groups]
     assert [len(bundle) for bundle in bundles[:2]] == [16, 16]
     assert bundles[-1] == [some_groups]
@@ -78,4 +78,5 @@ def test_bundles_are_bounded_on_storage_and_in_memory(tmp_path: Path) -> None:
         if len(bundle) > 1:
             assert sum(part.footer.size for part in bundle) <= 2**20
             assert sum(part.footer.decoded_bytes for part in bundle) <= file_bundles.MOST_DECODED
+    assert {len(bundle) for bundle in file_bundles.small(parts[:20], 4)} == {1}  # all threads have work to do
     assert max(len(bundle) for bundle in bundles[3:]) < 9, "files that are large in memory were not told apart"

@@ -18,19 +18,24 @@ MOST_DECODED = 4 * 2**20  # bytes of a bundle's rows in memory
 
 def even(files: Sequence[T], threads: int) -> list[Sequence[T]]:
     """Bundles of the same number of files: single files unless there are many for each thread."""
-    each = max(1, min(_FILES, len(files) // (threads * threads)))
+    each = _each(len(files), threads)
     return [files[start : start + each] for start in range(0, len(files), each)]
 
 
-def small(parts: Sequence[read_files.FilePart]) -> list[list[read_files.FilePart]]:
-    """Bundles of whole tiny files; all other parts are alone."""
+def _each(files: int, threads: int) -> int:
+    return max(1, min(_FILES, files // (threads * threads)))
+
+
+def small(parts: Sequence[read_files.FilePart], threads: int) -> list[list[read_files.FilePart]]:
+    """Bundles of whole tiny files, if there are many for each thread that fetches; all other parts are alone."""
+    each = _each(len(parts), threads)
     bundles: list[list[read_files.FilePart]] = []
     stored = decoded = 0
     for part in parts:
         size = part.footer.size if part.groups is None else _BYTES + 1
         memory = part.footer.decoded_bytes
         stored, decoded = stored + size, decoded + memory
-        if not bundles or len(bundles[-1]) == _FILES or stored > _BYTES or decoded > MOST_DECODED:
+        if not bundles or len(bundles[-1]) == each or stored > _BYTES or decoded > MOST_DECODED:
             bundles.append([])
             stored, decoded = size, memory
         bundles[-1].append(part)

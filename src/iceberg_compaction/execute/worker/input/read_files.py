@@ -128,7 +128,7 @@ class DataFileReader:
         """All rows of all parts, in order, each batch with the number of its first row in its file. `only` are field
         ids of the top-level columns to read. Small files are fetched a few ahead, so storage is not waited for; tiny
         ones are decoded side by side."""
-        bundles = file_bundles.small([part for part in parts if part.rows])
+        bundles = file_bundles.small([part for part in parts if part.rows], self.budgets.files_ahead)
         opened = look_ahead.in_order(
             lambda bundle: [self._open(part.footer) for part in bundle],
             bundles,

@@ -12,6 +12,8 @@ TIMES := 10
 READY := $(VENV)/.ready
 # Spark needs a JDK: the script finds or installs one, says so on standard error, and prints its home.
 WITH_JAVA := JAVA_HOME="$$(scripts/ensure_java.sh)" && export JAVA_HOME &&
+# The tests of the report look at it in a browser, which another script finds or installs.
+WITH_BROWSER := CHROMIUM="$$(scripts/ensure_browser.sh)" && export CHROMIUM &&
 
 # The lake of `make demo`, which the examples of the documentation use.
 KEEP := lake
@@ -30,7 +32,7 @@ quick: $(READY) ## run the tests that need neither a JVM nor a server
 	@ICEBERG_COMPACTION_QUICK=1 $(PY) -m pytest -m "not (interop or lab or spark or server or slow)" -p no:cacheprovider $(SHARED) $(ARGS)
 
 test: $(READY) ## run all tests except lab and interop (ARGS='-k name' selects tests)
-	@$(WITH_JAVA) $(PY) -m pytest -m "not (interop or lab)" -p no:cacheprovider $(SHARED) $(ARGS)
+	@$(WITH_JAVA) $(WITH_BROWSER) $(PY) -m pytest -m "not (interop or lab)" -p no:cacheprovider $(SHARED) $(ARGS)
 
 docs: $(READY) ## build the documentation into site/, check its links, run its examples
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet

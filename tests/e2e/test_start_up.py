@@ -102,6 +102,11 @@ def test_metadata_alone_needs_neither_engines_nor_pandas(
     assert len(ours) <= MOST_OURS, Counter(name.partition(".")[0] for name in ours)
 
 
+def test_manifests_are_looked_at_without_engines_and_pandas(three_tables: list[str], tmp_path: Path) -> None:
+    args = ["manifests", "--dry-run", "--table", "db.*", *three_tables, "--state", str(tmp_path / "runs.db")]
+    assert modules(args, tmp_path) & NOT_FOR_METADATA <= {"datafusion"}
+
+
 def test_nobody_searches_all_objects_for_garbage_on_the_way_or_at_the_end(
     three_tables: list[str], tmp_path: Path
 ) -> None:

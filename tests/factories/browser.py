@@ -6,6 +6,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_SECONDS = 60.0  # until the browser counts as hung
 _FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -33,7 +35,13 @@ _FLAGS = (
 
 def find() -> str | None:
     """The browser's program; the variable CHROMIUM names another one."""
-    return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, _NAMES)), None)
+    programs = filter(None, map(shutil.which, filter(None, (os.environ.get("CHROMIUM"), *_NAMES))))
+    return next((program for program in programs if _starts(program)), None)
+
+
+def _starts(program: str) -> bool:
+    """Some systems have a program of this name that only says how to install the real one."""
+    return subprocess.run([program, "--version"], capture_output=True, timeout=_SECONDS).returncode == 0
 
 
 class Page:
@@ -119,6 +127,7 @@ class _Pipe:
     def read(self, on_event: Any) -> dict[str, Any]:
         """The next message."""
         while b"\0" not in self._rest:
+            assert select.select([self._incoming], [], [], _SECONDS)[0], "the browser does not answer"
             chunk = self._incoming.read(1 << 16)
             assert chunk, "the browser has ended"
             self._rest += chunk

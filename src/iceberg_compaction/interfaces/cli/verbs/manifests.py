@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from iceberg_compaction.interfaces.cli import exits, logs, options, spread
+from iceberg_compaction.interfaces.cli import exits, lean_start, logs, options, spread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +52,7 @@ def manifests(
         iceberg-compact manifests --table shop.events --target-size 4MiB --spec-id 0
     """
     logs.configure(console)
+    lean_start.spare_pandas()
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import output
     from iceberg_compaction.interfaces.cli.fleet import catalog_request, table_loop

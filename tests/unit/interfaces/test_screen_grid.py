@@ -7,9 +7,12 @@ import io
 import pytest
 from rich.cells import cell_len
 
-from iceberg_compaction.interfaces.cli.screens import paragraphs
+from iceberg_compaction import errors
+from iceberg_compaction.interfaces.cli import exits
+from iceberg_compaction.interfaces.cli.screens import paragraphs, result_tables
 from iceberg_compaction.interfaces.cli.screens.grid import Grid, figures, grid, sentences
 from iceberg_compaction.interfaces.cli.screens.uncut import UncutConsole
+from iceberg_compaction.model.outcome import Failed, GroupEnd, GroupOutcome
 
 LONG = "db." + "a" * 197
 
@@ -90,3 +93,20 @@ def test_commands_are_never_broken() -> None:
     assert command in shown(paragraphs.Command(label="apply with:", command=command), 30)
     assert f"- Run: {command}" in shown(paragraphs.bullet(f"Run: {command}"), 30)
     assert f"  {command}" in shown(paragraphs.Named(name="db.events", sentence=command), 30)
+
+
+def test_groups_that_ended_for_one_reason_are_one_line() -> None:
+    ends = [GroupOutcome(id=number, partition="{}", outcome=GroupEnd.NOT_REACHED) for number in range(9)]
+    broken = GroupOutcome(
+        id=9, partition='{"day": "2026-01-01"}', outcome=GroupEnd.FAILED, sentence="The file a.parquet is damaged."
+    )
+    failed = Failed(table="db.a", sentence="It failed.", run_id="r", group_outcomes=(broken, *ends))
+    lines = [line for thing in result_tables.outcome_sentences([failed]) for line in shown(thing, 80)]
+    assert any(line.split()[:3] == ["9", "groups", "not-reached"] for line in lines)
+    assert any(line.startswith("day=2026-01-01  failed") and "a.parquet" in line for line in lines)
+    assert len(lines) < 8
+
+
+def test_a_sentence_of_an_error_has_one_full_stop(capsys: pytest.CaptureFixture[str]) -> None:
+    exits.complain(errors.MetadataError("The manifest a.avro cannot be read: no such file.."))
+    assert capsys.readouterr().err == "error: The manifest a.avro cannot be read: no such file.\n"

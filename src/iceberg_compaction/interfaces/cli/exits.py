@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (BaseException, FAILED),
 )
 
+_DOUBLE_STOP = re.compile(r"(?<!\.)\.\.(?=\s|$)")
 _log = logging.getLogger(__name__)
 
 
@@ -43,6 +45,7 @@ def complain(error: BaseException) -> None:
         said = str(error)
     else:
         said = f"Unexpected {type(error).__name__}: {error} (this is a defect; -vv shows where)"
+    said = _DOUBLE_STOP.sub(".", said)  # the words of a library may end with one of their own
     sys.stderr.write(commands.complete(logs.clean(f"error: {said}")) + "\n")
     _log.debug("where it happened", exc_info=error)
 

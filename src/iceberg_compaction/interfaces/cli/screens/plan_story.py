@@ -104,13 +104,14 @@ def _total(work: Sequence[Plan | EmptyPlan]) -> str:
 
 def _partitions(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     """The first partitions by name. All of them are in JSON."""
-    names = list(dict.fromkeys(partition_words.text(partition) for _, partition in plan.partitions))
-    if len(plan.groups) < 2 or names == [""]:
+    partitions = plan.partitions
+    names = [partition_words.text(partition) or "(all)" for _, partition in partitions[:_MOST_PARTITIONS]]
+    if len(plan.groups) < 2 or names == ["(all)"]:
         return
-    more = len(names) - _MOST_PARTITIONS
-    shown = ", ".join(names[:_MOST_PARTITIONS]) + (f" and {more:,} more" if more > 0 else "")
-    hint = "; --output json lists every group" if more > 0 or len(plan.groups) > len(names) else ""
-    yield paragraphs.Paragraph(text=f"{plurals.count(len(names), 'partition')}: {shown}{hint}.")
+    more = len(partitions) - len(names)
+    shown = ", ".join(names) + (f" and {more:,} more" if more > 0 else "")
+    hint = "; --output json lists every group" if more > 0 or len(plan.groups) > len(partitions) else ""
+    yield paragraphs.Paragraph(text=f"{plurals.count(len(partitions), 'partition')}: {shown}{hint}.")
     yield ""
 
 

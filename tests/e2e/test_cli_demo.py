@@ -4,6 +4,8 @@ the commands that are printed at the end can be pasted."""
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +55,18 @@ def test_the_demo_from_build_to_second_run(lake: Path) -> None:
     compactor = Compactor(catalog)
     assert [name for name in compactor.list_tables() if compactor.inspect_table(name).sick] == ["shop.visits"]
     catalog.close()
+
+
+def test_advice_has_the_catalog_options_and_no_secret(lake: Path) -> None:
+    catalog = ["--catalog-uri", f"sqlite:///{lake}/catalog.db", "--catalog-property", "token=hush-hush"]
+    result = CliRunner().invoke(app, ["doctor", *catalog, "--table", "shop.visits", "--output", "json"])
+    advice = " ".join(json.loads(result.stdout)["advice"])
+    assert "hush" not in advice
+    command = re.search(r"iceberg-compact (run .*?--table shop\.visits)", advice)
+    assert command, advice
+    verb, *options = shlex.split(command[1])
+    assert verb == "run"
+    assert CliRunner().invoke(app, ["plan", *options]).exit_code == 0
 
 
 def test_the_commands_at_the_end_can_be_pasted(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,7 +174,7 @@ def test_properties_are_shown_and_set_with_yes(clinic: Clinic) -> None:
     result = clinic.call("--all", "--fix-properties", "--yes", "--output", "json")
     assert result.exit_code == 0, result.output
     assert f"db.sick: {CODEC}: gzip -> zstd" in result.stderr
-    assert "db.sick: 1 set." in result.stderr
+    assert "db.sick: 1 property set." in result.stderr
     assert clinic.codec() == "zstd"
     assert len(document(result)) == 2
     again = clinic.call("--all", "--fix-properties", "--yes")

@@ -11,6 +11,7 @@ import typer
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import exits
+from iceberg_compaction.model import plurals
 from iceberg_compaction.model.table_health import TableHealth
 from iceberg_compaction.workflow import fleet
 
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from iceberg_compaction.workflow.fleet import Diagnosis
 
 
-def fix(catalog: Any, found: Sequence[Diagnosis], *, yes: bool) -> bool:
+def fix(catalog: Any, diagnoses: Sequence[Diagnosis], *, yes: bool) -> bool:
     """Whether all went well: nothing to set, everything set, or the answer was no."""
-    curable = [one for one in found if isinstance(one, TableHealth) and one.fixes]
+    curable = [one for one in diagnoses if isinstance(one, TableHealth) and one.fixes]
     if not curable:
         _say("No table property would help; nothing was set.")
         return True
@@ -32,7 +33,7 @@ def fix(catalog: Any, found: Sequence[Diagnosis], *, yes: bool) -> bool:
             old = "not set" if one.old is None else one.old
             _say(f"{health.table}: {one.name}: {old} -> {one.new}\n    {one.why}")
     if not yes and not _somebody_is_there():
-        raise errors.ConfigError("Nobody can be asked here, so nothing was set; give --yes to set these properties.")
+        raise errors.ConfigError("Nothing was set, because no terminal is here to ask in; --yes sets these properties.")
     if not yes and not typer.confirm("Set these properties?", err=True):
         _say("Nothing was set.")
         return True
@@ -46,7 +47,7 @@ def _set(catalog: Any, health: TableHealth, store: RunStore | None) -> bool:
     except errors.CompactionError as error:
         exits.complain(error)
         return False
-    _say(f"{health.table}: {len(health.fixes)} set.")
+    _say(f"{health.table}: {plurals.count(len(health.fixes), 'property', 'properties')} set.")
     return True
 
 

@@ -12,7 +12,7 @@ from iceberg_compaction.model import byte_size, plurals
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iceberg_compaction.inspect.health_request import Checkup
+    from iceberg_compaction.inspect.health_request import Checkup, RunWork
     from iceberg_compaction.inspect.score import HealthFigures
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.model.table_view import TableView
@@ -25,25 +25,43 @@ HEAVY_METADATA_FILE = 8 * 2**20
 def advice(view: TableView, checkup: Checkup, health: TableHealth, figures: HealthFigures) -> tuple[str, ...]:
     """Advice about the state of the table; `causes` explains how it came about."""
     sentences = [f"Not supported yet: {reason.rstrip('.')}." for reason in view.unsupported]
-    if checkup.sick:
-        strategy = checkup.policy.strategy.value
-        sentences.append(f"Run: iceberg-compact run --table {shlex.quote(view.table)} --strategy {strategy}")
-    if checkup.delete_heavy:
-        sentences.append(
-            f"Run: iceberg-compact run --table {shlex.quote(view.table)} --strategy delete-files "
-            f"--delete-file-threshold {health_request.MANY_DELETES}"
-        )
+    sentences += _commands(view, checkup, figures)
     if (figures.small_files - figures.lone_small_files) * 2 > figures.data_files:
         sentences.append(_sizes(view, checkup, health))
-    sentences += _deletes(health)
-    if figures.manifests > figures.fair_manifests:
-        sentences.append(
-            f"{figures.manifests:,} manifests for {figures.data_files + figures.delete_files:,} files slow planning "
-            "down; check that commit.manifest-merge.enabled is true."
-        )
-    sentences += _layout(health, checkup)
+    sentences += _deletes(health, dropped=checkup.work.useless_deletes)
+    sentences += _layout(health, checkup, view)
     sentences += _past(health, checkup)
     return tuple(sentences)
+
+
+def _commands(view: TableView, checkup: Checkup, figures: HealthFigures) -> Iterator[str]:
+    """Commands that have something to do, each with what it would change."""
+    if checkup.sick:
+        yield f"Run: {_command(view, 'run', '--strategy', checkup.policy.strategy.value)}"
+        yield _rewrites(checkup.work, figures)
+    if checkup.delete_heavy:
+        threshold = ("--delete-file-threshold", str(health_request.MANY_DELETES))
+        yield f"Run: {_command(view, 'run', '--strategy', 'delete-files', *threshold)}"
+        yield _rewrites(checkup.delete_work, figures)
+    plan = checkup.manifest_plan
+    if plan is not None and not plan.empty:
+        yield f"Run: {_command(view, 'manifests')}"
+        why = "; ".join(group.sentence for group in plan.groups)
+        replaced = plurals.count(plan.replaced, "manifest")
+        yield f"This replaces {replaced} of {figures.manifests:,} by about {plan.outputs:,}: {why}."
+
+
+def _command(view: TableView, verb: str, *options: str) -> str:
+    branch = () if view.pin is None or view.pin.branch == "main" else ("--branch", view.pin.branch)
+    return shlex.join(("iceberg-compact", verb, "--table", view.table, *options, *branch))
+
+
+def _rewrites(work: RunWork, figures: HealthFigures) -> str:
+    files = f"{work.files:,} of {plurals.count(figures.data_files, 'data file')} ({byte_size.format_size(work.bytes)})"
+    dropped = f"drops {plurals.count(work.useless_deletes, 'delete file')} that no row needs"
+    if not work.files:
+        return f"This {dropped}, and rewrites no data file."
+    return f"This rewrites {files}{f' and {dropped}' if work.useless_deletes else ''}."
 
 
 def _sizes(view: TableView, checkup: Checkup, health: TableHealth) -> str:
@@ -58,7 +76,7 @@ def _sizes(view: TableView, checkup: Checkup, health: TableHealth) -> str:
     return f"{origin}, but files have {mean} on average: let the writer commit less often."
 
 
-def _deletes(health: TableHealth) -> Iterator[str]:
+def _deletes(health: TableHealth, *, dropped: int) -> Iterator[str]:
     deletes = health.deletes
     if not deletes.files:
         return
@@ -76,18 +94,24 @@ def _deletes(health: TableHealth) -> Iterator[str]:
         yield f"{deletes.files:,} delete {form[0]} ({listed}) {form[1]} applied whenever the table is read{each}."
     if deletes.dangling_files:
         useless = plurals.count(deletes.dangling_files, "delete file no longer applies", "delete files no longer apply")
-        yield f"{useless} to any data file: a run drops {plurals.form(deletes.dangling_files, 'it', 'them')}."
+        remedy = f": a run drops {plurals.form(deletes.dangling_files, 'it', 'them')}" if dropped else ""
+        yield f"{useless} to any data file{remedy}."
     if deletes.deleted_row_ratio >= 0.1:
         yield f"{deletes.deleted_row_ratio:.0%} of the rows are deleted, but still stored and read."
 
 
-def _layout(health: TableHealth, checkup: Checkup) -> Iterator[str]:
+def _layout(health: TableHealth, checkup: Checkup, view: TableView) -> Iterator[str]:
     if health.stale_spec_ratio:
         old = sum(spec.files for spec in health.specs if not spec.current)
         yield (
             f"{old:,} of {health.data_files:,} data files are of an older partition spec, so filters on the current "
             "partition fields skip fewer of them."
         )
+        if checkup.full_work.files and not checkup.sick:  # a run for another reason moves the files that it rewrites
+            files = (
+                f"{plurals.count(checkup.full_work.files, 'file')} ({byte_size.format_size(checkup.full_work.bytes)})"
+            )
+            yield f"To move them, rewrite all {files}: {_command(view, 'run', '--rewrite-all')}"
     clustering = health.clustering
     # Many small files overlap anyway; compaction comes first.
     if clustering is None or clustering.column is None or checkup.sick or health.small_ratio >= 0.5:

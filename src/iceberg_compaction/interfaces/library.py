@@ -92,9 +92,9 @@ class Compactor:
         self._open.close()
 
     def inspect_table(self, name: str) -> TableHealth:
-        """How healthy a table is; reads metadata only."""
-        cache = wiring.manifest_cache()
-        return diagnose.diagnose(self.catalog, self._full_name(name), self.policy, branch=self._branch, cache=cache)
+        """How healthy a table is, as `doctor` sees it, whatever the policy; reads metadata only."""
+        cache, policy = wiring.manifest_cache(), policies.Policy()
+        return diagnose.diagnose(self.catalog, self._full_name(name), policy, branch=self._branch, cache=cache)
 
     def plan_table(self, name: str) -> Plan | EmptyPlan:
         """What `compact_table` would do, and why; writes nothing."""

@@ -84,6 +84,8 @@ class LeftOutReason(str, Enum):
     """The reason to leave files alone. Closed set."""
 
     WELL_SIZED = "well-sized"
+    REST = "rest"  # small, but at most one in its group: a rewrite would leave such a file again
+    INDIVISIBLE = "indivisible"  # large, but of one row
     TOO_FEW_FILES = "too-few-files"  # fewer than min-input-files, and not more than one target's worth
     FEW_DELETES = "few-deletes"  # `delete-files`: no delete file applies, or the thresholds are not reached
     NO_GAIN = "no-gain"  # as many files would come out as go in

@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from iceberg_compaction.model.rewrite_plan import LeftOutReason
 from iceberg_compaction.plan import candidates
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model.rewrite_plan import LeftOutReason
     from iceberg_compaction.plan.packing import Packing
     from iceberg_compaction.plan.plan_request import PlanRequest
     from iceberg_compaction.plan.strategies.rewrite_strategy import Verdict
@@ -33,17 +33,33 @@ def decide(request: PlanRequest) -> Decision:
     files, left_out = _data_files(request)
     choice = request.strategy.choose(files, request)
     for reason, mask in choice.left_out.items():
-        _add(left_out, reason, *_tally(files.bytes[mask]))
+        _add_files(left_out, reason, files.bytes[mask], request)
     packing = request.strategy.group(files.take(choice.candidates), request)
     verdict = request.strategy.judge(packing.bins, request)
     for reason, mask in verdict.left_out.items():
-        _add(left_out, reason, int(packing.bins.count[mask].sum()), int(packing.bins.bytes[mask].sum()))
+        if mask.any():
+            _add_files(left_out, reason, packing.files.bytes[mask[packing.bin_of]], request)
     return Decision(packing=packing, verdict=verdict, left_out=left_out)
 
 
 def _data_files(request: PlanRequest) -> tuple[candidates.CandidateFiles, Tally]:
     files, ruled_out = candidates.data_files(request)
     return files, {reason: _tally(sizes) for reason, sizes in ruled_out.items()}
+
+
+def _add_files(left_out: Tally, reason: LeftOutReason, sizes: NDArray[np.int64], request: PlanRequest) -> None:
+    """Files of these sizes. A group is well sized with one small file, and a large file of one row is as good as it
+    gets; neither is said to have a size that it has not."""
+    if reason is not LeftOutReason.WELL_SIZED:
+        _add(left_out, reason, *_tally(sizes))
+        return
+    small, large = sizes < request.sizes.min, sizes > request.sizes.max
+    for each, mask in (
+        (LeftOutReason.WELL_SIZED, ~small & ~large),
+        (LeftOutReason.REST, small),
+        (LeftOutReason.INDIVISIBLE, large),
+    ):
+        _add(left_out, each, *_tally(sizes[mask]))
 
 
 def _tally(sizes: NDArray[np.int64]) -> tuple[int, int]:

@@ -1,8 +1,9 @@
-"""The answer to "has a plan anything to do?" without the plan: no file is sorted unless its partition is too large for
-one group. Health asks this of every table."""
+"""The work that a plan would have, without the plan: no file is sorted unless its partition is too large for one group.
+Health asks this of every table."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.plan import decide_bins, plan_request, selection
@@ -12,19 +13,34 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.table_view import TableView
 
 
-def needs_work(view: TableView, policy: Policy) -> bool:
-    """Whether `build` would make a plan that is not empty. Never for a table that must not be rewritten."""
-    return needs_rewrite(view, policy) or (view.useless_deletes > 0 and not view.unsupported)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedWork:
+    """What a plan would rewrite and drop."""
+
+    files: int = 0
+    bytes: int = 0
+    useless_deletes: int = 0  # delete files that go without any data file
+
+    @property
+    def empty(self) -> bool:
+        return not self.files and not self.useless_deletes
 
 
-def needs_rewrite(view: TableView, policy: Policy) -> bool:
-    """Whether `build` would make a plan with groups."""
+def expect(view: TableView, policy: Policy) -> ExpectedWork:
+    """The work of the plan that `build` would make. None for a table that must not be rewritten."""
     if view.unsupported:
-        return False
+        return ExpectedWork()
     request = plan_request.resolve(view, policy)
     decision = decide_bins.decide(request)
-    needed = bool(decision.verdict.kept.any())
-    if policy.max_files_to_rewrite is None and policy.max_bytes_to_rewrite is None:
-        return needed
-    # A budget smaller than the first group may leave nothing to gain.
-    return needed and len(selection.select(decision, request).first) > 0
+    kept, bins = decision.verdict.kept, decision.packing.bins
+    count, size = bins.count[kept], bins.bytes[kept]
+    if len(count) and (policy.max_files_to_rewrite is not None or policy.max_bytes_to_rewrite is not None):
+        # A budget smaller than the first group may leave nothing to gain.
+        chosen = selection.select(decision, request)
+        count, size = chosen.count, chosen.bytes
+    return ExpectedWork(files=int(count.sum()), bytes=int(size.sum()), useless_deletes=view.useless_deletes)
+
+
+def needs_work(view: TableView, policy: Policy) -> bool:
+    """Whether `build` would make a plan that is not empty."""
+    return not expect(view, policy).empty

@@ -6,21 +6,26 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from iceberg_compaction import errors
 from iceberg_compaction.catalog import load_tables
 from iceberg_compaction.inspect import assess, delete_cost, health_request
-from iceberg_compaction.metadata import look, snapshot_log
+from iceberg_compaction.metadata import look, snapshot_log, target_partitions
 from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.model.policies import Policy, Strategy
 from iceberg_compaction.model.table_view import DATA
+from iceberg_compaction.operations.rewrite_manifests import choose_manifests, manifest_facts
 from iceberg_compaction.plan import plan_request, quick_look
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
 
+    from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.model.table_view import TableView
 
 _MANY_DELETES = Policy(strategy=Strategy.DELETE_FILES, delete_file_threshold=health_request.MANY_DELETES)
+_EVERY_FILE = Policy(rewrite_all=True)
 
 
 def diagnose(
@@ -34,17 +39,56 @@ def diagnose(
 ) -> TableHealth:
     """Assess the table's health by a policy. `worst`: the number of partitions to name."""
     table = load_tables.load_table(catalog, name)
-    view = look.look(table, name=name, branch=branch, cache=cache).view
+    seen = look.look(table, name=name, branch=branch, cache=cache)
+    # As a plan sees it: files of older specs may move to partitions that have small files.
+    view = target_partitions.add(table, seen.view, seen.manifests, cache)
+    no_work = health_request.NO_WORK
+    work = _work(view, policy)
     request = health_request.Checkup(
         policy=policy,
         sizes=plan_request.resolve(view, policy).sizes,
-        sick=quick_look.needs_work(view, policy),
-        delete_heavy=view.delete_files is not None and quick_look.needs_rewrite(view, _MANY_DELETES),
+        sick=work != no_work,
+        work=work,
+        delete_work=no_work if view.delete_files is None else _work(view, _MANY_DELETES),
+        full_work=_work(view, _EVERY_FILE) if _has_older_specs(view) else no_work,
+        manifest_plan=_manifest_plan(table, seen),
         applied=_applied_deletes(view),
         history=snapshot_log.read_history(table, branch=branch),
         worst=worst,
     )
     return assess.assess(view, request)
+
+
+def _work(view: TableView, policy: Policy) -> health_request.RunWork:
+    expected = quick_look.expect(view, policy)
+    return health_request.RunWork(files=expected.files, bytes=expected.bytes, useless_deletes=expected.useless_deletes)
+
+
+def _has_older_specs(view: TableView) -> bool:
+    if view.pin is None or not view.files.num_rows:
+        return False
+    return bool(pc.any(pc.not_equal(view.files["spec_id"], view.pin.spec_id)).as_py())
+
+
+def _manifest_plan(table: Table, seen: look.TableLook) -> ManifestPlan | None:
+    """The plan of `manifests` for the table; None: it would refuse the table."""
+    if seen.manifests is None:
+        return None
+    try:
+        manifest_facts.check(table, seen.manifests.manifest_files)
+        manifests = manifest_facts.with_live_files(table, seen.manifests)
+        facts = manifest_facts.of_files(manifests, seen.view.files)
+    except (errors.UnsupportedError, errors.MetadataError):
+        return None
+    request = choose_manifests.ManifestPlanRequest(
+        plan_id="",
+        table=seen.view.table,
+        now_ms=0,
+        pin=seen.view.pin,
+        target=manifest_facts.target_size(table),
+        unwritable_specs=manifest_facts.unwritable_specs(table),
+    )
+    return choose_manifests.build(facts, request)
 
 
 def _applied_deletes(view: TableView) -> delete_cost.AppliedCounts | None:

@@ -41,6 +41,14 @@ def read(
     if not manifests.manifest_files:
         return []
     files = live_files.live_files(table, manifests, cache=cache, branch=branch)
+    facts = of_files(manifests, files)
+    del files
+    pa.default_memory_pool().release_unused()  # a rewrite that follows needs it
+    return facts
+
+
+def of_files(manifests: SnapshotManifests, files: pa.Table) -> list[manifest_plan.ManifestFacts]:
+    """The same from the live files of these manifests, in the order of the manifests."""
     counts = [
         (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
         for manifest in manifests.manifest_files
@@ -53,8 +61,6 @@ def read(
     column = files["partition"].unify_dictionaries()
     chunks = [chunk.indices.to_numpy() for chunk in column.chunks]
     codes = np.concatenate(chunks).astype(np.int64) if chunks else np.zeros(0, np.int64)
-    del files, column
-    pa.default_memory_pool().release_unused()  # a rewrite that follows needs it
     return [
         manifest_plan.ManifestFacts(
             path=manifest.manifest_path,
@@ -69,6 +75,13 @@ def read(
         )
         for manifest, count, end in zip(manifests.manifest_files, counts, itertools.accumulate(counts), strict=True)
     ]
+
+
+def target_size(table: Table) -> int:
+    """Bytes of a manifest by the table's own setting."""
+    text = table.properties.get(manifest_plan.TARGET_PROPERTY, "")
+    is_number = text.isascii() and text.isdigit()
+    return max(manifest_plan.LEAST_TARGET, int(text)) if is_number else manifest_plan.DEFAULT_TARGET
 
 
 def check(table: Table, manifest_files: Sequence[ManifestFile]) -> None:

@@ -65,7 +65,7 @@ class RewriteManifests:
             table=self.table,
             now_ms=run.clock(),
             pin=look.pin_of(table, self.branch, snapshot) if snapshot else None,
-            target=self.goal.target_size_bytes or _target(table),
+            target=self.goal.target_size_bytes or manifest_facts.target_size(table),
             spec_id=_existing_spec(table, self.table, self.goal.spec_id),
             unwritable_specs=manifest_facts.unwritable_specs(table),
         )
@@ -107,15 +107,6 @@ def _live_manifests(table: Table, snapshot: Snapshot | None) -> SnapshotManifest
     manifests = snapshot_manifests.read(table.io, snapshot) if snapshot else None
     manifest_facts.check(table, manifests.manifest_files if manifests else ())
     return None if manifests is None else manifest_facts.with_live_files(table, manifests)
-
-
-def _target(table: Table) -> int:
-    text = table.properties.get(manifest_plan.TARGET_PROPERTY, "")
-    return (
-        max(manifest_plan.LEAST_TARGET, int(text))
-        if text.isascii() and text.isdigit()
-        else manifest_plan.DEFAULT_TARGET
-    )
 
 
 def _existing_spec(table: Table, name: str, spec_id: int | None) -> int | None:

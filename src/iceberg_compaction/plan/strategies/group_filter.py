@@ -74,6 +74,10 @@ def explain(reason: LeftOutReason, count: int, request: PlanRequest) -> str:
         return "would become as many files again"
     if reason is LeftOutReason.TOO_FEW_FILES:
         few, target = max(2, request.policy.min_input_files), byte_size.format_size(sizes.target)
-        return f"{be} small but no group of {few} in one partition, nor more than {target} together"
+        return f"{be} too few: no group of {few} in one partition, nor more than {target} together"
     low, high = byte_size.format_size(sizes.min), byte_size.format_size(sizes.max)
+    if reason is LeftOutReason.REST:
+        return f"{be} smaller than {low}, but at most one in a group: a rewrite would leave such a rest again"
+    if reason is LeftOutReason.INDIVISIBLE:
+        return f"{be} larger than {high}, but of a single row, which cannot be divided"
     return f"{be} well sized for a range of {low} to {high}"

@@ -6,6 +6,7 @@ import io
 
 import pytest
 from rich.cells import cell_len
+from rich.markup import escape
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces.cli import exits
@@ -110,3 +111,27 @@ def test_groups_that_ended_for_one_reason_are_one_line() -> None:
 def test_a_sentence_of_an_error_has_one_full_stop(capsys: pytest.CaptureFixture[str]) -> None:
     exits.complain(errors.MetadataError("The manifest a.avro cannot be read: no such file.."))
     assert capsys.readouterr().err == "error: The manifest a.avro cannot be read: no such file.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "spelled"),
+    [
+        ("esc\x1b[31mred", "esc\\x1b[31mred"),
+        ("new\nline", "new\\nline"),
+        ("tab\tname", "tab\\tname"),
+        ("turn\u202eed", "turn\\u202eed"),
+        ("a[red]b", "a[red]b"),
+        ("e\u0301 表\u3000 \U0001f469\u200d\U0001f467", "e\u0301 表\u3000 \U0001f469\u200d\U0001f467"),
+    ],
+)
+def test_a_name_cannot_move_the_cursor_or_colour_the_screen(name: str, spelled: str) -> None:
+    assert shown(tables(escape(name)), 80)[2].startswith(spelled)
+    assert shown(paragraphs.Named(name=name, sentence="It is well."), 80) == [f"{spelled}: It is well."]
+
+
+def test_a_path_in_a_sentence_stays_in_one_piece() -> None:
+    path = "file:///lake/" + "folder/" * 20 + "00000.parquet"
+    lines = shown(paragraphs.Named(name="db.a", sentence=f"The file {path} is missing."), 60)
+    assert path in lines
+    assert lines[0] == "db.a: The file"
+    assert f"  {path}" in shown(paragraphs.detail(f"It lacks {path} now."), 60)

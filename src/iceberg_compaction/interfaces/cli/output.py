@@ -81,6 +81,9 @@ class TableOutput:
         from iceberg_compaction.interfaces.cli.screens import health_story
         from iceberg_compaction.model.table_health import TableHealth
 
+        if not found:
+            self._show("The catalog has no tables.")
+            return
         self._show(*health_story.overview(found))
         if single and found and isinstance(found[0], TableHealth):
             self._show(*health_story.details(found[0]))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from iceberg_compaction.interfaces.cli.screens.paragraphs import Paragraph
+from iceberg_compaction.interfaces.cli.screens.printable import printable
 from iceberg_compaction.model import plurals
 
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ class Grid:
     def add_row(self, *cells: str) -> None:
         """One more row; cells that are not given are empty."""
         given = [*cells, *[""] * (len(self.columns) - len(cells))]
-        self.rows.append(tuple(Text.from_markup(cell) for cell in given))
+        cells_and_columns = zip(given, self.columns, strict=True)
+        clean = (printable(cell, lines=bool(column.sentence)) for cell, column in cells_and_columns)
+        self.rows.append(tuple(Text.from_markup(cell) for cell in clean))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         shown, dropped = self._choose(options.max_width)

@@ -3,14 +3,19 @@ stay one line for the terminal to wrap, so that they can be copied."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from iceberg_compaction.interfaces.cli import commands
+from iceberg_compaction.interfaces.cli.screens.printable import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console, ConsoleOptions, RenderResult
 
     from iceberg_compaction.model.table_view import Pin
@@ -25,14 +30,12 @@ class Paragraph:
     style: str = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        indent = len(self.mark)
-        if commands.PROGRAM in self.text:  # a line break in a command could not be pasted
-            yield Text(f"{self.mark}{self.text}", style=self.style, no_wrap=True, overflow="ignore")
+        indent, text = len(self.mark), printable(self.text, lines=True)
+        if commands.PROGRAM in text:  # a line break in a command could not be pasted
+            yield Text(f"{self.mark}{text}", style=self.style, no_wrap=True, overflow="ignore")
             return
-        lines = Text(self.text, style=self.style).wrap(console, max(options.max_width - indent, 1))
-        for number, line in enumerate(lines):
-            line.rstrip()
-            yield Text(self.mark if number == 0 else " " * indent) + line
+        for number, line in enumerate(_lines(Text(text, style=self.style), options.max_width - indent)):
+            yield Text(self.mark if number == 0 else " " * indent, overflow="ignore", no_wrap=True) + line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +47,13 @@ class Named:
     joint: str = ": "  # between them on one line
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        name = Text(self.name, style="bold")
+        name, sentence = Text(printable(self.name), style="bold"), printable(self.sentence, lines=True)
         if name.cell_len * 2 > options.max_width or commands.PROGRAM in self.sentence:
             name.no_wrap, name.overflow = True, "ignore"
             yield name
-            yield Paragraph(text=self.sentence, mark="  ")
+            yield Paragraph(text=sentence, mark="  ")
             return
-        for line in Text.assemble(name, self.joint, self.sentence).wrap(console, options.max_width):
-            line.rstrip()
-            yield line
+        yield from _lines(Text.assemble(name, self.joint, sentence), options.max_width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,21 @@ class Command:
             return
         yield Text(self.label)
         yield Text(self.command, no_wrap=True, overflow="ignore")
+
+
+def _lines(text: Text, width: int) -> Iterator[Text]:
+    """The text in lines that are broken between words. A word that is too long, such as a path, stays whole."""
+    for paragraph in text.split("\n", allow_blank=True):
+        cuts, used = [], 0
+        for word in re.finditer(r"\S+\s*", paragraph.plain):
+            if used and used + cell_len(word[0].rstrip()) > width:
+                cuts.append(word.start())
+                used = 0
+            used += cell_len(word[0])
+        for line in paragraph.divide(cuts):
+            line.rstrip()
+            line.no_wrap, line.overflow = True, "ignore"
+            yield line
 
 
 def bullet(text: str) -> Paragraph:

@@ -91,9 +91,10 @@ def main() -> int:
         if what == FLOOR:
             continue
         reach = HELP_REACH_S if "--help" in what else REACH_S
-        bars.append(
-            {"name": f"{what}, s", "value": figures["s"], "reach": f"<= {reach:g}", "ok": figures["s"] <= reach}
-        )
+        bars += [
+            {"name": f"{what}, {unit}", "value": value, "reach": f"<= {reach:g}", "ok": value <= reach}
+            for unit, value in figures.items()
+        ]
     bar_lines.show(bars)
     print(json.dumps({"bench": "startup", "rounds": rounds, "best": best, "bars": bars}))
     return 0

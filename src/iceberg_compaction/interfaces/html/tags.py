@@ -29,8 +29,8 @@ def command(text: str) -> str:
 
 
 def name(text: str) -> str:
-    """A name that breaks after its punctuation if it is too long for the line."""
-    return "<wbr>".join(escape(part) for part in _PARTS.split(text))
+    """A name that breaks after its punctuation if it is too long for the line. Its direction is its own."""
+    return f"<bdi>{'<wbr>'.join(escape(part) for part in _PARTS.split(text))}</bdi>"
 
 
 def sentence(text: str) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from iceberg_compaction.interfaces.cli import commands
+from iceberg_compaction.interfaces.cli import commands, output
+from iceberg_compaction.interfaces.cli.options import Format
+from iceberg_compaction.model import outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,3 +140,11 @@ def test_a_plan_in_a_file_is_applied_from_it() -> None:
     assert commands.to_perform_plan() == (
         "iceberg-compact apply --catalog-uri sqlite:///lake/catalog.db 'my plan.json'"
     )
+
+
+def test_results_of_runs_have_complete_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    commands.remember({"catalog_uri": "sqlite:///c.db"})
+    failed = outcome.Failed(table="db.t", run_id="r", sentence="Run `iceberg-compact run --table db.t` later.")
+    output.output(Format.JSON).outcomes([failed], single=True)
+    shown = "Run `iceberg-compact run --catalog-uri sqlite:///c.db --table db.t` later."
+    assert json.loads(capsys.readouterr().out)["sentence"] == shown

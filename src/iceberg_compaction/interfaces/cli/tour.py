@@ -60,7 +60,6 @@ def guide(folder: Path, engines: EngineFactory, console: ConsoleOptions) -> list
         after = _look(catalog, targets.names)
         say.rule("4. Before and after")
         say.print(_before_and_after(before, after))
-        say.print(f"{sample_lake.VISITS} was left as it is, for you to try things on.")
         _prove(say, before, after, first)
         say.rule("5. A second run finds nothing to do")
         second = list(session.compact(catalog, targets, Policy()))
@@ -80,6 +79,14 @@ def what_next(folder: Path, engine: str, console: ConsoleOptions) -> None:
     say.print(
         "\nFor your own tables, give your own catalog: --catalog-uri, or --catalog-name of PyIceberg's configuration."
     )
+
+
+def keep_next_time(console: ConsoleOptions) -> None:
+    """The command that keeps the lake, for a lake that is gone."""
+    say = _teller(console)
+    say.rule("Your turn")
+    say.print("This lake is gone. This keeps one to try things on:\n")
+    say.print(escape(commands.line("demo", "--keep", "lake")), soft_wrap=True)
 
 
 def next_commands(folder: Path, engine: str) -> tuple[str, ...]:

@@ -52,7 +52,9 @@ def demo(
         from iceberg_compaction.interfaces.cli import tour
 
         outcomes = tour.guide(folder, engines, console)
-    if keep is not None:
+    if keep is None:
+        tour.keep_next_time(console)
+    else:
         tour.what_next(folder, engine, console)
     if not all(outcome.ok for outcome in outcomes):
         raise typer.Exit(exits.FAILED)

@@ -77,7 +77,8 @@ def details(health: TableHealth) -> Iterator[RenderableType]:
         yield paragraphs.Paragraph(text=words.growth_line(health.growth), mark="Growth  ")
         yield ""
     for sentence in (*health.unsupported, *health.advice, *health.causes):
-        yield paragraphs.bullet(sentence)
+        about_command = sentence.startswith("This ")  # the command of the sentence before
+        yield paragraphs.detail(sentence) if about_command else paragraphs.bullet(sentence)
     for fix in health.fixes:
         old = "not set" if fix.old is None else fix.old
         yield paragraphs.bullet(f"Set {fix.name}={fix.new} (now {old}): {fix.why}")

@@ -5,6 +5,7 @@ reader's own, are parsed."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shlex
@@ -12,19 +13,25 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 import typer.main
 from tests.factories import lake as lakes
 from typer.testing import CliRunner
 
+from iceberg_compaction import Compactor, Event, Kind, ProofLevel, Strategy
 from iceberg_compaction.catalog import connect, sample_lake
 from iceberg_compaction.interfaces.cli.app import app
+from iceberg_compaction.model import manifest_plan
+from iceberg_compaction.model.file_group import GroupReason, Spread
+from iceberg_compaction.model.outcome import GroupEnd
 from iceberg_compaction.model.policies import Policy
+from iceberg_compaction.model.rewrite_plan import LeftOutReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from enum import Enum
 
     from tests.factories.servers import S3Server
 
@@ -201,3 +208,25 @@ def test_the_table_of_options_has_all_of_a_policy() -> None:
     table = page[page.index("## Options") : page.index("Options of `rewrite_data_files` that do not exist")]
     names = {name.replace("_", "-") for name in Policy.model_fields}
     assert set(re.findall(r"`([a-z-]+)`", "".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE)))) == names
+
+
+def test_the_page_on_the_library_has_all_arguments_kinds_and_events() -> None:
+    page = (ROOT / "docs" / "reference" / "library.md").read_text()
+    names = [*inspect.signature(Compactor).parameters, *(kind.value for kind in Kind)]
+    names += [event.model_fields["kind"].default for event in get_args(get_args(Event)[0])]
+    assert len(names) > 20
+    assert not [name for name in names if f"`{name}`" not in page]
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("reference/strategies.md", [*GroupReason, *LeftOutReason, *Spread, *Strategy]),
+        ("reference/plans.md", list(GroupEnd)),
+        ("how-to/manifests.md", [*manifest_plan.Reason, *manifest_plan.KeptReason]),
+        ("explanation/proof.md", list(ProofLevel)),
+    ],
+)
+def test_words_of_results_are_explained(page: str, words: list[Enum]) -> None:
+    text = (ROOT / "docs" / page).read_text()
+    assert not [word.value for word in words if f"`{word.value}`" not in text]

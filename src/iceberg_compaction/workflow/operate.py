@@ -61,7 +61,9 @@ def _operate(operation: Operation[P], house: House, run: Run, count: request_cou
         if isinstance(error, errors.CatalogError):
             return stopped  # raised alone, it would hide the commits
         if isinstance(error, errors.CancelledError):
-            raise errors.CancelledError(stopped.sentence) from error
+            cancelled = errors.CancelledError(stopped.sentence)
+            cancelled.outcome = stopped
+            raise cancelled from error
         raise
     return run.remember(result.model_copy(update={"requests": count.requests}))
 

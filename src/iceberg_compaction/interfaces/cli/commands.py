@@ -53,7 +53,7 @@ def to_perform_plan() -> str:
 
     words = [shlex.quote(program()), "run"]
     for name, parameter in inspect.signature(run).parameters.items():
-        if name not in _CONSOLE and _given.get(name) != parameter.default:
+        if name not in (*_CONSOLE, "dry_run") and _given.get(name) != parameter.default:
             words += _flags(name, parameter)
     return " ".join(words)
 

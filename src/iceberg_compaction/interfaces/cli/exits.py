@@ -14,6 +14,7 @@ import typer
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import user_folders
 from iceberg_compaction.interfaces.cli import commands, logs
+from iceberg_compaction.interfaces.cli.options import Format
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +38,8 @@ def code_of(error: BaseException) -> int:
     return next(code for kind, code in _CODES if isinstance(error, kind))
 
 
-def complain(error: BaseException) -> None:
-    """Say what went wrong in one sentence, never with a secret in it."""
+def sentence_of(error: BaseException) -> str:
+    """The error in one sentence, never with a secret in it."""
     if isinstance(error, KeyboardInterrupt):
         said = "Cancelled; what was committed before stays, and nothing else is left behind."
     elif isinstance(error, errors.CompactionError):
@@ -46,8 +47,27 @@ def complain(error: BaseException) -> None:
     else:
         said = f"Unexpected {type(error).__name__}: {error} (this is a defect; -vv shows where)"
     said = _DOUBLE_STOP.sub(".", said)  # the words of a library may end with one of their own
-    sys.stderr.write(commands.complete(logs.clean(f"error: {said}")) + "\n")
+    return commands.complete(logs.clean(said))
+
+
+def complain(error: BaseException) -> None:
+    """Say what went wrong, on standard error."""
+    sys.stderr.write(f"error: {sentence_of(error)}\n")
     _log.debug("where it happened", exc_info=error)
+
+
+def _print_document(error: BaseException) -> None:
+    """The error as a JSON document, in place of the results."""
+    from iceberg_compaction.interfaces import documents
+
+    content = {
+        "kind": "error",
+        "error": type(error).__name__,
+        "sentence": sentence_of(error),
+        "retryable": isinstance(error, errors.CompactionError) and error.retryable,
+        "exit_code": code_of(error),
+    }
+    sys.stdout.write(documents.text(content))
 
 
 def reported(verb: Callable[..., None]) -> Callable[..., None]:
@@ -66,6 +86,8 @@ def reported(verb: Callable[..., None]) -> Callable[..., None]:
             raise typer.Exit(CANCELLED) from None
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 nothing is above this but the shell
             complain(error)
+            if values.get("output") is Format.JSON:
+                _print_document(error)
             raise typer.Exit(code_of(error)) from None
 
     return call

@@ -130,6 +130,7 @@ class PolicyOptions:
     copy_row_groups: Annotated[
         str | None,
         typer.Option(
+            "--copy-row-groups",
             "--copy",
             metavar="MODE",
             help="Row groups that need no change as bytes: auto, always or never; default auto.",
@@ -139,6 +140,7 @@ class PolicyOptions:
     min_row_group_size_bytes: Annotated[
         str | None,
         typer.Option(
+            "--min-row-group-size-bytes",
             "--min-row-group-size",
             metavar="SIZE",
             help="Smaller row groups are merged, not copied; default 8MiB.",
@@ -211,6 +213,21 @@ class ConsoleOptions:
     progress: Annotated[bool, typer.Option(help="Show progress on standard error.", rich_help_panel=_CONSOLE)] = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """Which tables."""
+
+    table: Annotated[
+        list[str] | None,
+        typer.Option("--table", "-t", metavar="NAME", help="A table, or a pattern such as 'shop.*'; repeatable."),
+    ] = None
+    all_tables: Annotated[bool, typer.Option("--all", help="Every table of the catalog, or of --namespace.")] = False
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="But not this table, or tables of this pattern; repeatable."),
+    ] = None
+
+
 # Flags that stand alone in several verbs.
 Tables = Annotated[
     list[str],
@@ -226,6 +243,26 @@ State = Annotated[
     Path | None,
     typer.Option("--state", metavar="FILE", envvar="ICEBERG_COMPACTION_STATE", help="The history of runs."),
 ]
+Report = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Also write a report for a browser (HTML) on the tables as they are afterwards, and run_results.json "
+        "beside it.",
+    ),
+]
+
+
+class FailOn(str, Enum):
+    """Outcomes that are no failure by themselves."""
+
+    UNSUPPORTED = "unsupported"
+
+
+FailsOn = Annotated[
+    list[FailOn] | None,
+    typer.Option("--fail-on", metavar="unsupported", help="Exit with 1 for tables that cannot be rewritten yet, too."),
+]
 Deadline = Annotated[
     str | None,
     typer.Option(metavar="DURATION", help="Cancel the work after this time, such as 15m or 2h; commits so far stay."),
@@ -239,6 +276,8 @@ class PlanOptions:
     branch: Branch = "main"
     out: Out = None
     state: State = None
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 when there is something to do.")] = False
+    fail_on: FailsOn = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +287,8 @@ class ApplyOptions:
     engine: Engine = "spark"
     state: State = None
     deadline: Deadline = None
+    report: Report = None
+    fail_on: FailsOn = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,4 +298,8 @@ class RunOptions:
     branch: Branch = "main"
     engine: Engine = "spark"
     state: State = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plans, and do nothing.")] = False
+    parallel: Annotated[int, typer.Option(min=1, metavar="N", help="Tables to compact side by side.")] = 1
     deadline: Deadline = None
+    report: Report = None
+    fail_on: FailsOn = None

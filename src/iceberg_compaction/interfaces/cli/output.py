@@ -3,11 +3,11 @@ hand over values; only this module and `tables` know how they look."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from typing import TYPE_CHECKING, Protocol
 
+from iceberg_compaction.interfaces import documents
 from iceberg_compaction.interfaces.cli import commands
 from iceberg_compaction.interfaces.cli.options import Format
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
     from iceberg_compaction.model.run_record import RunRecord
+    from iceberg_compaction.model.unplanned import Unplanned
     from iceberg_compaction.model.value import Value
     from iceberg_compaction.workflow.fleet import Diagnosis
 
@@ -32,7 +33,7 @@ class Output(Protocol):
     """One method for each kind of result. `single`: the user named exactly one table."""
 
     def health(self, found: Sequence[Diagnosis], *, single: bool) -> None: ...
-    def plans(self, found: Sequence[Plan | EmptyPlan], *, single: bool) -> None: ...
+    def plans(self, found: Sequence[Plan | EmptyPlan | Unplanned], *, single: bool) -> None: ...
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def manifest_plans(self, found: Sequence[ManifestPlan], *, single: bool) -> None: ...
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
@@ -51,7 +52,7 @@ class JsonOutput:
     def health(self, found: Sequence[Diagnosis], *, single: bool) -> None:
         self._write(found, single)
 
-    def plans(self, found: Sequence[Plan | EmptyPlan], *, single: bool) -> None:
+    def plans(self, found: Sequence[Plan | EmptyPlan | Unplanned], *, single: bool) -> None:
         self._write(found, single)
 
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
@@ -70,8 +71,8 @@ class JsonOutput:
         self._write([found], True)
 
     def _write(self, found: Sequence[Value], single: bool) -> None:
-        values = [value.model_dump(mode="json") for value in found]
-        sys.stdout.write(json.dumps(values[0] if single and values else values, indent=2, ensure_ascii=False) + "\n")
+        made = [documents.document(value) for value in found]
+        sys.stdout.write(documents.text(made[0] if single and made else made))
 
 
 class TableOutput:
@@ -88,19 +89,29 @@ class TableOutput:
         if single and found and isinstance(found[0], TableHealth):
             self._show(*health_story.details(found[0]))
 
-    def plans(self, found: Sequence[Plan | EmptyPlan], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli.screens import plan_story
+    def plans(self, found: Sequence[Plan | EmptyPlan | Unplanned], *, single: bool) -> None:
+        from iceberg_compaction.interfaces.cli.screens import paragraphs, plan_story
+        from iceberg_compaction.model.unplanned import Unplanned
 
-        if len(found) == 1:
-            self._show(*plan_story.plan_story(found[0]))
-        elif found:
-            self._show(*plan_story.overview(found))
-        if any(not plan.empty for plan in found):
-            self._show(*plan_story.totals(found, command=commands.to_perform_plan()))
+        plans = [plan for plan in found if not isinstance(plan, Unplanned)]
+        if len(plans) == 1:
+            self._show(*plan_story.plan_story(plans[0]))
+        elif plans:
+            self._show(*plan_story.overview(plans))
+        for table in found:
+            if isinstance(table, Unplanned):
+                self._show(paragraphs.plan_head(table.table, None, f"{table.kind.value}: {table.sentence}"), "")
+        if not found:
+            self._show("There are no tables.")
+        if any(not plan.empty for plan in plans):
+            self._show(*plan_story.totals(plans, command=commands.to_perform_plan()))
 
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import result_tables
 
+        if not found:
+            self._show("There are no tables.")
+            return
         self._show(result_tables.outcome_overview(found), *result_tables.outcome_sentences(_with_commands(found)))
 
     def manifest_plans(self, found: Sequence[ManifestPlan], *, single: bool) -> None:

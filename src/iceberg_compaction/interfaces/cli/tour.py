@@ -56,6 +56,7 @@ def guide(folder: Path, engines: EngineFactory, console: ConsoleOptions) -> list
     store = wiring.run_store(str(folder / sample_lake.RUNS))
     with table_loop.Session(engines, store, console) as session:
         first = list(session.compact(catalog, targets, Policy()))
+        session.check()
         say.print(*result_tables.outcome_sentences(first), sep="\n")
         after = _look(catalog, targets.names)
         say.rule("4. Before and after")
@@ -63,6 +64,7 @@ def guide(folder: Path, engines: EngineFactory, console: ConsoleOptions) -> list
         _prove(say, before, after, first)
         say.rule("5. A second run finds nothing to do")
         second = list(session.compact(catalog, targets, Policy()))
+        session.check()
     say.print(*(f"{one.table}: {one.sentence}" for one in second), sep="\n")
     if console.output is Format.JSON:
         output.output(console.output).outcomes([*first, *second], single=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from iceberg_compaction.model import table_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iceberg_compaction.interfaces.cli.options import CatalogOptions, PolicyOptions
+    from iceberg_compaction.interfaces.cli.options import CatalogOptions, PolicyOptions, TableOptions
     from iceberg_compaction.model.policies import Policy
 
 EVERY_TABLE = "*"
@@ -47,6 +48,26 @@ def open_catalog(options: CatalogOptions) -> Any:
     where = logs.clean(chosen.uri or chosen.type or "as PyIceberg's configuration says")
     _log.info("The catalog %s: %s", chosen.name, where)
     return connect.connect(chosen)
+
+
+def choose_targets(catalog: Any, tables: TableOptions, namespace: str | None) -> Targets:
+    """The tables that the flags mean, without those that they exclude."""
+    if tables.all_tables and tables.table:
+        raise errors.ConfigError("--all means every table; give either --all or --table, not both.")
+    if not tables.all_tables and not tables.table:
+        raise errors.ConfigError("Name tables with --table, or give --all for every table of the catalog.")
+    targets = find_targets(catalog, tables.table or [EVERY_TABLE], namespace)
+    excluded = {name for text in tables.exclude or () for name in targets.names if _means(text, name, namespace)}
+    return dataclasses.replace(targets, names=tuple(name for name in targets.names if name not in excluded))
+
+
+def _means(text: str, name: str, namespace: str | None) -> bool:
+    """Whether an excluded name or pattern means this table. A bare name means tables of all namespaces, unless one is
+    given."""
+    if namespace:
+        return table_names.matches(name, table_names.within(namespace, text))
+    parts = table_names.parse(name)
+    return table_names.matches(name, text) or table_names.matches(table_names.text(parts[-1:]), text)
 
 
 def find_targets(catalog: Any, wanted: Sequence[str], namespace: str | None = None) -> Targets:

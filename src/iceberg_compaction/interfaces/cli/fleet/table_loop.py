@@ -1,45 +1,59 @@
 """Compacting tables under a person's eyes: one engine for all of them, progress on standard error, Ctrl-C as a cancel.
-`run`, `apply` and `demo` share it."""
+Every table has an outcome, however the command ends. `run`, `apply`, `manifests` and `demo` share it."""
 
 from __future__ import annotations
 
+import threading
+from concurrent import futures
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import cancel, errors
+from iceberg_compaction.catalog import threads
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.interfaces.cli import interrupt, progress
+from iceberg_compaction.interfaces.cli import exits, interrupt, progress
 from iceberg_compaction.model import durations, events
-from iceberg_compaction.model.outcome import Failed
+from iceberg_compaction.model.outcome import Failed, Skipped
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
 from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.interfaces.cli.fleet.catalog_request import Targets
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
+    from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
     from iceberg_compaction.operations.operation import EngineFactory, Operation
     from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
+    from iceberg_compaction.workflow.operate import House
 
 
 class Session:
-    """Entered before the work begins and left when it has ended, however it ended."""
+    """Entered before the work begins and left when it has ended, however it ended. `parallel`: tables at a time."""
 
     def __init__(
-        self, engines: EngineFactory, store: RunStore | None, console: ConsoleOptions, deadline: str | None = None
+        self,
+        engines: EngineFactory,
+        store: RunStore | None,
+        console: ConsoleOptions,
+        deadline: str | None = None,
+        *,
+        parallel: int = 1,
     ) -> None:
         self._cancel = cancel.CancelToken(seconds=None if deadline is None else durations.parse_seconds(deadline))
         self._engines = engines
         self._store = store
         self._console = console
+        self._parallel = parallel
         self._open = ExitStack()
         self._engine: Engine | None = None
+        self._engine_lock = threading.Lock()
+        self.stopped: BaseException | None = None  # a cancel or a deadline that ended a run
 
     def __enter__(self) -> Session:
         self._open.enter_context(interrupt.listening(self._cancel))
@@ -48,40 +62,90 @@ class Session:
     def __exit__(self, *what: object) -> None:
         self._open.close()
 
+    def check(self) -> None:
+        """Raises what has stopped the work, if something has."""
+        if self.stopped is not None:
+            raise self.stopped
+
     def compact(self, catalog: Any, targets: Targets, policy: Policy, *, branch: str = "main") -> Iterator[Outcome]:
-        """Every table in turn."""
+        """The outcome of every table, as tables are done."""
         operations = [RewriteFiles(table=name, policy=policy, branch=branch) for name in targets.names]
         return self.operate(catalog, operations, single=targets.single)
 
-    def operate(self, catalog: Any, operations: Iterable[Operation[Any]], *, single: bool) -> Iterator[Outcome]:
-        """One operation after the other. One that cannot be done does not stop the rest, unless it is the only one."""
-        house = operate.House(catalog=catalog, engines=self._one_engine)
-        with progress.progress(self._console) as shown:
-            for operation in operations:
-                self._cancel.check()
-                run = self._run(shown)
-                try:
-                    outcome: Outcome = operate.operate(operation, house, run)
-                except (errors.ConfigError, errors.CancelledError):
-                    raise
-                except errors.CompactionError as error:
-                    if single:
-                        raise
-                    outcome = Failed(table=operation.table, sentence=str(error), run_id=run.run_id)
-                    run.emit(events.Finished(table=operation.table, run_id=run.run_id, outcome=outcome))
-                yield outcome
-
     def apply(self, catalog: Any, plan: Plan | EmptyPlan) -> Outcome:
         """A plan made before."""
-        with progress.progress(self._console) as shown:
-            house = operate.House(catalog=catalog, engines=self._one_engine)
-            return operate.operate(ApplyPlan(given=plan), house, self._run(shown))
+        (outcome,) = self.operate(catalog, [ApplyPlan(given=plan)], single=True)
+        return outcome
 
-    def _run(self, shown: progress.Progress) -> Run:
-        return wiring.new_run(on_event=shown.on_event, store=self._store, cancel=self._cancel)
+    def operate(self, catalog: Any, operations: Sequence[Operation[Any]], *, single: bool) -> Iterator[Outcome]:
+        """One operation after the other, or some side by side. One that cannot be done does not stop the rest, unless
+        it is the only one. After a cancel, the rest is skipped."""
+        parallel = min(self._parallel, len(operations)) if threads.may_share(catalog) else 1
+        house = operate.House(catalog=catalog, engines=self._one_engine if parallel < 2 else self._started_engine)
+        with progress.progress(self._console) as shown:
+
+            def perform(operation: Operation[Any]) -> Outcome:
+                return self._outcome(operation, house, shown.on_event, single=single)
+
+            if parallel < 2:
+                yield from map(perform, operations)
+            else:
+                yield from self._side_by_side(perform, operations, parallel)
+
+    def _side_by_side(
+        self, perform: Callable[[Operation[Any]], Outcome], operations: Sequence[Operation[Any]], parallel: int
+    ) -> Iterator[Outcome]:
+        with futures.ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="table") as pool:
+            waiting = {pool.submit(perform, operation) for operation in operations}
+            while waiting:
+                try:
+                    done, waiting = futures.wait(waiting, return_when=futures.FIRST_COMPLETED)
+                except KeyboardInterrupt:  # the token is cancelled, so that all runs end where they can
+                    continue
+                for future in done:
+                    yield future.result()
+
+    def _outcome(
+        self,
+        operation: Operation[Any],
+        house: House,
+        on_event: Callable[[Event], None] | None,
+        *,
+        single: bool,
+    ) -> Outcome:
+        run = wiring.new_run(on_event=on_event, store=self._store, cancel=self._cancel.child())
+        try:
+            self._cancel.check()
+        except errors.CancelledError as error:
+            self.stopped = self.stopped or error
+            return Skipped(table=operation.table, sentence=f"Not begun: {error}", run_id=run.run_id)
+        try:
+            return operate.operate(operation, house, run)
+        except (errors.CancelledError, KeyboardInterrupt) as error:
+            self._cancel.cancel(exits.sentence_of(error))
+            self.stopped = self.stopped or error
+            outcome = getattr(error, "outcome", None) or _failed(operation, run, error)
+        except Exception as error:
+            if single:
+                raise
+            outcome = _failed(operation, run, error)
+        run.emit(events.Finished(table=operation.table, run_id=run.run_id, outcome=outcome))
+        return outcome
 
     def _one_engine(self) -> AbstractContextManager[Engine]:
         """The engine of all tables, started by the first that needs it."""
         if self._engine is None:
             self._engine = self._open.enter_context(self._engines())
         return nullcontext(self._engine)
+
+    def _started_engine(self) -> AbstractContextManager[Engine]:
+        """The same for several threads: an engine must not start twice."""
+        with self._engine_lock:
+            context = self._one_engine()
+            assert self._engine is not None
+            self._engine.cores()
+            return context
+
+
+def _failed(operation: Operation[Any], run: Run, error: BaseException) -> Failed:
+    return Failed(table=operation.table, sentence=exits.sentence_of(error), run_id=run.run_id)

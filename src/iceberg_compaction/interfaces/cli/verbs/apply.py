@@ -11,7 +11,6 @@ from iceberg_compaction.interfaces.cli import engine_start, exits, logs, options
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.operations.operation import EngineFactory
 
 
@@ -24,7 +23,7 @@ def apply(
     how: options.ApplyOptions,
 ) -> None:
     """Perform a plan that `plan --out` wrote. If the table has moved on, groups whose files are gone are dropped and
-    told, and the rest is performed; the exit code is 1 when nothing is left.
+    told, and the rest is performed. The exit code is 1 when nothing is left of it, unless others did the same work.
 
     Examples:
 
@@ -34,9 +33,8 @@ def apply(
     """
     logs.configure(console)
     with engine_start.starting(how.engine, catalog.conf) as engines:
-        outcome = _apply(file, catalog, console, how, engines)
-    if not outcome.ok:
-        raise typer.Exit(exits.FAILED)
+        code = _apply(file, catalog, console, how, engines)
+    raise typer.Exit(code)
 
 
 def _apply(
@@ -45,15 +43,18 @@ def _apply(
     console: options.ConsoleOptions,
     how: options.ApplyOptions,
     engines: EngineFactory,
-) -> Outcome:
+) -> int:
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli import output
-    from iceberg_compaction.interfaces.cli.fleet import catalog_request, table_loop
+    from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files, table_loop
     from iceberg_compaction.operations.rewrite_files import plan_file
 
+    result_files.check_target(how.report, option="--report")
     plan = plan_file.load_plan(file)
     store = wiring.store_to_write(str(how.state) if how.state else None)
+    targets = catalog_request.Targets(names=(plan.table,), single=True)
     with table_loop.Session(engines, store, console, how.deadline) as session:
-        outcome = session.apply(catalog_request.open_catalog(catalog), plan)
-    output.output(console.output).outcomes([outcome], single=True)
-    return outcome
+        opened = catalog_request.open_catalog(catalog)
+        results = result_files.Results(catalog=opened, targets=targets, console=console, report=how.report)
+        results.add(session.apply(opened, plan))
+    branch = plan.pin.branch if plan.pin else "main"
+    return results.finish(session.stopped, fail_on=how.fail_on or (), branch=branch)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iceberg_compaction.model.manifest_plan import ManifestPlan
-    from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import RewriteManifests
 
 
@@ -55,7 +54,7 @@ def manifests(
     lean_start.spare_pandas()
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import output
-    from iceberg_compaction.interfaces.cli.fleet import catalog_request, table_loop
+    from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files, table_loop
     from iceberg_compaction.model import byte_size
     from iceberg_compaction.operations.rewrite_manifests import manifest_rewrite
 
@@ -74,16 +73,13 @@ def manifests(
             raise typer.Exit(exits.FAILED)
         return
     store = wiring.store_to_write(str(asked.state) if asked.state else None)
-    found: list[Outcome] = []
-    try:
-        with table_loop.Session(wiring.engine_factory(), store, console) as session:
-            for one in session.operate(opened, operations, single=targets.single):
-                found.append(one)  # an outcome stays known when the next table is cancelled
-    finally:
-        if found:
-            shown.manifest_outcomes(found, single=targets.single)
-    if not all(one.ok for one in found):
-        raise typer.Exit(exits.FAILED)
+    with table_loop.Session(wiring.engine_factory(), store, console) as session:
+        found = list(session.operate(opened, operations, single=targets.single))
+    shown.manifest_outcomes(found, single=targets.single)
+    if session.stopped is not None:
+        exits.complain(session.stopped)
+        raise typer.Exit(exits.code_of(session.stopped))
+    raise typer.Exit(result_files.exit_code(found, fail_on=()))
 
 
 def _plans(catalog: Any, operations: Sequence[RewriteManifests], *, single: bool) -> tuple[list[ManifestPlan], bool]:

@@ -9,16 +9,13 @@ import typer
 from iceberg_compaction.interfaces.cli import engine_start, exits, logs, options, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.operations.operation import EngineFactory
 
 
 @exits.reported
 @spread.spread
 def run(
-    table: options.Tables,
+    tables: options.TableOptions,
     catalog: options.CatalogOptions,
     policy: options.PolicyOptions,
     console: options.ConsoleOptions,
@@ -34,37 +31,57 @@ def run(
 
         iceberg-compact run --table shop.events --strategy delete-files --delete-file-threshold 5
 
+        iceberg-compact run --all --exclude 'tmp.*' --parallel 4 --deadline 2h --report health.html
+
         iceberg-compact run --table shop.events --where "at >= '2026-01-01T00:00:00'" --verify deep
     """
     logs.configure(console)
+    if how.dry_run:
+        _show_plans(tables, catalog, policy, console, how)
+        return
     with engine_start.starting(how.engine, catalog.conf) as engines:
-        outcomes = _run(table, catalog, policy, console, how, engines)
-    if not all(outcome.ok for outcome in outcomes):
-        raise typer.Exit(exits.FAILED)
+        code = _run(tables, catalog, policy, console, how, engines)
+    raise typer.Exit(code)
 
 
 def _run(
-    table: Sequence[str],
+    tables: options.TableOptions,
     catalog: options.CatalogOptions,
     policy: options.PolicyOptions,
     console: options.ConsoleOptions,
     how: options.RunOptions,
     engines: EngineFactory,
-) -> list[Outcome]:
+) -> int:
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli import output
-    from iceberg_compaction.interfaces.cli.fleet import catalog_request, table_loop
+    from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files, table_loop
 
+    result_files.check_target(how.report, option="--report")
     chosen = catalog_request.make_policy(policy)
     store = wiring.store_to_write(str(how.state) if how.state else None)
-    outcomes: list[Outcome] = []
-    with table_loop.Session(engines, store, console, how.deadline) as session:
+    with table_loop.Session(engines, store, console, how.deadline, parallel=how.parallel) as session:
         opened = catalog_request.open_catalog(catalog)
-        targets = catalog_request.find_targets(opened, table, catalog.namespace)
-        try:
-            for outcome in session.compact(opened, targets, chosen, branch=how.branch):
-                outcomes.append(outcome)  # what is done stays known when the next table is cancelled
-        finally:
-            if outcomes:
-                output.output(console.output).outcomes(outcomes, single=targets.single)
-    return outcomes
+        targets = catalog_request.choose_targets(opened, tables, catalog.namespace)
+        results = result_files.Results(catalog=opened, targets=targets, console=console, report=how.report)
+        for outcome in session.compact(opened, targets, chosen, branch=how.branch):
+            results.add(outcome)
+    return results.finish(session.stopped, fail_on=how.fail_on or (), branch=how.branch)
+
+
+def _show_plans(
+    tables: options.TableOptions,
+    catalog: options.CatalogOptions,
+    policy: options.PolicyOptions,
+    console: options.ConsoleOptions,
+    how: options.RunOptions,
+) -> None:
+    from iceberg_compaction.interfaces import wiring
+    from iceberg_compaction.interfaces.cli import output
+    from iceberg_compaction.interfaces.cli.fleet import catalog_request, plan_loop
+
+    chosen = catalog_request.make_policy(policy)
+    store = wiring.store_to_read(str(how.state) if how.state else None)
+    opened = catalog_request.open_catalog(catalog)
+    targets = catalog_request.choose_targets(opened, tables, catalog.namespace)
+    plans = plan_loop.make_plans(opened, targets, chosen, store, branch=how.branch)
+    output.output(console.output).plans(plans, single=targets.single)
+    raise typer.Exit(plan_loop.exit_code(plans, fail_on=how.fail_on or (), tells_work=False))

@@ -1,0 +1,143 @@
+"""The results of a run: printed, and on request as files. The report is the health of the tables afterwards, and
+`run_results.json` beside it has a row for each table, as dbt writes it, for schedulers and dashboards."""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction import errors, version
+from iceberg_compaction.interfaces import documents
+from iceberg_compaction.interfaces.cli import exits, output
+from iceberg_compaction.model.outcome import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from iceberg_compaction.interfaces.cli.fleet.catalog_request import Targets
+    from iceberg_compaction.interfaces.cli.options import ConsoleOptions, FailOn
+    from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.workflow.fleet import Diagnosis
+
+RUN_RESULTS = "run_results.json"
+
+
+def check_target(path: Path | None, *, option: str) -> None:
+    """Raises ConfigError before any work if the file could not be written after it."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise errors.ConfigError(f"{option} {path} is a folder; name a file in it.")
+    if not path.parent.is_dir():
+        raise errors.ConfigError(f"{option} {path} cannot be written: there is no folder {path.parent}.")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise errors.ConfigError(f"{option} {path} cannot be written: no permission.")
+
+
+class Results:
+    """The outcomes of a command, collected as they come and shown in the order of the tables."""
+
+    def __init__(self, *, catalog: Any, targets: Targets, console: ConsoleOptions, report: Path | None) -> None:
+        self._catalog = catalog
+        self._targets = targets
+        self._console = console
+        self._report = report
+        self._started = datetime.now(timezone.utc)
+        self._outcomes: dict[str, Outcome] = {}
+
+    def add(self, outcome: Outcome) -> None:
+        self._outcomes[outcome.table] = outcome
+
+    def finish(self, stopped: BaseException | None, *, fail_on: Sequence[FailOn], branch: str) -> int:
+        """Print and write everything, and return the exit code. `stopped`: what ended the command early."""
+        outcomes = [self._outcomes[name] for name in self._targets.names if name in self._outcomes]
+        code = exit_code(outcomes, fail_on=fail_on) if stopped is None else exits.code_of(stopped)
+        if stopped is not None:
+            exits.complain(stopped)
+        elif not self._targets.single:
+            _tell_apart(outcomes)
+        output.output(self._console.output).outcomes(outcomes, single=self._targets.single)
+        if self._report is not None:
+            self._write_files(self._report, outcomes, code, branch)
+        return code
+
+    def _write_files(self, report: Path, outcomes: Sequence[Outcome], code: int, branch: str) -> None:
+        from iceberg_compaction.interfaces.cli import examination
+
+        content = run_results(outcomes, started=self._started, exit_code=code)
+        try:
+            (report.parent / RUN_RESULTS).write_text(documents.text(content), encoding="utf-8")
+        except OSError as error:
+            raise errors.ConfigError(f"{report.parent / RUN_RESULTS} cannot be written: {error.strerror}.") from error
+        examination.write_report(report, self._diagnose(branch), catalog=self._catalog.name)
+
+    def _diagnose(self, branch: str) -> list[Diagnosis]:
+        from iceberg_compaction.interfaces import wiring
+        from iceberg_compaction.model.policies import Policy
+        from iceberg_compaction.workflow import diagnose, fleet
+
+        cache = wiring.manifest_cache()
+        return fleet.diagnose_all(
+            self._catalog,
+            self._targets.names,
+            lambda name: diagnose.diagnose(self._catalog, name, Policy(), branch=branch, cache=cache),
+        )
+
+
+def exit_code(outcomes: Sequence[Outcome], *, fail_on: Sequence[FailOn]) -> int:
+    """The code that a command with these outcomes ends with. A table that cannot be rewritten yet is no failure, unless
+    the user wants it to be one."""
+    also = {Kind(each.value) for each in fail_on}
+    failed = any(
+        outcome.kind in also if outcome.kind is Kind.UNSUPPORTED else not outcome.ok or outcome.kind in also
+        for outcome in outcomes
+    )
+    return exits.FAILED if failed else exits.DONE
+
+
+def run_results(outcomes: Sequence[Outcome], *, started: datetime, exit_code: int) -> dict[str, Any]:
+    """The content of run_results.json: facts of the command, and a row for each table."""
+    now = datetime.now(timezone.utc)
+    return {
+        "metadata": {
+            "generated_at": now.isoformat(),
+            "started_at": started.isoformat(),
+            "invocation_id": str(uuid.uuid4()),
+            "iceberg_compaction_version": version.__version__,
+        },
+        "elapsed_time": round((now - started).total_seconds(), 3),
+        "exit_code": exit_code,
+        "results": [_row(outcome) for outcome in outcomes],
+    }
+
+
+def _row(outcome: Outcome) -> dict[str, Any]:
+    """dbt's names, and the whole outcome."""
+    return {
+        "unique_id": outcome.table,
+        "status": _status(outcome),
+        "execution_time": outcome.seconds,
+        "message": outcome.sentence,
+        "failures": outcome.groups_failed,
+        "outcome": documents.document(outcome),
+    }
+
+
+def _status(outcome: Outcome) -> str:
+    """dbt's word for an outcome."""
+    if outcome.kind in (Kind.SKIPPED, Kind.UNSUPPORTED):
+        return "skipped"
+    return "success" if outcome.ok else "error"
+
+
+def _tell_apart(outcomes: Sequence[Outcome]) -> None:
+    """One line for each kind of trouble, where a list of tables is long."""
+    failed = sum(not outcome.ok and outcome.kind is not Kind.UNSUPPORTED for outcome in outcomes)
+    unsupported = sum(outcome.kind is Kind.UNSUPPORTED for outcome in outcomes)
+    for what, count in {"could not be compacted": failed, "cannot be rewritten yet": unsupported}.items():
+        if count:
+            sys.stderr.write(f"{count} of {len(outcomes)} tables {what}; the result says why.\n")

@@ -1,0 +1,22 @@
+"""A table that has no plan, in a list of plans: it must not be rewritten, or it could not be looked at."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from iceberg_compaction.model.value import Value
+
+
+class UnplannedKind(str, Enum):
+    """The reason in a word, as outcomes of runs have it. Closed set."""
+
+    UNSUPPORTED = "unsupported"
+    FAILED = "failed"
+
+
+class Unplanned(Value):
+    """One table without a plan."""
+
+    kind: UnplannedKind
+    table: str
+    sentence: str

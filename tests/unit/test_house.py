@@ -44,6 +44,7 @@ ENVIRONMENT = {
 CHANCE = {
     "interfaces.wiring": "the composition root has the machine's clock and makes ids",
     "interfaces.cli.examination": "progress is drawn",
+    "interfaces.cli.fleet.result_files": "results say when they were written, and by which command",
     "interfaces.cli.progress": "progress is drawn",
     "catalog.sample_lake": "a lake to play with, and the time of a scan",
     "storage.file_names": "two attempts of a run must not write the same file",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.value import Value
 
 _PARTITION, _AS_TEXT = "partition", "_str"
+_STORED, _PRINTED = 1, 2  # versions of outcomes
 
 
 def document(value: Value) -> dict[str, Any]:
@@ -41,11 +42,16 @@ def _for_programs(content: Any) -> Any:
     if not isinstance(content, dict):
         return content
     plain: dict[str, Any] = {}
-    for name, item in content.items():
+    for name, item in _with_version(content, _STORED, _PRINTED).items():
         plain[name] = _object(item) if name == _PARTITION else _for_programs(item)
         if name.endswith(("snapshot_id", "snapshot_ids")):
             plain[name + _AS_TEXT] = _as_text(item)
     return plain
+
+
+def _with_version(content: dict[str, Any], old: int, new: int) -> dict[str, Any]:
+    """Outcomes have a version, and no other result has this number in a field of that name."""
+    return content | {"version": new} if content.get("version") == old else content
 
 
 def _object(item: Any) -> Any:
@@ -68,6 +74,6 @@ def _from_programs(content: Any) -> Any:
         name: json.dumps(item, ensure_ascii=False, separators=(",", ":"))
         if name == _PARTITION and isinstance(item, dict)
         else _from_programs(item)
-        for name, item in content.items()
+        for name, item in _with_version(content, _PRINTED, _STORED).items()
         if not name.endswith(("snapshot_id" + _AS_TEXT, "snapshot_ids" + _AS_TEXT))
     }

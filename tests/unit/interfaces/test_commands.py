@@ -127,7 +127,12 @@ def test_a_plan_is_performed_with_the_options_that_it_was_made_with() -> None:
     )
     words = shlex.split(commands.to_perform_plan())
     assert words[:2] == ["iceberg-compact", "run"]
-    pairs = {"--table": "shop.*", "--catalog-uri": "sqlite:///lake/catalog.db", "--strategy": "full", "--copy": "never"}
+    pairs = {
+        "--table": "shop.*",
+        "--catalog-uri": "sqlite:///lake/catalog.db",
+        "--strategy": "full",
+        "--copy-row-groups": "never",
+    }
     assert {name: words[words.index(name) + 1] for name in pairs} == pairs
     assert words[words.index("--where") + 1] == "day = 'x'"
     assert {"--rewrite-all", "--no-partial-progress"} <= set(words)

@@ -83,7 +83,7 @@ def iceberg_compact(
 
         iceberg-compact --catalog-uri=URI --table=NAME --strategy=small-files
 
-    Exit codes: 0 done or nothing to do, 1 failed, 2 wrong usage, 3 sick (doctor --exit-code), 130 cancelled.
+    Exit codes: 0 done or nothing to do, 1 failed, 2 wrong usage, 3 sick or work to do (--exit-code), 130 cancelled.
     """
 
 

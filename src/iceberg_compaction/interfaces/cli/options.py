@@ -11,6 +11,10 @@ from typing import Annotated, Any
 import typer
 
 _CATALOG, _POLICY, _CONSOLE = "Catalog", "What to rewrite", "Console"
+_SHORT = {  # flags that work as well, though no help names them; --target-file-size is one, too
+    "copy": "copy-row-groups",
+    "min-row-group-size": "min-row-group-size-bytes",
+}
 
 
 class Format(str, Enum):
@@ -130,8 +134,6 @@ class PolicyOptions:
     copy_row_groups: Annotated[
         str | None,
         typer.Option(
-            "--copy-row-groups",
-            "--copy",
             metavar="MODE",
             help="Row groups that need no change as bytes: auto, always or never; default auto.",
             rich_help_panel=_POLICY,
@@ -140,13 +142,13 @@ class PolicyOptions:
     min_row_group_size_bytes: Annotated[
         str | None,
         typer.Option(
-            "--min-row-group-size-bytes",
-            "--min-row-group-size",
             metavar="SIZE",
             help="Smaller row groups are merged, not copied; default 8MiB.",
             rich_help_panel=_POLICY,
         ),
     ] = None
+    copy: Annotated[str | None, typer.Option(hidden=True)] = None
+    min_row_group_size: Annotated[str | None, typer.Option(hidden=True)] = None
     rewrite_job_order: Annotated[
         str | None,
         typer.Option(
@@ -184,7 +186,9 @@ class PolicyOptions:
     def given(self) -> dict[str, Any]:
         """The flags that were used, by option name."""
         found = {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name != "option"}
-        return {name: value for name, value in found.items() if value is not None}
+        given = {name: value for name, value in found.items() if value is not None}
+        short = {_SHORT[name]: given.pop(name) for name in _SHORT if name in given}
+        return short | given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,6 +230,15 @@ class TableOptions:
         list[str] | None,
         typer.Option(metavar="NAME", help="But not this table, or tables of this pattern; repeatable."),
     ] = None
+
+    def check(self) -> None:
+        """Raises ConfigError if no table, or more than all, are meant. It needs no catalog, so it comes first."""
+        from iceberg_compaction import errors
+
+        if self.all_tables and self.table:
+            raise errors.ConfigError("--all means every table; give either --all or --table, not both.")
+        if not self.all_tables and not self.table:
+            raise errors.ConfigError("Name tables with --table, or give --all for every table of the catalog.")
 
 
 # Flags that stand alone in several verbs.

@@ -52,10 +52,6 @@ def open_catalog(options: CatalogOptions) -> Any:
 
 def choose_targets(catalog: Any, tables: TableOptions, namespace: str | None) -> Targets:
     """The tables that the flags mean, without those that they exclude."""
-    if tables.all_tables and tables.table:
-        raise errors.ConfigError("--all means every table; give either --all or --table, not both.")
-    if not tables.all_tables and not tables.table:
-        raise errors.ConfigError("Name tables with --table, or give --all for every table of the catalog.")
     targets = find_targets(catalog, tables.table or [EVERY_TABLE], namespace)
     excluded = {name for text in tables.exclude or () for name in targets.names if _means(text, name, namespace)}
     return dataclasses.replace(targets, names=tuple(name for name in targets.names if name not in excluded))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from iceberg_compaction import errors, version
 from iceberg_compaction.interfaces import documents
 from iceberg_compaction.interfaces.cli import exits, output
+from iceberg_compaction.interfaces.cli.options import Format
 from iceberg_compaction.model.outcome import Kind
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ class Results:
             exits.complain(stopped)
         elif not self._targets.single:
             _tell_apart(outcomes)
-        output.output(self._console.output).outcomes(outcomes, single=self._targets.single)
+        told = stopped is not None and self._targets.single and not any(each.snapshot_ids for each in outcomes)
+        if not told or self._console.output is Format.JSON:
+            output.output(self._console.output).outcomes(outcomes, single=self._targets.single)
         if self._report is not None:
             self._write_files(self._report, outcomes, code, branch)
         return code

@@ -29,6 +29,7 @@ def plan(
         iceberg-compact plan --table shop.events --where "day >= '2026-01-01'" --output json
     """
     logs.configure(console)
+    tables.check()
     lean_start.spare_pandas()
     from iceberg_compaction import errors
     from iceberg_compaction.interfaces import wiring

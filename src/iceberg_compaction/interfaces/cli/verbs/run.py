@@ -36,6 +36,7 @@ def run(
         iceberg-compact run --table shop.events --where "at >= '2026-01-01T00:00:00'" --verify deep
     """
     logs.configure(console)
+    tables.check()
     if how.dry_run:
         _show_plans(tables, catalog, policy, console, how)
         return

@@ -111,6 +111,26 @@ def test_a_cluster_is_not_taken_for_spark_submit_while_its_jvm_starts(monkeypatc
     assert early.opened() is False
 
 
+def test_a_session_that_nobody_needs_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, ended = threading.Event(), threading.Event()
+
+    def open_session(conf: Mapping[str, str], java_process: jvm.Jvm) -> None:
+        begun.set()
+        assert ended.wait(60)
+        raise ConnectionError("the JVM is gone")
+
+    def end(java_process: jvm.Jvm) -> bool:
+        ended.set()
+        return False
+
+    monkeypatch.setattr(spark_session, "needs_daemon", lambda conf: False)
+    monkeypatch.setattr(spark_session, "open_session", open_session)
+    monkeypatch.setattr(jvm.Jvm, "end", end)
+    with early_start.EarlyStart({"spark.master": "local[2]"}):
+        assert begun.wait(60)
+    assert ended.is_set()
+
+
 def test_variables_that_the_conf_gives_workers_are_there_when_they_import() -> None:
     assert not spark_session.needs_daemon({"spark.executorEnv.LD_PRELOAD": "libjemalloc.so"})
 

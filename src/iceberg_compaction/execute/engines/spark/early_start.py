@@ -46,12 +46,11 @@ class EarlyStart:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._jvm.give_up()
-        if not self._session.done() or self._session.exception() is not None:
-            self._thread.join(_END_SECONDS)
         if self._session.done() and self._session.exception() is None:
             self._session.result().close()
-            self._thread.join(_END_SECONDS)
+        elif self._jvm.end():  # else a context that is half made would have to be awaited
+            spark_session.forget()
+        self._thread.join(_END_SECONDS)
         if self._thread.is_alive():
             self._jvm.kill()
         self._daemon.close()

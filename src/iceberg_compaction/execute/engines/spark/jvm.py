@@ -57,9 +57,14 @@ class Jvm:
                 self._gateway = self._launch(conf)
             return self._gateway
 
-    def give_up(self) -> None:
-        """End it if it is still coming up."""
+    def end(self) -> bool:
+        """End it now, wherever it is, as nobody needs it; it removes its folders. False: nothing was started here."""
         self._unwanted.set()
+        with self._lock:  # whoever launches it ends it
+            if self._gateway is None or self._process is None:
+                return False
+            _end(self._process)
+        return True
 
     def kill(self) -> None:
         """End it, whatever it does."""

@@ -113,6 +113,13 @@ def _target(remote: str) -> str:
     return remote.split(";")[0]  # what follows may hold a token
 
 
+def forget() -> None:
+    """The JVM has ended without a stop of its context: the next session starts another one."""
+    from pyspark import SparkContext
+
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+
+
 def is_local(master: str) -> bool:
     """Whether executors run inside this machine's one JVM, and so with this Python installation and these disks."""
     return master == "local" or master.startswith("local[")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LAB = Path(__file__).parent / "lab"
 # What a developer has configured on the machine must not leak into a test, nor a test write to a real lake.
-_FOREIGN = ("AWS_", "CATALOG_", "PYICEBERG_")
+_FOREIGN = ("AWS_", "CATALOG_", "COLUMNS", "PYICEBERG_")
 
 examples.load_profile()
 

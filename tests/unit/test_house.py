@@ -29,6 +29,7 @@ STATE = {
 # Modules that read the environment.
 ENVIRONMENT = {
     "interfaces.wiring": "the composition root",
+    "interfaces.cli.output": "COLUMNS is the width of a pipe",
     "interfaces.cli.fleet.catalog_request": "flags over environment",
     "interfaces.user_folders": "other processes get TMPDIR from it",
     "interfaces.cli.tour": "the Java of this process, for commands to paste",

@@ -3,6 +3,7 @@ hand over values; only this module and `tables` know how they look."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from typing import TYPE_CHECKING, Protocol
@@ -83,7 +84,7 @@ class TableOutput:
         from iceberg_compaction.model.table_health import TableHealth
 
         if not found:
-            self._show("The catalog has no tables.")
+            self._show("There are no tables.")
             return
         self._show(*health_story.overview(found))
         if single and found and isinstance(found[0], TableHealth):
@@ -154,5 +155,7 @@ def console() -> Console:
     is left out. A line that is too wide is left to the terminal, never cut."""
     from iceberg_compaction.interfaces.cli.screens.uncut import UncutConsole
 
-    width = shutil.get_terminal_size(fallback=(_WIDE, 0)).columns
-    return UncutConsole(highlight=False, width=width)
+    stated = os.environ.get("COLUMNS", "")
+    if sys.stdout.isatty() or (stated.isdigit() and int(stated)):
+        return UncutConsole(highlight=False, width=shutil.get_terminal_size().columns)
+    return UncutConsole(highlight=False, width=_WIDE)

@@ -253,3 +253,15 @@ def test_a_signal_while_tables_run_side_by_side_is_not_lost(fleet: Fleet, monkey
         outcomes: Iterator[Any] = entered.compact(fleet.lake.catalog, targets, Policy())
         assert sorted(each.kind.value for each in outcomes) == ["failed", "failed", "skipped"]
     assert [fleet.files(name) for name in NAMES] == [5] * 5
+
+
+def test_tables_side_by_side_on_spark(fleet: Fleet, spark: Any) -> None:
+    steps = []
+    targets = catalog_request.Targets(names=("db.a", "db.b", "db.c"), single=False)
+    engines = wiring.engine_factory("spark", session=spark)
+    store = wiring.run_store(str(fleet.folder / "runs.db"))
+    with table_loop.Session(engines, store, options.ConsoleOptions(quiet=True), parallel=3) as entered:
+        for outcome in entered.compact(fleet.lake.catalog, targets, Policy()):
+            steps.append((outcome.table, outcome.kind.value))
+    assert sorted(steps) == [("db.a", "compacted"), ("db.b", "compacted"), ("db.c", "compacted")]
+    assert [fleet.files(name) for name in NAMES] == [1, 1, 1, 5, 5]

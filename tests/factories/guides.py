@@ -40,6 +40,38 @@ spec:
           restartPolicy: OnFailure
 """
 
+# A policy for tables of one database.
+POLICY = """
+apiVersion: compaction.io/v1
+kind: CompactionPolicy
+metadata:
+  name: hourly-compaction
+spec:
+  catalog:
+    type: glue
+    database: production
+  schedule: "0 * * * *"
+  tables:
+    - name: events
+      strategy: time-series
+      targetFileSize: 512Mi
+    - name: dimensions
+      strategy: small-files
+      targetFileSize: 1Gi
+  resources:
+    memory: 4Gi
+    cpu: 2
+  costLimit:
+    hourly: 10.00
+"""
+
+
+def policy_tables() -> list[dict[str, str]]:
+    """The namespace, the name and the options of each table of the policy."""
+    (database,) = re.findall(r"database: (\w+)", POLICY)
+    rows = re.findall(r"- name: (\S+)\n +strategy: (\S+)\n +targetFileSize: (\S+)", POLICY)
+    return [{"namespace": database, "table": name, "strategy": kind, "size": size} for name, kind, size in rows]
+
 
 def cron_job_arguments(catalog_uri: str) -> list[str]:
     """The arguments that the container gets."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import cancel, errors
 from iceberg_compaction.catalog import threads
+from iceberg_compaction.execute.engine_door import StartsLate
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import exits, interrupt, progress
 from iceberg_compaction.model import durations, events
@@ -20,7 +21,8 @@ from iceberg_compaction.workflow import operate
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from iceberg_compaction.execute.engine_door import Engine
+    from iceberg_compaction.cancel import CancelToken
+    from iceberg_compaction.execute.engine_door import Engine, Job, Work
     from iceberg_compaction.interfaces.cli.fleet.catalog_request import Targets
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
     from iceberg_compaction.model.events import Event
@@ -81,7 +83,7 @@ class Session:
         """One operation after the other, or some side by side. One that cannot be done does not stop the rest, unless
         it is the only one. After a cancel, the rest is skipped."""
         parallel = min(self._parallel, len(operations)) if threads.may_share(catalog) else 1
-        house = operate.House(catalog=catalog, engines=self._one_engine if parallel < 2 else self._started_engine)
+        house = operate.House(catalog=catalog, engines=self._one_engine if parallel < 2 else self._shared_engine)
         with progress.progress(self._console) as shown:
 
             def perform(operation: Operation[Any]) -> Outcome:
@@ -138,13 +140,29 @@ class Session:
             self._engine = self._open.enter_context(self._engines())
         return nullcontext(self._engine)
 
-    def _started_engine(self) -> AbstractContextManager[Engine]:
-        """The same for several threads: an engine must not start twice."""
-        with self._engine_lock:
-            context = self._one_engine()
-            assert self._engine is not None
-            self._engine.cores()
-            return context
+    def _shared_engine(self) -> AbstractContextManager[Engine]:
+        """The same for several threads."""
+        with self._engine_lock, self._one_engine() as engine:
+            return nullcontext(_SharedEngine(engine, self._engine_lock))
+
+
+class _SharedEngine:
+    """An engine that several threads may ask for its cores at once: it must not start twice."""
+
+    def __init__(self, engine: Engine, lock: threading.Lock) -> None:
+        self._engine = engine
+        self._lock = lock
+
+    @property
+    def starting(self) -> str | None:
+        return self._engine.starting if isinstance(self._engine, StartsLate) else None
+
+    def cores(self) -> int:
+        with self._lock:
+            return self._engine.cores()
+
+    def start(self, job: Job, *, cancel: CancelToken) -> Work:
+        return self._engine.start(job, cancel=cancel)
 
 
 def _failed(operation: Operation[Any], run: Run, error: BaseException) -> Failed:

@@ -158,6 +158,16 @@ def test_results_lie_beside_the_report(fleet: Fleet, tmp_path: Path) -> None:
     assert (first["message"], first["execution_time"]) == (first["outcome"]["sentence"], first["outcome"]["seconds"])
 
 
+def test_results_of_a_look_lie_beside_its_report(fleet: Fleet, tmp_path: Path) -> None:
+    assert fleet.run("--table", "db.a").exit_code == 0
+    result = fleet.call("doctor", "--report", str(tmp_path / "health.html"))
+    assert result.exit_code == 0, result.stderr
+    rows = json.loads((tmp_path / "run_results.json").read_text())["results"]
+    statuses = {row["unique_id"]: row["status"] for row in rows}
+    assert statuses == dict.fromkeys(("db.b", "db.c", "tmp.x"), "warn") | {"db.a": "success", "db.locked": "skipped"}
+    assert rows[0]["health"]["table"] == rows[0]["unique_id"]
+
+
 def test_several_tables_are_compacted_side_by_side(fleet: Fleet) -> None:
     result = fleet.run("--table", "db.?", "--parallel", "3", "--output", "json")
     assert result.exit_code == 0, result.stderr

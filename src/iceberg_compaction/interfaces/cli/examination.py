@@ -67,6 +67,14 @@ def read_earlier(path: Path) -> EarlierLook:
 def write_report(
     path: Path, diagnoses: Sequence[Diagnosis], *, catalog: str, earlier: EarlierLook | None = None
 ) -> None:
+    """The report, and run_results.json beside it."""
+    from iceberg_compaction.interfaces.cli.fleet import result_files
+
+    write_page(path, diagnoses, catalog=catalog, earlier=earlier)
+    result_files.write_run_results(path.parent, [result_files.health_row(each) for each in diagnoses])
+
+
+def write_page(path: Path, diagnoses: Sequence[Diagnosis], *, catalog: str, earlier: EarlierLook | None = None) -> None:
     """The report as one HTML file."""
     from iceberg_compaction.interfaces.html import page
 

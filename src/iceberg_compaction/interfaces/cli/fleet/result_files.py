@@ -14,6 +14,7 @@ from iceberg_compaction.interfaces import documents
 from iceberg_compaction.interfaces.cli import exits, output
 from iceberg_compaction.interfaces.cli.options import Format
 from iceberg_compaction.model.outcome import Kind
+from iceberg_compaction.model.table_health import BrokenTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,12 +72,9 @@ class Results:
     def _write_files(self, report: Path, outcomes: Sequence[Outcome], code: int, branch: str) -> None:
         from iceberg_compaction.interfaces.cli import examination
 
-        content = run_results(outcomes, started=self._started, exit_code=code)
-        try:
-            (report.parent / RUN_RESULTS).write_text(documents.text(content), encoding="utf-8")
-        except OSError as error:
-            raise errors.ConfigError(f"{report.parent / RUN_RESULTS} cannot be written: {error.strerror}.") from error
-        examination.write_report(report, self._diagnose(branch), catalog=self._catalog.name)
+        rows = [_row(outcome) for outcome in outcomes]
+        write_run_results(report.parent, rows, started=self._started, exit_code=code)
+        examination.write_page(report, self._diagnose(branch), catalog=self._catalog.name)
 
     def _diagnose(self, branch: str) -> list[Diagnosis]:
         from iceberg_compaction.interfaces import wiring
@@ -102,20 +100,37 @@ def exit_code(outcomes: Sequence[Outcome], *, fail_on: Sequence[FailOn]) -> int:
     return exits.FAILED if failed else exits.DONE
 
 
-def run_results(outcomes: Sequence[Outcome], *, started: datetime, exit_code: int) -> dict[str, Any]:
-    """The content of run_results.json: facts of the command, and a row for each table."""
+def write_run_results(
+    folder: Path, rows: Sequence[dict[str, Any]], *, started: datetime | None = None, exit_code: int | None = None
+) -> None:
+    """Write run_results.json: facts of the command, and a row for each table."""
     now = datetime.now(timezone.utc)
-    return {
+    content: dict[str, Any] = {
         "metadata": {
             "generated_at": now.isoformat(),
-            "started_at": started.isoformat(),
             "invocation_id": str(uuid.uuid4()),
             "iceberg_compaction_version": version.__version__,
         },
-        "elapsed_time": round((now - started).total_seconds(), 3),
+        "elapsed_time": None if started is None else round((now - started).total_seconds(), 3),
         "exit_code": exit_code,
-        "results": [_row(outcome) for outcome in outcomes],
+        "results": list(rows),
     }
+    path = folder / RUN_RESULTS
+    try:
+        path.write_text(documents.text(content), encoding="utf-8")
+    except OSError as error:
+        raise errors.ConfigError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def health_row(diagnosis: Diagnosis) -> dict[str, Any]:
+    """dbt's names, and the whole health of a table that was only looked at."""
+    if isinstance(diagnosis, BrokenTable):
+        status, message = "error", diagnosis.error
+    else:
+        status, message = "warn" if diagnosis.sick else "success", " ".join(diagnosis.advice)
+        status = "skipped" if diagnosis.unsupported else status
+    content = documents.document(diagnosis)
+    return {"unique_id": diagnosis.table, "status": status, "message": message, "health": content}
 
 
 def _row(outcome: Outcome) -> dict[str, Any]:

@@ -3,6 +3,7 @@ border where they appear, with the cause chained. Each class says whether trying
 
     CompactionError
     ├── ConfigError              wrong option, setting or argument
+    │   └── SetupError             this machine or cluster lacks something: Java, Spark, a driver
     ├── StoreError               the run store could not be read or written (retryable)
     │   └── ForeignStoreError      the file is not a run store
     ├── CatalogError             the catalog refused or could not be used
@@ -41,6 +42,11 @@ class CompactionError(Exception):
 
 class ConfigError(CompactionError):
     """A wrong option, setting or argument; nothing was started."""
+
+
+class SetupError(ConfigError):
+    """This machine or cluster lacks something, such as Java, Spark or a driver. No table can be worked on, but the
+    request was right."""
 
 
 class StoreError(CompactionError):

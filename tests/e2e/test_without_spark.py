@@ -93,14 +93,14 @@ def test_a_table_is_compacted_inline(python: Pythons, lake: lakes.Lake, tmp_path
 def test_spark_is_asked_for_in_one_sentence(python: Pythons, tmp_path: Path) -> None:
     """Before anything else, so that it does not depend on whether the table needs compaction."""
     ended = python(COMMAND, "run", "--catalog-uri", f"sqlite:///{tmp_path}/no.db", "--table", "db.t")
-    assert (ended.returncode, ended.stdout) == (2, "")
+    assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == f"error: {SENTENCE}\n"
 
 
 def test_what_spark_connect_needs_is_asked_for_in_one_sentence(python: Pythons, tmp_path: Path) -> None:
     args = ["--catalog-uri", f"sqlite:///{tmp_path}/no.db", "--table", "db.t", "--conf", "spark.remote=sc://h;token=x"]
     ended = python(COMMAND, "run", *args, missing=("pandas", "grpc", "grpc_status", "google", "zstandard"))
-    assert (ended.returncode, ended.stdout) == (2, "")
+    assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == (
         "error: Spark Connect at sc://h needs pandas, grpcio, grpcio-status, googleapis-common-protos and zstandard, "
         "which this Python does not have: pip install 'iceberg-compaction[connect]'.\n"
@@ -117,7 +117,7 @@ def test_spark_needs_no_pandas(python: Pythons, lake: lakes.Lake, tmp_path: Path
 
 def test_the_demo_asks_before_it_builds_anything(python: Pythons, tmp_path: Path) -> None:
     ended = python(COMMAND, "demo", "--keep", str(tmp_path / "lake"))
-    assert (ended.returncode, ended.stdout) == (2, "")
+    assert (ended.returncode, ended.stdout) == (1, "")
     assert "iceberg-compaction[spark]" in ended.stderr
     assert not (tmp_path / "lake").exists()
 

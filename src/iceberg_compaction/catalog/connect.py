@@ -80,7 +80,7 @@ def _open(name: str, properties: dict[str, Any]) -> Catalog:
         try:
             return _load(name, properties)
         except (NotInstalledError, ImportError) as error:
-            raise errors.ConfigError(_missing_driver(properties, error)) from error
+            raise errors.SetupError(_missing_driver(properties, error)) from error
 
 
 def _load(name: str, properties: dict[str, Any]) -> Catalog:

@@ -3,6 +3,8 @@ PyIceberg does, nor find nothing because the rows belong to a catalog of another
 
 from __future__ import annotations
 
+import difflib
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,9 +52,12 @@ def check_holds_catalog(catalog: SqlCatalog) -> None:
         for rows in (sql.IcebergTables, sql.IcebergNamespaceProperties):
             names |= set(connection.execute(sqlalchemy.select(rows.catalog_name).distinct()).scalars())
     if names and catalog.name not in names:
-        others = ", ".join(sorted(str(name) for name in names))
+        others = sorted(str(name) for name in names)
+        held = f'the catalog "{others[0]}"' if len(others) == 1 else f"the catalogs {', '.join(others)}"
+        near = difflib.get_close_matches(catalog.name, others, n=1) or others[:1]
         raise errors.ConfigError(
-            f'The database {where} holds no catalog called "{catalog.name}" but {others}; name it with --catalog-name.'
+            f'The database {where} holds {held} and none called "{catalog.name}"; name it with --catalog-name '
+            f"{shlex.quote(near[0])}."
         )
 
 

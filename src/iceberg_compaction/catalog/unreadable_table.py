@@ -20,10 +20,12 @@ _DAMAGE = (ValueError, EOFError, zlib.error)
 
 def explain(catalog: Catalog, identifier: tuple[str, ...], error: Exception) -> errors.CompactionError | None:
     """Our error; None: it is not about the table's metadata file."""
+    from pyiceberg import exceptions
+
     name, secrets = table_names.text(identifier), redact.secrets_of(catalog.properties)
     location = _location(catalog, identifier, error)
     file = f"The metadata file {redact.redact_text(location)} of {name}" if location else f"The metadata of {name}"
-    if not isinstance(error, _DAMAGE):
+    if not isinstance(error, (*_DAMAGE, exceptions.ValidationError)):
         if location is None or not store_trouble.is_of_store(error):
             return None
         if trouble := store_trouble.explain(error, location, catalog.properties):
@@ -49,10 +51,12 @@ def _damage(error: Exception, secrets: frozenset[str]) -> str:
     """The damage in words. Pydantic's first line is a count; its second names the field."""
     from pydantic import ValidationError
 
-    if not isinstance(error, ValidationError):
+    invalid = next((each for each in (error, *error.args, error.__cause__) if isinstance(each, ValidationError)), None)
+    if invalid is None:
         return translate.sentence_of(error, secrets)
-    first = error.errors(include_url=False, include_input=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
+    first = invalid.errors(include_url=False, include_input=False)[0]
+    parts = [str(part) for part in first["loc"]]
+    field = ".".join(parts[1:] if parts and parts[0].isdigit() else parts)  # the first one is the format version
     said = first["msg"].removeprefix("Value error, ").rstrip(".")
     return redact.redact_text(f"{field}: {said}" if field else said, secrets)
 

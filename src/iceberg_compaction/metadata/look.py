@@ -60,9 +60,9 @@ def look(
         try:
             manifests = snapshot_manifests.read(table.io, snapshot)
             files = live_files.live_files(table, manifests, metrics=metrics, cache=cache, branch=branch)
-        except errors.MetadataError:
+        except errors.MetadataError as error:
             if support.ENCRYPTION_KEY not in table.properties:
-                raise
+                raise errors.MetadataError(f"Table {name}: {error}") from error
             manifests = None  # manifests are encrypted as well; `unsupported` says so in better words
     selected = None if condition is None else condition.select(files, table.specs())
     files = files.select(table_view.FILES.names)

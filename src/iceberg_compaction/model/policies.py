@@ -19,7 +19,7 @@ GIB = 2**30
 DEFAULT_TARGET = 512 * 2**20  # Iceberg's own default of write.target-file-size-bytes
 # No file is that large. A larger value, up to the largest long, means no limit; this one leaves room for arithmetic.
 NO_LIMIT = 2**56
-_TARGET = "write.target-file-size-bytes"
+TARGET_PROPERTY = "write.target-file-size-bytes"
 
 BATCH_SECONDS = 600.0
 DEFAULT_MIN_ROW_GROUP = 8 * 2**20
@@ -200,12 +200,12 @@ def resolve_sizes(policy: Policy, table_properties: dict[str, str]) -> Sizes:
 
 
 def _stated_target(table_properties: dict[str, str]) -> int:
-    text = table_properties.get(_TARGET)
+    text = table_properties.get(TARGET_PROPERTY)
     if text is None:
         return DEFAULT_TARGET
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"the table's {_TARGET} is {text[:40]!r}, not a number of bytes above 0")
+        raise ValueError(f"the table's {TARGET_PROPERTY} is {text[:40]!r}, not a number of bytes above 0")
     try:
         return parse_size(text)
     except errors.ConfigError as error:
-        raise ValueError(f"the table's {_TARGET} is not usable: {str(error).rstrip('.')}") from None
+        raise ValueError(f"the table's {TARGET_PROPERTY} is not usable: {str(error).rstrip('.')}") from None

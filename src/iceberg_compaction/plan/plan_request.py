@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
+from iceberg_compaction.model import policies
 from iceberg_compaction.plan.strategies import registry
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class PlanRequest:
 
 
 def resolve(view: TableView, policy: Policy) -> PlanRequest:
-    """The request with the strategy of the policy. Raises ConfigError for sizes that contradict one another."""
+    """The request with the strategy of the policy. Raises ConfigError for sizes that contradict one another, and
+    MetadataError if a property of the table is to blame: other tables have others."""
     return with_strategy(view, policy, registry.choose(policy))
 
 
@@ -37,5 +39,7 @@ def with_strategy(view: TableView, policy: Policy, strategy: RewriteStrategy) ->
     try:
         sizes = strategy.sizes(policy, view.properties)
     except ValueError as error:
-        raise errors.ConfigError(f"The file sizes for table {view.table} cannot be used: {error}.") from error
+        of_table = policy.target_file_size_bytes is None and policies.TARGET_PROPERTY in view.properties
+        kind = errors.MetadataError if of_table else errors.ConfigError
+        raise kind(f"The file sizes for table {view.table} cannot be used: {error}.") from error
     return PlanRequest(view=view, policy=policy, strategy=strategy, sizes=sizes, layout=strategy.layout(policy))

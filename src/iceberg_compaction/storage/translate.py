@@ -146,7 +146,7 @@ def translate(error: Exception, subject: str, secrets: Iterable[str] = ()) -> er
     if names & _UNREACHABLE or (silent and _from_library(error)) or http_status(error) in (502, 503, 504):
         return errors.UnreachableError(f"There is no answer from {subject}: {said}.")
     if "pyiceberg.NotInstalledError" in names or isinstance(error, ImportError):
-        return errors.ConfigError(f"A driver for {subject} is not installed: {said}.")
+        return errors.SetupError(f"A driver for {subject} is not installed: {said}.")
     if _from_library(error) or isinstance(error, NotImplementedError):
         return errors.CatalogError(f"An error came from {subject}: {said}.")
     return None

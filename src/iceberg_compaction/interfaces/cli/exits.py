@@ -23,6 +23,7 @@ DONE, FAILED, USAGE, SICK, CANCELLED = 0, 1, 2, 3, 130
 
 # The first class that fits counts.
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
+    (errors.SetupError, FAILED),
     (errors.ConfigError, USAGE),
     (errors.CancelledError, CANCELLED),
     (KeyboardInterrupt, CANCELLED),

@@ -19,7 +19,7 @@ _CONNECT = {
 def check_installed() -> None:
     """ConfigError: this Python cannot use Spark."""
     if missing := _missing(_SPARK):
-        raise errors.ConfigError(
+        raise errors.SetupError(
             f"The engine spark needs {missing}, which this Python does not have: "
             "pip install 'iceberg-compaction[spark]', or choose the engine inline (--engine inline)."
         )
@@ -28,7 +28,7 @@ def check_installed() -> None:
 def check_connect(target: str) -> None:
     """ConfigError: this Python cannot use Spark Connect."""
     if missing := _missing(_CONNECT):
-        raise errors.ConfigError(
+        raise errors.SetupError(
             f"Spark Connect at {target} needs {missing}, which this Python does not have: "
             "pip install 'iceberg-compaction[connect]'."
         )

@@ -28,11 +28,11 @@ def check_java(environ: Mapping[str, str] = os.environ) -> None:
             [java, "-version"], capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=True
         ).stderr
     except (OSError, subprocess.SubprocessError) as error:
-        raise errors.ConfigError(f"Spark needs Java, but {java} does not run; {_ADVICE}.") from error
+        raise errors.SetupError(f"Spark needs Java, but {java} does not run; {_ADVICE}.") from error
     match = _VERSION.search(output)
     if match is None or not OLDEST <= int(match[1]) <= NEWEST:
         version = f"is Java {match[1]}" if match else "does not say its version"
-        raise errors.ConfigError(f"Spark needs Java {OLDEST} or {NEWEST}, but {java} {version}; {_ADVICE}.")
+        raise errors.SetupError(f"Spark needs Java {OLDEST} or {NEWEST}, but {java} {version}; {_ADVICE}.")
 
 
 def _find(environ: Mapping[str, str]) -> str:
@@ -40,9 +40,9 @@ def _find(environ: Mapping[str, str]) -> str:
     if home:
         java = Path(home) / "bin" / "java"
         if not java.exists():
-            raise errors.ConfigError(f"Spark needs Java, but JAVA_HOME ({home}) has no bin/java; {_ADVICE}.")
+            raise errors.SetupError(f"Spark needs Java, but JAVA_HOME ({home}) has no bin/java; {_ADVICE}.")
         return str(java)
     command = shutil.which("java", path=environ.get("PATH"))
     if command is None:
-        raise errors.ConfigError(f"Spark needs Java, but JAVA_HOME is not set and there is no java command; {_ADVICE}.")
+        raise errors.SetupError(f"Spark needs Java, but JAVA_HOME is not set and there is no java command; {_ADVICE}.")
     return command

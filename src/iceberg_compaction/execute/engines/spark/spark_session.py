@@ -173,7 +173,7 @@ def _start(wanted: Mapping[str, str], java_process: jvm.Jvm) -> SparkContext:
         raise
     except Exception as error:  # whatever Spark raises on its way up, from py4j or its own
         reason = _reason(error, java_process.said)
-        raise errors.ConfigError(f"Spark did not start on {conf['spark.master']}: {reason}") from error
+        raise errors.SetupError(f"Spark did not start on {conf['spark.master']}: {reason}") from error
     if not local and (python := context.getConf().get(_PYTHON)) is not None:
         context.pythonExec = python  # spark-submit reads it from the conf, a context only from a variable
     return context
@@ -218,9 +218,9 @@ def _connect(remote: str, wanted: Mapping[str, str]) -> OpenSession:
         ours = ConnectSession.getActiveSession() is None
         session = SparkSession.builder.remote(remote).config(map=dict(wanted)).getOrCreate()
     except ImportError as error:
-        raise errors.ConfigError(f"Spark Connect at {target} needs more packages: {_reason(error)}") from error
+        raise errors.SetupError(f"Spark Connect at {target} needs more packages: {_reason(error)}") from error
     except Exception as error:  # gRPC's and Spark's own errors share no class
-        raise errors.ConfigError(f"No Spark Connect session at {target}: {_reason(error)}") from error
+        raise errors.SetupError(f"No Spark Connect session at {target}: {_reason(error)}") from error
     return OpenSession(spark=session, ours=ours)
 
 

@@ -70,6 +70,10 @@ def doctor(catalog: options.CatalogOptions, asked: DoctorOptions, console: optio
     from iceberg_compaction.interfaces.cli import examination, fixing, output
     from iceberg_compaction.interfaces.cli.fleet import catalog_request
 
+    if asked.all_tables and asked.table:
+        raise errors.ConfigError("--all means every table, and --table some of them; give one of the two.")
+    if asked.report is not None:
+        examination.check_report(asked.report)
     if asked.yes and not asked.fix_properties:
         raise errors.ConfigError("--yes answers the question of --fix-properties; give both.")
     if asked.compare is not None and asked.report is None:

@@ -112,7 +112,7 @@ def _translate(error: Exception, spark: Spark) -> errors.CompactionError:
         return _UnfitError(f"Executors of {_name(spark)} have no {program[1]}; {_advice(spark)}")
     if module := _NO_MODULE.search(text):
         return _UnfitError(f"Executors of {_name(spark)} run a Python that lacks {module[1]}; {_advice(spark)}")
-    return errors.ConfigError(f"Executors of {_name(spark)} perform no task: {submission.gist(text)}")
+    return errors.SetupError(f"Executors of {_name(spark)} perform no task: {submission.gist(text)}")
 
 
 def _advice(spark: Spark) -> str:

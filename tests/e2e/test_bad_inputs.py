@@ -41,7 +41,7 @@ CASES: dict[str, tuple[str, int, str]] = {
     "--table and --all": (
         "doctor --catalog-uri {uri} --table db.events --all",
         2,
-        "--all means every table, and --table some of them; give one of the two.",
+        "--all means every table; give either --all or --table, not both.",
     ),
     "--yes alone": (
         "doctor --catalog-uri {uri} --yes",
@@ -51,17 +51,27 @@ CASES: dict[str, tuple[str, int, str]] = {
     "report in no folder": (
         "doctor --catalog-uri {uri} --report {folder}/none/x.html",
         2,
-        "The report cannot be written to {folder}/none/x.html: No such file or directory.",
+        "--report {folder}/none/x.html cannot be written: there is no folder {folder}/none.",
     ),
     "report over a folder": (
         "doctor --catalog-uri {uri} --report {folder}",
         2,
-        "The report cannot be written to {folder}: Is a directory.",
+        "--report {folder} is a folder; name a file in it.",
     ),
     "report without a catalog that answers": (
         "doctor --catalog-uri http://127.0.0.1:1 --report {folder}/none/x.html",
         2,
-        "The report cannot be written to {folder}/none/x.html: No such file or directory.",
+        "--report {folder}/none/x.html cannot be written: there is no folder {folder}/none.",
+    ),
+    "plan in no folder": (
+        "plan --catalog-uri http://127.0.0.1:1 --table db.events --out {folder}/none/x.json",
+        2,
+        "--out {folder}/none/x.json cannot be written: there is no folder {folder}/none.",
+    ),
+    "a run of --table and --all": (
+        "run --catalog-uri {uri} --table db.events --all --engine inline",
+        2,
+        "--all means every table; give either --all or --table, not both.",
     ),
     "no such table": (
         "plan --catalog-uri {uri} --table db.event",

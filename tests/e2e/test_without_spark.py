@@ -128,4 +128,4 @@ def test_the_library_needs_spark_only_to_rewrite_on_it(python: Pythons, engine: 
     assert ended.returncode == 0, ended.stderr
     files, outcome = map(json.loads, ended.stdout.splitlines())
     assert files > 1
-    assert outcome == ("compacted" if engine == "inline" else ["ConfigError", SENTENCE])
+    assert outcome == ("compacted" if engine == "inline" else ["SetupError", SENTENCE])

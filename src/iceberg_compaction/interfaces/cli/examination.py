@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
-from iceberg_compaction.interfaces import user_folders, wiring
+from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import commands, logs
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.model.table_health import BrokenTable
@@ -62,19 +62,6 @@ def read_earlier(path: Path) -> EarlierLook:
         return trend.parse(text, f"{path.name}, a file of {written:%Y-%m-%d %H:%M} UTC")
     except (ValueError, RecursionError) as error:
         raise errors.ConfigError(_NOT_HEALTH.format(path=path)) from error
-
-
-def check_report(path: Path) -> None:
-    """Raise ConfigError for a file that could not be written, before any work is done for it."""
-    if path.is_dir():
-        reason = "Is a directory"
-    elif not path.absolute().parent.is_dir():
-        reason = "No such file or directory"
-    elif not user_folders.can_write(path):
-        reason = "Permission denied"
-    else:
-        return
-    raise errors.ConfigError(f"The report cannot be written to {path}: {reason}.")
 
 
 def write_report(

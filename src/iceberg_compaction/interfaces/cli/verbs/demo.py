@@ -38,9 +38,11 @@ def demo(
     from tempfile import TemporaryDirectory
 
     from iceberg_compaction import errors
+    from iceberg_compaction.interfaces import wiring
 
     if replace and keep is None:
         raise errors.ConfigError("--replace builds the lake of --keep anew; give both.")
+    wiring.check_engine(engine)  # before there is a folder
     with ExitStack() as stack:
         if keep is None:
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="iceberg-compact-demo-")))

@@ -68,12 +68,11 @@ def doctor(catalog: options.CatalogOptions, asked: DoctorOptions, console: optio
     lean_start.spare_pandas()
     from iceberg_compaction import errors
     from iceberg_compaction.interfaces.cli import examination, fixing, output
-    from iceberg_compaction.interfaces.cli.fleet import catalog_request
+    from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files
 
     if asked.all_tables and asked.table:
-        raise errors.ConfigError("--all means every table, and --table some of them; give one of the two.")
-    if asked.report is not None:
-        examination.check_report(asked.report)
+        raise errors.ConfigError("--all means every table; give either --all or --table, not both.")
+    result_files.check_target(asked.report, option="--report")
     if asked.yes and not asked.fix_properties:
         raise errors.ConfigError("--yes answers the question of --fix-properties; give both.")
     if asked.compare is not None and asked.report is None:

@@ -32,9 +32,9 @@ CASES: dict[str, tuple[str, int, str]] = {
         "The database sqlite:///{folder}/other.db holds no Iceberg catalog: it has no table iceberg_tables.",
     ),
     "wrong name of a SQL catalog": (
-        "doctor --catalog-uri {uri} --catalog-name defualt",
+        "doctor --catalog-uri {uri} --catalog-name defaults",
         2,
-        'The database {uri} holds the catalog "default" and none called "defualt"; name it with --catalog-name '
+        'The database {uri} holds the catalog "default" and none called "defaults"; name it with --catalog-name '
         "default.",
     ),
     "unknown scheme": ("doctor --catalog-uri ftp://lake", 2, "ftp:// is not known as a catalog; known are ..."),

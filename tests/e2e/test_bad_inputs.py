@@ -185,4 +185,4 @@ def test_doctor_says_that_a_catalog_is_empty(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/empty.db"
     SqlCatalog("default", uri=uri, warehouse=tmp_path.as_uri()).close()
     result = CliRunner().invoke(app, ["doctor", "--catalog-uri", uri])
-    assert (result.exit_code, result.stdout) == (0, "The catalog has no tables.\n")
+    assert (result.exit_code, result.stdout) == (0, "There are no tables.\n")

@@ -28,9 +28,6 @@ _COLOURS = {"sick": "red", "healthy": "green", "unsupported": "yellow"}
 
 def overview(found: Sequence[Diagnosis]) -> Iterator[RenderableType]:
     """One line for each table, the sickest first; what is wrong with those that could not be read."""
-    if not found:
-        yield "The catalog has no tables."
-        return
     table = grid(
         "Table",
         "State",

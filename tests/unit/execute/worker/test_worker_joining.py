@@ -346,6 +346,27 @@ def test_damaged_indexes_name_their_file(tmp_path: Path, level: ProofLevel) -> N
     assert tasks.files_below(tmp_path) == []
 
 
+@pytest.mark.parametrize("damaged", [(2,), (0, 1, 2, 3)], ids=["merged", "equal"])
+def test_a_damaged_dictionary_names_its_file(tmp_path: Path, damaged: tuple[int, ...]) -> None:
+    """A checksum that was computed anew over damaged values would hide the damage for ever."""
+    table = _rows(ROWS).set_column(1, arrow_schemas.file_schema(SCHEMA).field("name"), [["one", "two"] * (ROWS // 2)])
+    options = {"write_page_checksum": True, "compression": "none"}
+    paths = [_write(tmp_path / f"in-{number}.parquet", table, **options) for number in range(4)]
+    for number in damaged:
+        chunk = parquet_footer.read(PyArrowFileIO(), str(paths[number])).groups[0].chunks[1]
+        data = bytearray(paths[number].read_bytes())
+        data[data.index(b"two", chunk.start, chunk.data_pages[0])] ^= 1
+        paths[number].write_bytes(bytes(data))
+    with pytest.raises(errors.DamagedFileError, match=rf"in-{damaged[0]}\.parquet"):
+        _run(
+            tmp_path,
+            paths,
+            verify=ProofLevel.CHECKSUM,
+            properties={"write.parquet.compression-codec": "uncompressed"},
+        )
+    assert tasks.files_below(tmp_path) == []
+
+
 def test_a_footer_with_too_few_values_is_never_joined(tmp_path: Path) -> None:
     """Readers see 150 rows of the file; pages with all 200 would shift the rows of the next one."""
     paths = _inputs(tmp_path)

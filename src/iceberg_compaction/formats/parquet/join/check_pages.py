@@ -25,9 +25,10 @@ def fits(chunk: source_chunks.SourceChunk, layout: page_layout.Layout, way: ways
     end. ValueError: a page is damaged."""
     try:
         headers = _headers(chunk)
-        if chunk.dictionary and not _is_dictionary(chunk.dictionary):
-            return False
+        dictionary = page_headers.header(chunk.dictionary, 0) if chunk.dictionary else None
     except ValueError:
+        return False
+    if dictionary and (dictionary.kind != page_headers.DICTIONARY or dictionary.end != len(chunk.dictionary)):
         return False
     if not all(head.kind in _DATA_PAGES and head.values > 0 for head in headers):
         return False
@@ -40,6 +41,8 @@ def fits(chunk: source_chunks.SourceChunk, layout: page_layout.Layout, way: ways
     if all(head.rows is not None for head in headers) and sum(head.rows or 0 for head in headers) != chunk.rows:
         return False
     _check_sums(chunk.data, headers)
+    if dictionary:  # a merged one gets a new checksum, which would hide the damage
+        _check_sums(chunk.dictionary, [dictionary])
     return True
 
 
@@ -60,8 +63,3 @@ def _headers(chunk: source_chunks.SourceChunk) -> list[page_headers.PageHeader]:
     if at != chunk.end:
         raise ValueError("the pages of a column do not end where it does")
     return headers
-
-
-def _is_dictionary(page: bytes) -> bool:
-    head = page_headers.header(page, 0)
-    return head.kind == page_headers.DICTIONARY and head.end == len(page)

@@ -117,7 +117,9 @@ def test_sql_uris_that_lead_nowhere(uri: str) -> None:
 
 
 def test_rows_of_another_catalog_name_are_pointed_out(local_lake: lakes.Lake) -> None:
-    with pytest.raises(errors.ConfigError, match=r'no catalog called "prod" but default; .* --catalog-name'):
+    with pytest.raises(
+        errors.ConfigError, match=r'catalog "default" and none called "prod"; .* --catalog-name default\.'
+    ):
         connect.connect(local_lake.settings.model_copy(update={"name": "prod"}))
 
 

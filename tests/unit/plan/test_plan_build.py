@@ -208,8 +208,8 @@ def test_sizes_come_from_the_table_unless_the_policy_says_otherwise() -> None:
 
 
 @pytest.mark.parametrize("target", ["no number", "0", "-5"])
-def test_a_table_property_that_makes_no_sense_is_a_wrong_setting(target: str) -> None:
-    with pytest.raises(errors.ConfigError, match=r"shop\.events"):
+def test_a_table_property_that_makes_no_sense_is_the_tables_trouble(target: str) -> None:
+    with pytest.raises(errors.MetadataError, match=r"shop\.events"):
         planned(inventories.files([MIB]), properties={"write.target-file-size-bytes": target})
 
 

@@ -19,7 +19,8 @@ FINISHING_SECONDS = 30.0  # less than a container is given to end
 
 class CancelToken:
     """One per run, for any thread. `seconds`: how long the run may take from now on. `parent`: the token of a command
-    that has several runs; its requests count for each of them, and it is shielded while one of them is."""
+    that has several runs; its requests count for each of them, if need be only from a time on, and it is shielded
+    while one of them is."""
 
     def __init__(
         self,
@@ -27,10 +28,11 @@ class CancelToken:
         seconds: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         parent: CancelToken | None = None,
+        parent_counts_from: float | None = None,
     ) -> None:
         self._clock = clock
         self._parent = parent
-        self._parent_counts_from: float | None = None
+        self._parent_counts_from = parent_counts_from
         self._seconds = seconds
         self._end = None if seconds is None else clock() + seconds
         self._reason: str | None = None
@@ -50,9 +52,7 @@ class CancelToken:
 
     def finishing(self, seconds: float = FINISHING_SECONDS) -> CancelToken:
         """The token for the commit of finished work: requests do not count for so long, lest the work be lost."""
-        token = self.child()
-        token._parent_counts_from = self._clock() + seconds
-        return token
+        return CancelToken(clock=self._clock, parent=self, parent_counts_from=self._clock() + seconds)
 
     @property
     def cancelled(self) -> bool:

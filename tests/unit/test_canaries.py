@@ -37,6 +37,7 @@ WATCHED = {
     "_get_fs_from_uri": "test_fsspec_file_io_gives_its_file_system",
     "_get_glue_table": "test_glue_tells_the_account_of_a_table",
     "_getframe": "test_the_main_function_of_a_worker_has_its_connection_in_infile",
+    "_jvm": "test_spark_context_knows_its_jvm",
     "_path": "test_a_file_of_arrows_file_io_has_its_file_system_and_path",
     "_strip_protocol": "test_fsspec_file_io_gives_its_file_system",
     "_update_and_stage_table": "test_a_sql_catalog_writes_the_metadata_that_was_staged",

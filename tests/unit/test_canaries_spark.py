@@ -65,7 +65,7 @@ def test_the_connection_is_found_from_below_the_main_function() -> None:
 
 
 def test_spark_context_knows_its_jvm() -> None:
-    for name in ("_active_spark_context", "_gateway"):
+    for name in ("_active_spark_context", "_gateway", "_jvm"):
         reliance = f"SparkContext.{name} is None without a JVM"
         canaries.holds(name in SparkContext.__annotations__ and hasattr(SparkContext, name), reliance, spark_session)
     source = inspect.getsource(SparkContext)

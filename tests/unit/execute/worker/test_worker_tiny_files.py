@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import TYPE_CHECKING
 
@@ -80,3 +81,17 @@ def test_bundles_are_bounded_on_storage_and_in_memory(tmp_path: Path) -> None:
             assert sum(part.footer.decoded_bytes for part in bundle) <= file_bundles.MOST_DECODED
     assert {len(bundle) for bundle in file_bundles.small(parts[:20], 4)} == {1}  # all threads have work to do
     assert max(len(bundle) for bundle in bundles[3:]) < 9, "files that are large in memory were not told apart"
+
+
+def test_texts_that_are_large_once_decoded_do_not_meet_in_memory(tmp_path: Path) -> None:
+    """A file of two kilobytes with one text of 5 kB in all rows has 5 MB of rows, and its footer does not say so."""
+    inputs = [write(tmp_path / f"{n}.parquet", n, 1000, text="x" * 5000) for n in range(16)]
+    opened = dataclasses.replace(reader(1), budgets=budgets.Budgets(files_ahead=1))
+    parts = [read_files.FilePart(footer) for footer in opened.footers(inputs)]
+    assert len(file_bundles.small(parts, 1)) == 1
+    before, most, rows = pa.total_allocated_bytes(), 0, 0
+    for _, _, batch in opened.batches(parts, frozenset()):
+        rows += batch.num_rows
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert rows == 16_000
+    assert most < 4 * 5_000_000

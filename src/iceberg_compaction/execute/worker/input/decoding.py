@@ -222,14 +222,13 @@ class Decoder:
         for batch in file.iter_batches(rows, row_groups=[group], columns=names, use_threads=False):
             yield from bounded(batch, kept, limits)
 
-    def whole(self, rows: int, kept: Collection[str] = ()) -> Iterator[pa.RecordBatch] | None:
-        """All rows in one go, if these are few; None: they are not."""
+    def whole(self, rows: int) -> pa.Table | None:
+        """All rows in one go, if these are few; None: they are not. Texts may be dictionaries."""
         if self._nested or any(self._rows(group) < rows or self._slices(group) for group in range(self.groups)):
             return None
         # Threads of pyarrow would cost more than they gain where tiny files are decoded side by side.
         is_tiny = sum(self._file.metadata.row_group(group).total_byte_size for group in range(self.groups)) <= _TINY
-        table = self._file.read(self._columns, use_threads=self._limits.cores > 1 and not is_tiny)
-        return (piece for batch in table.to_batches() for piece in bounded(batch, kept, self._limits))
+        return self._file.read(self._columns, use_threads=self._limits.cores > 1 and not is_tiny)
 
     def _rows(self, group: int) -> int:
         """Rows of a row group that are decoded at once."""

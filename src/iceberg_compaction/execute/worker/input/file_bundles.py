@@ -40,3 +40,18 @@ def small(parts: Sequence[read_files.FilePart], threads: int) -> list[list[read_
             stored, decoded = size, memory
         bundles[-1].append(part)
     return bundles
+
+
+class DecodedRows:
+    """Rows of a bundle that are in memory before their turn. Footers do not tell how long the texts of a dictionary are
+    that all rows may name, so files are decoded before their turn only until these rows are many."""
+
+    def __init__(self) -> None:
+        self._sizes: list[int] = []  # threads append to it
+
+    @property
+    def are_many(self) -> bool:
+        return sum(self._sizes) >= MOST_DECODED
+
+    def add(self, size: int) -> None:
+        self._sizes.append(size)

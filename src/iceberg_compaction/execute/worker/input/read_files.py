@@ -4,6 +4,7 @@ that cannot be rewritten is refused before anything is written; then one file at
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from iceberg_compaction.storage import look_ahead, passing_faults, task_cores
 from iceberg_compaction.storage.s3 import object_files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from pyiceberg.io import FileIO
     from pyiceberg.table.name_mapping import NameMapping
@@ -141,15 +142,20 @@ class DataFileReader:
                 with contextlib.ExitStack() as closed:
                     closed.callback(_close_all, streams)
                     chosen = [chosen_columns.of(part.footer.schema) for part in bundle]
-                    begun = self.cores.map(self._begin, list(zip(streams, bundle, chosen, strict=True)))
+                    begin = functools.partial(self._begin, file_bundles.DecodedRows())
+                    begun = self.cores.map(begin, list(zip(streams, bundle, chosen, strict=True)))
                     for part, batches in zip(bundle, begun, strict=True):
                         with self._translated(part.footer):
                             for first, batch in batches:
                                 yield part.footer, first, batch
 
-    def _begin(self, opened: tuple[Any, FilePart, file_schemas.ReadColumns]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _begin(
+        self, waiting: file_bundles.DecodedRows, opened: tuple[Any, FilePart, file_schemas.ReadColumns]
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        if waiting.are_many:
+            return _in_its_turn(lambda: _read_part(*opened, self.budgets, waiting))
         with self._translated(opened[1].footer):
-            return _read_part(*opened, self.budgets)
+            return _read_part(*opened, self.budgets, waiting)
 
     @contextlib.contextmanager
     def _translated(self, footer: Footer) -> Iterator[None]:
@@ -282,9 +288,14 @@ def columns_with(footers: Sequence[Footer], wanted: Collection[int]) -> frozense
 
 
 def _read_part(
-    stream: Any, part: FilePart, selection: file_schemas.ReadColumns, limits: budgets.Budgets
+    stream: Any,
+    part: FilePart,
+    selection: file_schemas.ReadColumns,
+    limits: budgets.Budgets,
+    waiting: file_bundles.DecodedRows,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The batches of a part, each with the number of its first row. A small file is decoded before this returns."""
+    """The batches of a part, each with the number of its first row. A small file is decoded before this returns, and
+    counts as `waiting`."""
     footer = part.footer
     is_streamed = max(footer.group_bytes, default=0) > limits.buffered_row_group_bytes
     file = decoding.Decoder(
@@ -298,13 +309,21 @@ def _read_part(
         arrow_extensions_enabled=False,
         page_checksum_verification=True,
     )
-    whole = file.whole(footer.rows, selection.kept) if part.groups is None else None
+    whole = file.whole(footer.rows) if part.groups is None else None
     if whole is not None:
-        return _numbered([(0, whole)], selection.schema)
+        waiting.add(whole.nbytes)
+        pieces = (each for batch in whole.to_batches() for each in decoding.bounded(batch, selection.kept, limits))
+        return _numbered([(0, pieces)], selection.schema)
     # Row group by row group, because buffers of a whole file at once would hold the whole file.
     starts = [0, *itertools.accumulate(footer.group_rows)]
     chosen = range(file.groups) if part.groups is None else part.groups
     return _numbered(((starts[group], file.batches(group, selection.kept)) for group in chosen), selection.schema)
+
+
+def _in_its_turn(
+    read: Callable[[], Iterator[tuple[int, pa.RecordBatch]]],
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    yield from read()
 
 
 def _numbered(

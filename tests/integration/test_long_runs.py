@@ -14,7 +14,7 @@ from iceberg_compaction import Kind, Policy, cancel, errors
 from iceberg_compaction.execute import perform_task
 from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 from iceberg_compaction.model.outcome import Failed
-from iceberg_compaction.model.policies import BATCH_SECONDS
+from iceberg_compaction.model.policies import BATCH_SECONDS, JobOrder
 from iceberg_compaction.operations.rewrite_files.groups import collect_groups
 
 if TYPE_CHECKING:
@@ -98,6 +98,27 @@ def test_a_very_long_run_makes_at_most_ten(table: Table) -> None:
 
     assert compact(table, take_an_hour, clock=lambda: now[0]).kind is Kind.COMPACTED
     assert batches(table) == [2] * 10
+
+
+def test_groups_that_are_done_do_not_wait_for_a_large_one(table: Table) -> None:
+    """The last group has several tasks. When ten minutes are over, the other groups are committed before it is done."""
+    for number in range(6):
+        table.append(city_rows(number * 5000, ("Z",), 5000))
+    now = [0]
+
+    def take_half_a_minute(number: int) -> None:
+        now[0] += 29_000
+
+    outcome = compact(
+        table,
+        take_half_a_minute,
+        clock=lambda: now[0],
+        rewrite_job_order=JobOrder.BYTES_ASC,
+        target_file_size_bytes=30_000,
+        partial_progress_max_commits=100,
+    )
+    assert outcome.kind is Kind.COMPACTED
+    assert batches(table) == [20, 1]
 
 
 @pytest.mark.parametrize(("options", "kept"), [({}, [6]), ({"partial_progress": False}, [])])

@@ -85,6 +85,7 @@ class CollectedGroups:
         self._results: dict[int, list[TaskResult]] = defaultdict(list)  # of groups that are not complete
         self._gathering: dict[int, list[RewriteTask]] = {}  # of groups that have a second round
         self._ready: list[prove_groups.ProvedGroup] = []
+        self._ready_bytes = 0  # of their input files
         self._proved: set[int] = set()
         self._failed: set[int] = set()
         self._ended = 0  # tasks
@@ -111,6 +112,7 @@ class CollectedGroups:
                 limit.done()
                 self._results[end.group_id].append(end)
                 yield from self._advance(end.group_id)
+            yield from self._due_batch()  # after every task: groups that are done do not wait for a large one
         if isinstance(given_up, errors.ProofError):
             raise given_up
         if stop.reason is not None:
@@ -150,12 +152,11 @@ class CollectedGroups:
         del self._results[group_id]
         self._proved.add(group_id)
         self._ready.append(proved)
+        self._ready_bytes += self._rows[group_id]["bytes"]
         pieces = gather_pieces.pieces(gathered)
         if pieces:
             files = (file for result in results for file in result.staged)
             yield Unused(staged=tuple(file for file in files if file.file_path in pieces))
-        if self._is_due():
-            yield self._batch()
 
     def _must_gather(self, group_id: int) -> bool:
         """Whether the group, all of whose tasks are done, has further ones."""
@@ -169,15 +170,13 @@ class CollectedGroups:
             self._next_task_id += len(tasks)
         return bool(tasks)
 
-    def _is_due(self) -> bool:
-        return self._rule.is_due(
-            groups=len(self._ready),
-            bytes=sum(self._rows[group.id]["bytes"] for group in self._ready),
-            seconds=(self._clock() - self._batched_ms) / 1000,
-        )
+    def _due_batch(self) -> Iterator[Batch]:
+        seconds = (self._clock() - self._batched_ms) / 1000
+        if self._rule.is_due(groups=len(self._ready), bytes=self._ready_bytes, seconds=seconds):
+            yield self._batch()
 
     def _batch(self, *, parting: bool = False) -> Batch:
-        groups, self._ready = tuple(self._ready), []
+        groups, self._ready, self._ready_bytes = tuple(self._ready), [], 0
         self._batches += 1
         self._batched_ms = self._clock()
         return Batch(number=self._batches, groups=groups, parting=parting)

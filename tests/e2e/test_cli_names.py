@@ -122,6 +122,28 @@ def test_a_pattern_reaches_tables_with_odd_names(lake: lakes.Lake, tmp_path: Pat
     assert kinds == dict.fromkeys(['db."a.b"', "db.events", "db.my table:1`", "db.sales"], "compacted")
 
 
+def test_a_pattern_means_names_with_dots_by_their_own_letters(lake: lakes.Lake, tmp_path: Path) -> None:
+    state = tmp_path / "runs.db"
+    assert tables(call(lake, state, "plan", "--table", "db.a*")) == ['db."a.b"']
+    assert tables(call(lake, state, "plan", "--table", "a*", "--namespace", "db")) == ['db."a.b"']
+    rest = ["db.events", "db.my table:1`", "db.sales"]
+    assert tables(call(lake, state, "plan", "--all", "--exclude", "crm.*", "--exclude", "db.a?b")) == rest
+    assert tables(call(lake, state, "plan", "--all", "--exclude", "crm.*", "--exclude", "a*")) == rest
+    assert 'db."a.b"' in tables(call(lake, state, "plan", "--all", "--exclude", "db.a.b"))  # a table b of db.a
+
+
+@pytest.mark.parametrize("verb", [("run", "--engine", "inline"), ("run", "--dry-run"), ("plan",), ("doctor",)])
+def test_all_tables_of_a_namespace_that_does_not_exist_are_a_mistake(
+    lake: lakes.Lake, tmp_path: Path, verb: tuple[str, ...]
+) -> None:
+    lake.catalog.create_namespace_if_not_exists(("empty",))
+    result = call(lake, tmp_path / "runs.db", *verb, "--all", CATALOG_NAMESPACE="cmr")
+    assert (result.exit_code, json.loads(result.stdout)["error"]) == (1, "NoSuchTableError")
+    assert 'There is no namespace "cmr" in the catalog "default"; did you mean crm?' in result.stderr
+    empty = call(lake, tmp_path / "runs.db", *verb, "--all", "--namespace", "empty")
+    assert (empty.exit_code, json.loads(empty.stdout)) == (0, [])
+
+
 def test_the_library_takes_bare_names(lake: lakes.Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     builder = Compactor.builder().catalog(lake.settings).strategy(Strategy.FULL).target_file_size("1GB")
     inline = builder.engine("inline")

@@ -118,6 +118,19 @@ def list_tables(catalog: Catalog, pattern: str = "*") -> list[str]:
     return sorted(name for name in names if table_names.matches(name, pattern))
 
 
+def check_namespace(catalog: Catalog, namespace: str) -> None:
+    """Raises NoSuchTableError, with the nearest names, if the catalog has no such namespace."""
+    wanted = table_names.text(table_names.parse(namespace))
+    with translate.catalog_border(catalog):
+        spaces = [table_names.text(space) for space in _namespaces(catalog, "*")]
+    if wanted in spaces:
+        return
+    missing = f'There is no namespace "{wanted}" in the catalog "{catalog.name}"'
+    if meant := nearest(wanted, spaces):
+        raise errors.NoSuchTableError(f"{missing}; did you mean {' or '.join(meant)}?")
+    raise errors.NoSuchTableError(f"{missing}; it has {_listed(spaces)}." if spaces else f"{missing}.")
+
+
 def nearest(wanted: str, names: Iterable[str]) -> list[str]:
     """Known names that a person may have meant, best first; case does not count."""
     by_lower = {name.lower(): name for name in names}
@@ -182,9 +195,10 @@ def _namespaces(catalog: Catalog, pattern: str) -> list[tuple[str, ...]]:
     waiting = list(catalog.list_namespaces())
     while waiting:
         namespace = tuple(waiting.pop())
-        prefix = table_names.text(namespace) + "."
+        prefixes = (table_names.text(namespace) + ".", ".".join(namespace) + ".")  # as `matches` compares names
+        may_match = any(prefix.startswith(literal) or literal.startswith(prefix) for prefix in prefixes)
         # A server without nested namespaces may answer with the outer ones again.
-        if namespace in namespaces or not (prefix.startswith(literal) or literal.startswith(prefix)):
+        if namespace in namespaces or not may_match:
             continue
         namespaces[namespace] = None
         try:

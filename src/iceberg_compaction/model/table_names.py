@@ -54,8 +54,12 @@ def within(namespace: str, pattern: str) -> str:
 
 
 def matches(name: str, pattern: str) -> bool:
-    """Whether a name that `text` made fits a pattern, or is the very text of it."""
-    return fnmatch.fnmatchcase(name, glob_pattern(pattern)) or name == pattern
+    """Whether a name that `text` made fits a pattern, or is the very text of it. Quotes of the name are no letters of
+    it: `a*` means a table `a.b` as well."""
+    wanted = glob_pattern(pattern)
+    if fnmatch.fnmatchcase(name, wanted) or name == pattern:
+        return True
+    return is_pattern(pattern) and fnmatch.fnmatchcase(".".join(parse(name)), wanted)
 
 
 def text(identifier: Iterable[str]) -> str:

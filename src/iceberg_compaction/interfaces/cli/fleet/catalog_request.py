@@ -68,7 +68,7 @@ def _means(text: str, name: str, namespace: str | None) -> bool:
 
 def find_targets(catalog: Any, wanted: Sequence[str], namespace: str | None = None) -> Targets:
     """Names with their namespace, patterns against the catalog. `namespace`: of names and patterns that have none. A
-    pattern without a match is a mistake, unless it stands for the whole catalog, which may be empty."""
+    pattern without a match is a mistake, unless it stands for a whole catalog or namespace, which may be empty."""
     names: dict[str, None] = {}
     for text in wanted:
         if not table_names.is_pattern(text):
@@ -78,6 +78,8 @@ def find_targets(catalog: Any, wanted: Sequence[str], namespace: str | None = No
         matching = load_tables.list_tables(catalog, pattern)
         if not matching and text != EVERY_TABLE:
             raise errors.NoSuchTableError(f"No table of the catalog matches {pattern!r}.")
+        if not matching and namespace:
+            load_tables.check_namespace(catalog, namespace)
         names.update(dict.fromkeys(matching))
     return Targets(names=tuple(names), single=len(wanted) == 1 and not table_names.is_pattern(wanted[0]))
 

@@ -158,6 +158,27 @@ def test_results_lie_beside_the_report(fleet: Fleet, tmp_path: Path) -> None:
     assert (first["message"], first["execution_time"]) == (first["outcome"]["sentence"], first["outcome"]["seconds"])
 
 
+def test_a_report_whose_results_could_not_lie_beside_it_is_refused_before_any_work(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    (tmp_path / "run_results.json").mkdir()
+    for verb in (("run", "--engine", "inline"), ("doctor",)):
+        result = fleet.call(*verb, "--table", "db.a", "--report", str(tmp_path / "health.html"), "--output", "json")
+        document = json.loads(result.stdout)
+        assert (result.exit_code, document["kind"]) == (2, "error")
+        assert "run_results.json is a folder" in document["sentence"]
+    assert fleet.files("db.a") == 5
+
+
+def test_a_report_that_cannot_be_written_after_the_work_does_not_hide_the_outcome(fleet: Fleet, tmp_path: Path) -> None:
+    report = tmp_path / "health.html"
+    report.symlink_to("/dev/full")
+    result = fleet.run("--table", "db.a", "--report", str(report), "--output", "json")
+    assert (result.exit_code, json.loads(result.stdout)["kind"]) == (1, "compacted")
+    assert "cannot be written" in result.stderr
+    assert json.loads((tmp_path / "run_results.json").read_text())["exit_code"] == 0
+
+
 def test_results_of_a_look_lie_beside_its_report(fleet: Fleet, tmp_path: Path) -> None:
     assert fleet.run("--table", "db.a").exit_code == 0
     result = fleet.call("doctor", "--report", str(tmp_path / "health.html"))

@@ -40,6 +40,19 @@ def check_target(path: Path | None, *, option: str) -> None:
         raise errors.ConfigError(f"{option} {path} cannot be written: no permission.")
 
 
+def check_report(path: Path | None) -> None:
+    """The same for a report and the results beside it."""
+    check_target(path, option="--report")
+    if path is None:
+        return
+    beside = path.parent / RUN_RESULTS
+    if path.name == RUN_RESULTS:
+        raise errors.ConfigError(f"--report {path} is the name of the results beside the report; choose another one.")
+    if beside.is_dir() or (beside.exists() and not os.access(beside, os.W_OK)):
+        reason = "is a folder" if beside.is_dir() else "cannot be written: no permission"
+        raise errors.ConfigError(f"--report also writes {RUN_RESULTS} beside the report, but {beside} {reason}.")
+
+
 class Results:
     """The outcomes of a command, collected as they come and shown in the order of the tables."""
 
@@ -65,8 +78,13 @@ class Results:
         told = stopped is not None and self._targets.single and not any(each.snapshot_ids for each in outcomes)
         if not told or self._console.output is Format.JSON:
             output.output(self._console.output).outcomes(outcomes, single=self._targets.single)
-        if self._report is not None:
+        if self._report is None:
+            return code
+        try:
             self._write_files(self._report, outcomes, code, branch)
+        except Exception as error:  # noqa: BLE001 the tables are compacted and their outcomes printed
+            exits.complain(error)
+            return code or exits.FAILED
         return code
 
     def _write_files(self, report: Path, outcomes: Sequence[Outcome], code: int, branch: str) -> None:

@@ -48,7 +48,7 @@ def _apply(
     from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files, table_loop
     from iceberg_compaction.operations.rewrite_files import plan_file
 
-    result_files.check_target(how.report, option="--report")
+    result_files.check_report(how.report)
     plan = plan_file.load_plan(file)
     store = wiring.store_to_write(str(how.state) if how.state else None)
     targets = catalog_request.Targets(names=(plan.table,), single=True)

@@ -72,7 +72,7 @@ def doctor(catalog: options.CatalogOptions, asked: DoctorOptions, console: optio
 
     if asked.all_tables and asked.table:
         raise errors.ConfigError("--all means every table; give either --all or --table, not both.")
-    result_files.check_target(asked.report, option="--report")
+    result_files.check_report(asked.report)
     if asked.yes and not asked.fix_properties:
         raise errors.ConfigError("--yes answers the question of --fix-properties; give both.")
     if asked.compare is not None and asked.report is None:

@@ -56,7 +56,7 @@ def _run(
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files, table_loop
 
-    result_files.check_target(how.report, option="--report")
+    result_files.check_report(how.report)
     chosen = catalog_request.make_policy(policy)
     store = wiring.store_to_write(str(how.state) if how.state else None)
     with table_loop.Session(engines, store, console, how.deadline, parallel=how.parallel) as session:

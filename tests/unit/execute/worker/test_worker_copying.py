@@ -123,7 +123,7 @@ def test_what_needs_no_change_is_taken_over(tmp_path: Path, level: ProofLevel) -
     assert tasks.read_rows(result) == stored(paths)
     assert len(result.staged) == 1
     assert (result.proof.rows, result.proof.copied.rows) == (12_000, 12_000)
-    assert "12000 of them as bytes" in result.proof.sentence
+    assert "12,000 of them as bytes" in result.proof.sentence
     assert bool(result.proof.checksum) == (level is not ProofLevel.COUNTS)
 
 

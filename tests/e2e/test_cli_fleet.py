@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,11 +15,13 @@ from tests.factories.cities import rows as city_rows
 from typer.testing import CliRunner
 
 from iceberg_compaction import errors
+from iceberg_compaction.execute import perform_task
 from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.interfaces.cli import interrupt, options
+from iceberg_compaction.interfaces.cli import interrupt, options, progress
 from iceberg_compaction.interfaces.cli.app import app
 from iceberg_compaction.interfaces.cli.fleet import catalog_request, table_loop
+from iceberg_compaction.model import events
 from iceberg_compaction.model.policies import Policy
 
 if TYPE_CHECKING:
@@ -284,6 +287,52 @@ def test_a_signal_while_tables_run_side_by_side_is_not_lost(fleet: Fleet, monkey
         outcomes: Iterator[Any] = entered.compact(fleet.lake.catalog, targets, Policy())
         assert sorted(each.kind.value for each in outcomes) == ["failed", "failed", "skipped"]
     assert [fleet.files(name) for name in NAMES] == [5] * 5
+
+
+def test_a_signal_between_two_results_leaves_an_outcome_for_every_table(fleet: Fleet) -> None:
+    """Tables run in threads, so that the main thread may be anywhere when the signal arrives. None of these is
+    rewritten, so no table itself waits for signals."""
+    import signal
+
+    names = ("db.locked", "db.nothing", "db.no", "tmp.no")
+    targets = catalog_request.Targets(names=names, single=False)
+    outcomes = []
+    with session(fleet, InlineEngine(), parallel=2) as entered:
+        for outcome in entered.compact(fleet.lake.catalog, targets, Policy()):
+            if not outcomes:
+                signal.raise_signal(signal.SIGINT)
+            outcomes.append(outcome)
+    assert sorted(outcome.table for outcome in outcomes) == sorted(names)
+
+
+class HalfDone(Meeting):
+    """An engine during whose second task somebody presses Ctrl-C."""
+
+    def start(self, job: Job, *, cancel: Any) -> Any:
+        rewrite, performed = perform_task.worker(), []
+
+        def perform(task: Any, context: Any, attempt: str) -> Any:
+            performed.append(task)
+            if len(performed) == 2:
+                cancel.cancel("Enough.")
+            return rewrite(task, context, attempt)
+
+        return InlineEngine(rewrite=perform).start(job, cancel=cancel)
+
+
+def test_a_cancel_of_several_tables_is_told_once_and_its_sentence_is_not_that_of_one_table(fleet: Fleet) -> None:
+    table = lakes.make_table(fleet.lake.catalog, "db.cities", SCHEMA, spec=BY_CITY)
+    for number in range(5):
+        table.append(city_rows(number * 10, ("Bern", "Oslo", "Rome"), 9))
+    targets = catalog_request.Targets(names=("db.cities", "db.a"), single=False)
+    seen: list[Any] = []
+    with session(fleet, HalfDone(parties=1)) as entered, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress, "progress", lambda console: nullcontext(SimpleNamespace(on_event=seen.append)))
+        outcomes = list(entered.compact(fleet.lake.catalog, targets, Policy()))
+    assert [outcome.kind.value for outcome in outcomes] == ["failed", "skipped"]
+    assert "landed and stay" in outcomes[0].sentence
+    assert [event.outcome for event in seen if isinstance(event, events.Finished)] == outcomes[:1]
+    assert str(entered.stopped) == "Enough."
 
 
 def test_tables_side_by_side_on_spark(fleet: Fleet, spark: Any) -> None:

@@ -97,12 +97,14 @@ class Session:
     def _side_by_side(
         self, perform: Callable[[Operation[Any]], Outcome], operations: Sequence[Operation[Any]], parallel: int
     ) -> Iterator[Outcome]:
-        with futures.ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="table") as pool:
+        pool = futures.ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="table")
+        # Runs look at the token. A signal that interrupted this thread would only lose their outcomes.
+        with self._cancel.looking(), pool:
             waiting = {pool.submit(perform, operation) for operation in operations}
             while waiting:
                 try:
                     done, waiting = futures.wait(waiting, return_when=futures.FIRST_COMPLETED)
-                except KeyboardInterrupt:  # the token is cancelled, so that all runs end where they can
+                except KeyboardInterrupt:  # a second signal: all runs end where they can already
                     continue
                 for future in done:
                     yield future.result()
@@ -124,9 +126,12 @@ class Session:
         try:
             return operate.operate(operation, house, run)
         except (errors.CancelledError, KeyboardInterrupt) as error:
-            self._cancel.cancel(exits.sentence_of(error))
-            self.stopped = self.stopped or error
-            outcome = getattr(error, "outcome", None) or _failed(operation, run, error)
+            reason, ended = _what_ended(error)
+            self._cancel.cancel(exits.sentence_of(reason))
+            self.stopped = self.stopped or (error if single else reason)
+            if ended is not None:  # with commits, so it is remembered and told
+                return ended
+            outcome = _failed(operation, run, error)
         except Exception as error:
             if single:
                 raise
@@ -163,6 +168,12 @@ class _SharedEngine:
 
     def start(self, job: Job, *, cancel: CancelToken) -> Work:
         return self._engine.start(job, cancel=cancel)
+
+
+def _what_ended(error: BaseException) -> tuple[BaseException, Outcome | None]:
+    """What has cancelled a run, without what is told of its table, and its outcome if it had made commits."""
+    outcome: Outcome | None = getattr(error, "outcome", None)
+    return (error if outcome is None else error.__cause__ or error), outcome
 
 
 def _failed(operation: Operation[Any], run: Run, error: BaseException) -> Failed:

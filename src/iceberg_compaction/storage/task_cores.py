@@ -78,10 +78,14 @@ class _SharedItems(Generic[T, R]):
         while self._waiting and not self._errors:
             with spare:
                 if (item := self._take(helped=1)) is not None:
-                    self._do(*item)
-                    with self._change:
-                        self._helped -= 1
-                        self._change.notify_all()
+                    try:
+                        self._do(*item)
+                    except BaseException as error:  # noqa: BLE001 - an exit ends the caller, which waits for this item
+                        self._errors[item[0]] = error
+                    finally:
+                        with self._change:
+                            self._helped -= 1
+                            self._change.notify_all()
 
     def _take(self, *, helped: int = 0) -> tuple[int, T] | None:
         with self._change:

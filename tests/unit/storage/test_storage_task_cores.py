@@ -73,6 +73,18 @@ def test_the_first_failure_is_raised_when_nothing_runs_any_more() -> None:
     assert busy.now == 0
 
 
+def test_an_exit_within_a_helping_thread_is_raised_too() -> None:
+    caller, began = threading.get_ident(), threading.Barrier(2)
+
+    def work(item: int) -> None:
+        began.wait(30)
+        if threading.get_ident() != caller:
+            raise SystemExit(f"item {item}")
+
+    with pytest.raises(SystemExit, match="item"):
+        TaskCores(2).map(work, range(2))
+
+
 def test_items_are_made_ahead_in_order() -> None:
     made = threading.Event()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import struct
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from tests.factories import delete_files, tasks
 from tests.factories.examples import examples
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import arrow_schemas, execute_task
+from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task
 from iceberg_compaction.execute.worker.copy import copied_row_groups
 from iceberg_compaction.execute.worker.input import read_files
 from iceberg_compaction.execute.worker.output import output_file
@@ -554,3 +555,23 @@ def test_rows_are_the_same_whatever_is_copied(tmp_path_factory: pytest.TempPathF
     assert tasks.read_rows(result) == [row for number, row in expected if number not in by_key | by_place]
     groups = result.effort.copied_groups + result.effort.encoded_groups
     assert groups <= sum(pq.read_metadata(path).num_row_groups for path in paths)
+
+
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+@pytest.mark.parametrize("batch_bytes", [2**25, 20_000], ids=["whole", "batches"])
+def test_texts_may_be_dictionaries_in_one_row_group_and_deltas_in_the_next(
+    tmp_path: Path, encoding: str, batch_bytes: int
+) -> None:
+    """A copied file has row groups of several writers, and writers of version 2 give dictionaries up for deltas."""
+    table = make_rows(2000).set_column(1, arrow_schemas.file_schema(SCHEMA).field("name"), [["one", "two"] * 1000])
+    encodings = dict.fromkeys(("name", "tags.list.element"), encoding)
+    paths = [
+        tasks.write_input(tmp_path / "in-0.parquet", table, SCHEMA),
+        tasks.write_input(tmp_path / "in-1.parquet", table, SCHEMA, use_dictionary=False, column_encoding=encodings),
+    ]
+    mixed = run(tmp_path, paths, copy=CopyMode.ALWAYS)
+    assert mixed.effort.copied_groups == 2
+    context = tasks.make_context(tmp_path, SCHEMA).model_copy(update={"copy_row_groups": CopyMode.NEVER})
+    limits = budgets.Budgets(batch_bytes=batch_bytes)
+    encoded = execute_task.rewrite(make_task([pathlib.Path(mixed.staged[0].file_path)]), context, "1", limits)
+    assert tasks.read_rows(encoded) == stored(paths)

@@ -28,6 +28,7 @@ _SAMPLE_ROWS = 16
 _PAGE = 2**20  # bytes of a page, by the defaults of all writers
 _CHECKED = 1024  # values that a writer takes before it checks the size of a page
 _TINY = 2**20  # bytes of a file, decompressed
+_DELTAS = frozenset(("DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"))  # pyarrow makes no dictionaries of them
 _COPIES = 3  # of a dictionary: its page, its entries, and those that a column in memory refers to
 
 
@@ -52,6 +53,7 @@ class Needs:
     unsure: tuple[ColumnChunk, ...]  # texts that perhaps should be
     dense: tuple[ColumnChunk, ...]  # columns that decompress to so much that single pages may be too large
     prefixed: frozenset[str]  # texts that are stored as their difference from the text before
+    deltas: tuple[frozenset[str], ...]  # texts with lengths or differences, by row group: never read as dictionaries
     open_bytes: tuple[int, ...]  # of pages and dictionaries while rows of a row group are decoded
     open_column_bytes: tuple[int, ...]  # the same of the largest column
 
@@ -60,10 +62,12 @@ def needs(leaves: Sequence[arrow_schemas.ArrowLeaf], groups: Sequence[Any], limi
     """The needs of a file with these columns. `groups` are the row groups of its metadata, as pyarrow has them."""
     row_bytes, coded, unsure, dense, prefixed = [], set(), [], [], set()
     pages: list[list[int]] = []
+    deltas: list[set[str]] = []
     kinds = [_width(leaf.type) for leaf in leaves]
     for number, group in enumerate(groups):
         total = 0
         pages.append([0])
+        deltas.append(set())
         for index, width in enumerate(kinds):
             column = group.column(index)
             values, stored = column.num_values, column.total_uncompressed_size
@@ -81,6 +85,8 @@ def needs(leaves: Sequence[arrow_schemas.ArrowLeaf], groups: Sequence[Any], limi
                     unsure.append(chunk)
                 if "DELTA_BYTE_ARRAY" in column.encodings:
                     prefixed.add(chunk.path)
+                if not _DELTAS.isdisjoint(column.encodings):
+                    deltas[-1].add(chunk.path)
             if stored > max(_INSPECTED, _DENSE * column.total_compressed_size):
                 dense.append(_chunk(number, column))
         row_bytes.append(total / max(1, group.num_rows))
@@ -90,6 +96,7 @@ def needs(leaves: Sequence[arrow_schemas.ArrowLeaf], groups: Sequence[Any], limi
         unsure=tuple(chunk for chunk in unsure if chunk.path not in coded),
         dense=tuple(dense),
         prefixed=frozenset(prefixed),
+        deltas=tuple(map(frozenset, deltas)),
         open_bytes=tuple(map(sum, pages)),
         open_column_bytes=tuple(map(max, pages)),
     )
@@ -183,7 +190,7 @@ class Decoder:
             return
         options = {"row_groups": [group], "columns": self._columns, "use_threads": self._limits.cores > 1}
         try:
-            for batch in self._file.iter_batches(rows, **options):
+            for batch in self._file_for(group).iter_batches(rows, **options):
                 yield from bounded(batch, kept, self._limits)
                 done += batch.num_rows
         except pa.ArrowNotImplementedError:
@@ -191,10 +198,15 @@ class Decoder:
             if not self._nested:
                 raise
             self._file, self._nested = self._open(self._flat), set()
-            for batch in self._file.iter_batches(rows, **options):
+            for batch in self._file_for(group).iter_batches(rows, **options):
                 rest = batch.slice(min(done, batch.num_rows))
                 done -= batch.num_rows - rest.num_rows
                 yield from bounded(rest, kept, self._limits)
+
+    def _file_for(self, group: int) -> Any:
+        """The open file, without the dictionaries that pyarrow cannot make in this row group."""
+        coded, deltas = self._flat | self._nested, self._needs.deltas[group]
+        return self._file if coded.isdisjoint(deltas) else self._open(coded - deltas)
 
     def _slices(self, group: int) -> list[list[str]]:
         """The columns in slices that are decoded in turn; none: all of them at a time."""
@@ -218,13 +230,15 @@ class Decoder:
     ) -> Iterator[pa.RecordBatch]:
         """All rows of a few columns; nested dictionaries are decoded, because pyarrow may not be able to read them, and
         the others except those of `kept`, because the dictionaries of all columns meet later."""
-        file = self._open(self._flat) if self._nested else self._file
+        file = self._open(self._flat - self._needs.deltas[group]) if self._nested else self._file_for(group)
         for batch in file.iter_batches(rows, row_groups=[group], columns=names, use_threads=False):
             yield from bounded(batch, kept, limits)
 
     def whole(self, rows: int) -> pa.Table | None:
         """All rows in one go, if these are few; None: they are not. Texts may be dictionaries."""
-        if self._nested or any(self._rows(group) < rows or self._slices(group) for group in range(self.groups)):
+        if self._nested or self._flat & frozenset().union(*self._needs.deltas):
+            return None
+        if any(self._rows(group) < rows or self._slices(group) for group in range(self.groups)):
             return None
         # Threads of pyarrow would cost more than they gain where tiny files are decoded side by side.
         is_tiny = sum(self._file.metadata.row_group(group).total_byte_size for group in range(self.groups)) <= _TINY
@@ -244,7 +258,7 @@ class Decoder:
         """Bytes of a row's texts that are stored as their difference from the text before."""
         paths = [path for path in self._needs.prefixed if self._columns is None or path.split(".")[0] in self._columns]
         options = {"row_groups": [group], "columns": paths, "use_threads": False}
-        batch = next(self._file.iter_batches(_SAMPLE_ROWS, **options), None) if paths else None
+        batch = next(self._file_for(group).iter_batches(_SAMPLE_ROWS, **options), None) if paths else None
         return 0.0 if batch is None or not batch.num_rows else 2 * batch.nbytes / batch.num_rows
 
 

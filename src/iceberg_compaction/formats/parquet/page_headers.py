@@ -15,6 +15,7 @@ DATA, DICTIONARY, DATA_2 = 0, 2, 3
 PLAIN, RLE = 0, 3
 _HEADER = 512  # bytes read for a header at first; statistics of long values may make it longer
 _LONGEST = 2**20
+_LEVELS = (3, 4)  # fields of a data page of version 1
 _ALL_BITS = 2**32 - 1
 
 
@@ -24,6 +25,7 @@ class PageHeader(NamedTuple):
     kind: int
     values: int
     encoding: int  # of values
+    level_encodings: tuple[int, ...]  # in data pages of version 1 only; -1: the header lacks one
     rows: int | None  # in data pages of version 2 only
     uncompressed: int
     compressed: int
@@ -73,18 +75,20 @@ def _read(source: Any, start: int) -> PageHeader:
 
 def _header(raw: thrift.Struct, body: int) -> PageHeader:
     fields = format_fields.Page
-    kinds = (fields.DATA, fields.DATA_2, fields.DICTIONARY)
-    below = next((child for number in kinds if (child := format_fields.child(raw, number))), {})
+    kind = format_fields.integer(raw, fields.TYPE)
+    of_kind = {DATA: fields.DATA, DATA_2: fields.DATA_2, DICTIONARY: fields.DICTIONARY}.get(kind)
+    below = {} if of_kind is None else format_fields.child(raw, of_kind) or {}
     crc = format_fields.optional(raw, fields.CRC)
     uncompressed = format_fields.integer(raw, fields.UNCOMPRESSED)
     compressed = format_fields.integer(raw, fields.COMPRESSED)
     if compressed < 0 or uncompressed < 0:
         raise ValueError("a page says that it has less than no bytes")
     return PageHeader(
-        kind=format_fields.integer(raw, fields.TYPE),
+        kind=kind,
         values=format_fields.integer(below, 1, 0),
-        encoding=format_fields.integer(below, 4 if fields.DATA_2 in raw else 2, PLAIN),
-        rows=format_fields.integer(below, 3) if fields.DATA_2 in raw else None,
+        encoding=format_fields.integer(below, 4 if kind == DATA_2 else 2, PLAIN),
+        level_encodings=tuple(format_fields.integer(below, field, -1) for field in _LEVELS) if kind == DATA else (),
+        rows=format_fields.integer(below, 3) if kind == DATA_2 else None,
         uncompressed=uncompressed,
         compressed=compressed,
         crc=None if crc is None else crc & _ALL_BITS,

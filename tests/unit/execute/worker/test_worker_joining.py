@@ -367,6 +367,28 @@ def test_a_damaged_dictionary_names_its_file(tmp_path: Path, damaged: tuple[int,
     assert tasks.files_below(tmp_path) == []
 
 
+@pytest.mark.parametrize("field", [2, 3, 4, 5], ids=["values", "definition levels", "repetition levels", "kind"])
+def test_a_page_with_a_damaged_header_names_its_file(tmp_path: Path, field: int) -> None:
+    """Checksums do not cover headers, and a page that moves as bytes is not decoded."""
+    paths = _inputs(tmp_path, write_page_checksum=True)
+    chunk = parquet_footer.read(PyArrowFileIO(), str(paths[2])).groups[0].chunks[2]
+    data = paths[2].read_bytes()
+    head, body = thrift.parse(data, chunk.start)
+    if field == 5:
+        head[7] = head.pop(5)  # as if it were a dictionary
+    else:
+        head[5][1][field] = (thrift.I32, 1)
+    changed = thrift.compose(head)
+    assert len(changed) == body - chunk.start
+    paths[2].write_bytes(data[: chunk.start] + changed + data[body:])
+    try:
+        result = _run(tmp_path, paths, verify=ProofLevel.CHECKSUM)
+    except errors.DamagedFileError as error:
+        assert error.path == str(paths[2])  # noqa: PT017 - readers need no repetition levels here
+    else:
+        assert tasks.read_rows(result) == _stored(paths)
+
+
 def test_a_footer_with_too_few_values_is_never_joined(tmp_path: Path) -> None:
     """Readers see 150 rows of the file; pages with all 200 would shift the rows of the next one."""
     paths = _inputs(tmp_path)

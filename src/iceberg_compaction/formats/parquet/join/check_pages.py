@@ -34,6 +34,8 @@ def fits(chunk: source_chunks.SourceChunk, layout: page_layout.Layout, way: ways
         return False
     if any((head.encoding in ways.DICTIONARY_ENCODINGS) is not (way is ways.JoinWay.INDEXES) for head in headers):
         return False
+    if any(head.encoding not in chunk.chunk.encodings or not _has_levels(head) for head in headers):
+        return False
     values = sum(head.values for head in headers)
     if values != chunk.chunk.values or (_REPEATED not in layout.repetitions and values != chunk.rows):
         return False
@@ -44,6 +46,11 @@ def fits(chunk: source_chunks.SourceChunk, layout: page_layout.Layout, way: ways
     if dictionary:  # a merged one gets a new checksum, which would hide the damage
         _check_sums(chunk.dictionary, [dictionary])
     return True
+
+
+def _has_levels(head: page_headers.PageHeader) -> bool:
+    """Whether the levels of a page have an encoding that Parquet allows. No checksum covers a header."""
+    return ways.LEVEL_ENCODINGS.issuperset(head.level_encodings)
 
 
 def _check_sums(data: bytes, headers: list[page_headers.PageHeader]) -> None:

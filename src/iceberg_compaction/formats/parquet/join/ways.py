@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.formats.parquet import parquet_footer
 
 DICTIONARY_ENCODINGS = frozenset((2, 8))  # PLAIN_DICTIONARY, RLE_DICTIONARY
-_LEVEL_ENCODINGS = frozenset((3, 4))  # RLE, BIT_PACKED
+LEVEL_ENCODINGS = frozenset((3, 4))  # RLE, BIT_PACKED
 # Every page costs a reader a few microseconds, so small ones are encoded into larger ones. A page is large enough by
 # its bytes or by its rows: an encoder makes no pages of more rows than this either.
 _LEAST_PAGE = 32 * 2**10  # bytes without compression
@@ -67,7 +67,7 @@ def _way(chunks: Sequence[parquet_footer.Chunk], *, has_gaps: bool) -> JoinWay:
 def _kind(chunk: parquet_footer.Chunk) -> JoinWay:
     has_dictionary = chunk.data_pages[0] != chunk.start
     counts = _data_pages(chunk)
-    encodings = counts.keys() or chunk.encodings - _LEVEL_ENCODINGS
+    encodings = counts.keys() or chunk.encodings - LEVEL_ENCODINGS
     if not has_dictionary:
         return JoinWay.DECODE if encodings & DICTIONARY_ENCODINGS else JoinWay.PAGES
     # The list of encodings names those of dictionaries and levels too; only counts tell that no page is plain.

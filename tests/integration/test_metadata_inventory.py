@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -108,6 +108,9 @@ def test_which_manifest_lists_which_files_is_known(local_lake: lakes.Lake) -> No
     assert found.manifest_files == tuple(map(len, listed))
     assert found.files["file_path"].to_pylist() == [path for paths in listed for path in paths]
     assert 0 in found.manifest_files
+    with_files = [row for row, paths in zip(head.manifests(table.io), listed, strict=True) if paths]
+    assert found.manifests == len(with_files) < len(listed)  # the others are never read, and the next commit drops them
+    assert found.manifest_sizes == tuple(row.manifest_length for row in with_files)
 
 
 def test_manifests_need_not_tell_how_many_files_they_list(
@@ -350,6 +353,8 @@ def test_a_dropped_partition_column_still_has_partitions(local_lake: lakes.Lake)
 
 def test_storage_that_refuses_is_not_called_damage(local_lake: lakes.Lake, tmp_path: Path) -> None:
     class Refusing:
+        properties: ClassVar[dict[str, str]] = {}
+
         def __init__(self, error: Exception) -> None:
             self.error = error
 

@@ -67,14 +67,15 @@ def look(
     selected = None if condition is None else condition.select(files, table.specs())
     files = files.select(table_view.FILES.names)
     manifest_files = () if manifests is None else manifests.manifest_files
+    with_files = tuple(filter(snapshot_manifests.has_live_files, manifest_files))
     view = table_view.TableView(
         table=name,
         pin=None if snapshot is None else pin_of(table, branch, snapshot),
         files=files,
         properties=dict(table.properties),
         selected=selected,
-        manifests=len(manifest_files),
-        manifest_sizes=tuple(manifest.manifest_length for manifest in manifest_files),
+        manifests=len(with_files),
+        manifest_sizes=tuple(manifest.manifest_length for manifest in with_files),
         manifest_files=_live_counts(manifest_files, files.num_rows),
         clustering_column=_clustering_column(table),
         sorts_rows=sort_order.followed(table, table.schema()) is not None,

@@ -149,7 +149,7 @@ class TableHealth(Value):
     small_ratio: float
     large_files: int  # above 1.8 x target
     partitions: int
-    manifests: int
+    manifests: int  # with live files
     manifest_bytes: int = 0
     small_manifests: int = 0  # below half of commit.manifest.target-size-bytes
     snapshots: int

@@ -74,9 +74,9 @@ class TableView:
     failed: pa.Int64Array | None = (
         None  # of each row of `files`: 0, or higher the later a run failed at it; None: never
     )
-    manifests: int = 0
-    manifest_sizes: tuple[int, ...] = ()  # bytes of each
-    manifest_files: tuple[int, ...] = ()  # number of rows of `files` in each, one after the other; empty: unknown
+    manifests: int = 0  # with live files: the others are never read, and the next commit drops them
+    manifest_sizes: tuple[int, ...] = ()  # bytes of each of these
+    manifest_files: tuple[int, ...] = ()  # rows of `files` in each of all manifests, one by one; empty: unknown
     clustering_column: str | None = None  # whose bounds `cluster_lower` and `cluster_upper` are
     sorts_rows: bool = False  # the table has a sort order that a rewrite can follow
     columns: int = 0  # of the table's files: leaves of its schema; 0: unknown

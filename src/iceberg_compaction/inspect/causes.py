@@ -41,6 +41,11 @@ def files_per_partition(writer: Writer) -> float:
     return writer.files_per_commit / max(1.0, writer.partitions_per_commit or 1.0)
 
 
+def files_each(writer: Writer) -> str:
+    """The number of files that one commit adds: a whole number without a fraction."""
+    return f"{writer.files_per_commit:,.1f}".removesuffix(".0")
+
+
 def causes(health: TableHealth, sizes: Sizes) -> tuple[str, ...]:
     """Writer, files, cadence and remedy of up to MOST writers; none if small files are no problem."""
     if health.small_files <= health.partitions:
@@ -54,10 +59,9 @@ def _deed(writer: Writer, health: TableHealth) -> str:
     else:
         wrote = f"wrote {writer.live_small_files:,} of the {health.small_files:,} small files"
     often = f"a commit every {span(writer.median_interval_seconds)}" if writer.median_interval_seconds else "one commit"
-    return (
-        f"{writer.name[0].upper()}{writer.name[1:]} {wrote}: {often}, {writer.files_per_commit:.1f} files "
-        f"each, {format_size(writer.mean_file_bytes)} on average."
-    )
+    files = f"{files_each(writer)} {plurals.form(round(writer.files_per_commit, 1), 'file')} each"
+    size = f"{format_size(writer.mean_file_bytes)} on average"
+    return f"{writer.name[0].upper()}{writer.name[1:]} {wrote}: {often}, {files}, {size}."
 
 
 def _remedy(writer: Writer, sizes: Sizes) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.inspect.causes import span
+from iceberg_compaction.inspect.causes import files_each, span
 from iceberg_compaction.model import plurals
 from iceberg_compaction.model.byte_size import format_size
 
@@ -55,7 +55,8 @@ def facts(health: TableHealth) -> Iterator[tuple[str, str]]:
             if found.sampled_files == found.files
             else f" (estimated from {plurals.count(found.sampled_files, 'file')})"
         )
-        yield "clustering", f"{found.depth:g} files hold a value of {found.column or 'its column'}{sample}"
+        hold = plurals.form(found.depth, "file holds", "files hold")
+        yield "clustering", f"{found.depth:g} {hold} a value of {found.column or 'its column'}{sample}"
 
 
 def writer_figures(writer: Writer) -> tuple[str, str, str, str, str]:
@@ -63,7 +64,7 @@ def writer_figures(writer: Writer) -> tuple[str, str, str, str, str]:
     return (
         f"{writer.commits:,}",
         span(writer.median_interval_seconds) if writer.median_interval_seconds else "",
-        f"{writer.files_per_commit:.1f}",
+        files_each(writer),
         format_size(writer.mean_file_bytes),
         "" if writer.live_small_files is None else f"{writer.live_small_files:,} of {writer.live_files:,}",
     )

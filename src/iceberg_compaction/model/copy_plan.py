@@ -147,21 +147,21 @@ class Copying(Value):
     def sentence_of(self, row: Mapping[str, Any]) -> str:
         """The expectation for one group, a row of PLAN_GROUPS, with figures and without a full stop."""
         mean = format_size(row["bytes"] / max(1, row["row_groups"]))
-        assumed = f" (assumed for {row['untold_files']} of {_files(row['files'])})" if row["untold_files"] else ""
+        assumed = f" (assumed for {row['untold_files']:,} of {_files(row['files'])})" if row["untold_files"] else ""
         groups, least = f"row groups of {mean} on average{assumed}", format_size(self.least)
         small, files = row["small_row_group_files"], row["files"]
         way = Way(row["copying"])
         match way:
             case Way.LARGE:
-                where = f"where they have at least {least}, in {files - small} of {_files(files)}"
+                where = f"where they have at least {least}, in {files - small:,} of {_files(files)}"
                 return f"{groups} are copied {where}{_but_deleted(row)}"
             case Way.ASKED:
                 return f"{groups} are copied as asked{_but_deleted(row)}"
             case Way.JOINED:
-                why = f"because they have less than {least} in {small} of {_files(files)}"
+                why = f"because they have less than {least} in {small:,} of {_files(files)}"
                 return f"{groups} are joined page by page, {why}{_but_copied(row)}{_but_deleted(row)}"
             case Way.SMALL:
-                why = f"because they have less than {least} in {small} of {_files(files)}"
+                why = f"because they have less than {least} in {small:,} of {_files(files)}"
                 return f"{groups} are encoded, {why}{_but_copied(row)}"
             case Way.DELETES:
                 return f"{groups} are encoded, because most have {_deleted(row)}{_but_copied(row)}"

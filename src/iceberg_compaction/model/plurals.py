@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def form(number: int, one: str, many: str | None = None) -> str:
+def form(number: float, one: str, many: str | None = None) -> str:
     """The form of a word for a number: `one` for 1, else `many`; without `many`, `one` with an s."""
     if number == 1:
         return one

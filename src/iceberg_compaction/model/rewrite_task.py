@@ -181,7 +181,7 @@ class Effort(Value):
 
     def _reasons(self) -> str:
         most = sorted(self.kept_from_copying.items(), key=lambda item: (-item[1], item[0]))
-        return f": {', '.join(f'{reason} ({count})' for reason, count in most)}" if most else ""
+        return f": {', '.join(f'{reason} ({count:,})' for reason, count in most)}" if most else ""
 
     def __add__(self, other: Effort) -> Effort:
         reasons = sorted(self.kept_from_copying.keys() | other.kept_from_copying.keys())

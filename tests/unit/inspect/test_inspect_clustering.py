@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from tests.factories import inventories
 from tests.factories.examples import examples
 
-from iceberg_compaction.inspect import file_census, overlap
+from iceberg_compaction.inspect import assess, file_census, health_request, overlap
+from iceberg_compaction.interfaces import words
 from iceberg_compaction.model import table_view
+from iceberg_compaction.model.policies import Policy, resolve_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +45,13 @@ def test_side_by_side_is_one() -> None:
     clustering, _ = depth(rows_of([(0, 9), (10, 19), (20, 29)]))
     assert clustering is not None
     assert (clustering.column, clustering.depth, clustering.files, clustering.sampled_files) == ("at", 1.0, 3, 3)
+
+
+@pytest.mark.parametrize(("bound", "told"), [(11, "1 file holds a value of at"), (10, "1.5 files hold a value of at")])
+def test_the_depth_in_words(bound: int, told: str) -> None:
+    view = inventories.view(rows_of([(0, 10), (bound, 20)]), clustering_column="at")
+    checkup = health_request.Checkup(policy=Policy(), sizes=resolve_sizes(Policy(), {}), sick=False)
+    assert dict(words.facts(assess.assess(view, checkup)))["clustering"] == told
 
 
 def test_files_that_touch_both_hold_the_value() -> None:

@@ -60,7 +60,7 @@ def test_the_guilty_writer_is_named_with_its_cadence() -> None:
     assert (spark.live_files, spark.live_small_files, spark.small_share) == (2, 0, 0.0)
     # Ten commits cannot become less than one, however hasty they were.
     assert health.causes == (
-        "Flink job 5f1c (append) wrote 40 of the 40 small files: a commit every 12 s, 4.0 files each, 1.0 MiB on "
+        "Flink job 5f1c (append) wrote 40 of the 40 small files: a commit every 12 s, 4 files each, 1.0 MiB on "
         "average. A checkpoint interval of 10 minutes (execution.checkpointing.interval) would make about 10 times "
         "fewer files.",
     )

@@ -60,6 +60,13 @@ def test_stages_have_a_line_when_they_begin(capsys: pytest.CaptureFixture[str]) 
     ]
 
 
+def test_counts_have_separators_and_the_form_of_their_noun(capsys: pytest.CaptureFixture[str]) -> None:
+    many = rewriting(1, files_done=1200, files_total=2400, groups_committed=1, groups_total=1)
+    assert shown([(0, PLANNING), (1, many)], capsys) == [
+        "db.t: rewriting, 100 B of 400 B, 1,200 of 2,400 files, 1 of 1 group committed, 1 s elapsed"
+    ]
+
+
 def test_batches_do_not_flood_a_log(capsys: pytest.CaptureFixture[str]) -> None:
     batches = [step for done in range(100) for step in ((0.1, rewriting(1)), (0, COMMITTING), (0, COMMITTED))]
     told = shown([(0, PLANNING), *batches, (0, finished(Kind.COMPACTED))], capsys)

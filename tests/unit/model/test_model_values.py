@@ -191,6 +191,10 @@ def test_a_sink_that_was_never_measured_is_no_proof() -> None:
             "Nothing of 3.0 MiB was copied, 1 row group encoded: has deleted rows (1).",
         ),
         (
+            Effort(encoded_groups=1200, encoded_bytes=3 * 2**20, kept_from_copying={"too small": 1200}),
+            "Nothing of 3.0 MiB was copied, 1,200 row groups encoded: too small (1,200).",
+        ),
+        (
             Effort(
                 copied_groups=3,
                 copied_bytes=30 * 2**20,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from iceberg_compaction.model import events
+from iceberg_compaction.model import events, plurals
 from iceberg_compaction.model.byte_size import format_size
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ class TableProgress:
         """Files, groups, rate, elapsed time and time left, as far as they are known."""
         details = []
         if (event := self._rewriting) is not None:
-            details.append(f"{event.files_done} of {event.files_total} files")
+            details.append(f"{event.files_done:,} of {plurals.count(event.files_total, 'file')}")
             if event.groups_committed:
-                details.append(f"{event.groups_committed} of {event.groups_total} groups committed")
+                details.append(f"{event.groups_committed:,} of {plurals.count(event.groups_total, 'group')} committed")
             details += self._measured(event, now)
         return [*details, self.elapsed(now)]
 

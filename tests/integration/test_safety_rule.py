@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 OPTIONS = {"min-input-files": 2, "max-file-group-input-files": 2}
 POLICY = Policy.model_validate(OPTIONS | {"partial-progress": False})
-BATCHES = Policy.model_validate(OPTIONS)
+BATCHES = Policy.model_validate(OPTIONS | {"partial-progress": True})
 
 
 def all_at_once(then: Callable[[list[Any]], Iterable[Any]] = list) -> FakeEngine:

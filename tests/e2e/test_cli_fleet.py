@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -73,6 +74,25 @@ def test_all_tables_but_those_excluded_are_compacted(fleet: Fleet) -> None:
     assert kinds(result) == {"db.a": "compacted", "db.c": "compacted", "db.locked": "unsupported"}
     assert "1 of 3 tables cannot be rewritten yet" in result.stderr
     assert [fleet.files(name) for name in NAMES] == [1, 5, 1, 5, 5]
+
+
+def test_a_table_that_was_compacted_in_part_is_not_called_one_that_could_not_be(fleet: Fleet) -> None:
+    tables = [fleet.lake.catalog.load_table(name) for name in ("db.a", "db.b")]
+    lakes.append_small_files(tables[0], 2)  # enough files without the one that is lost
+    os.remove(tables[0].inspect.data_files()["file_path"][0].as_py().removeprefix("file://"))
+    os.remove(tables[1].metadata_location.removeprefix("file://"))
+    result = fleet.run("--table", "db.*")
+    assert result.exit_code == 1
+    assert "\n1 of 4 tables could not be compacted; the result says why.\n" in result.stderr
+    assert "\n1 of 4 tables was compacted only in part; the result says why.\n" in result.stderr
+
+
+def test_a_plan_says_once_why_a_table_could_not_be_planned(fleet: Fleet) -> None:
+    os.remove(fleet.lake.catalog.load_table("db.b").metadata_location.removeprefix("file://"))
+    result = fleet.call("plan", "--table", "db.*")
+    assert result.exit_code == 1
+    assert result.stderr == "error: 1 of 4 tables could not be planned; the result says why.\n"
+    assert result.stdout.count("is missing") == 1
 
 
 def test_an_unsupported_table_fails_a_run_only_on_request(fleet: Fleet) -> None:

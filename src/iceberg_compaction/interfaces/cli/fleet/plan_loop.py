@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import exits
+from iceberg_compaction.model import plurals
 from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
 from iceberg_compaction.model.unplanned import Unplanned, UnplannedKind
 from iceberg_compaction.operations.rewrite_files.file_rewrite import RewriteFiles
@@ -40,8 +42,10 @@ def make_plans(catalog: Any, targets: Targets, policy: Policy, store: RunStore |
             if targets.single:
                 raise
             _log.debug("The error of %s", name, exc_info=error)
-            exits.complain(error)
             plans.append(_unplanned(name, UnplannedKind.FAILED, error))
+    if failed := sum(isinstance(plan, Unplanned) and plan.kind is UnplannedKind.FAILED for plan in plans):
+        tables = plurals.count(len(plans), "table")
+        sys.stderr.write(f"error: {failed:,} of {tables} could not be planned; the result says why.\n")
     return plans
 
 

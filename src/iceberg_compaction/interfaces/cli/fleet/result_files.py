@@ -13,6 +13,7 @@ from iceberg_compaction import errors, version
 from iceberg_compaction.interfaces import documents
 from iceberg_compaction.interfaces.cli import exits, output
 from iceberg_compaction.interfaces.cli.options import Format
+from iceberg_compaction.model import plurals
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.table_health import BrokenTable
 
@@ -172,8 +173,14 @@ def _status(outcome: Outcome) -> str:
 
 def _tell_apart(outcomes: Sequence[Outcome]) -> None:
     """One line for each kind of trouble, where a list of tables is long."""
-    failed = sum(not outcome.ok and outcome.kind is not Kind.UNSUPPORTED for outcome in outcomes)
+    troubled = [outcome for outcome in outcomes if not outcome.ok and outcome.kind is not Kind.UNSUPPORTED]
+    in_part = sum(outcome.kind is Kind.COMPACTED for outcome in troubled)
     unsupported = sum(outcome.kind is Kind.UNSUPPORTED for outcome in outcomes)
-    for what, count in {"could not be compacted": failed, "cannot be rewritten yet": unsupported}.items():
+    lines = {
+        "could not be compacted": len(troubled) - in_part,
+        f"{plurals.form(in_part, 'was', 'were')} compacted only in part": in_part,
+        "cannot be rewritten yet": unsupported,
+    }
+    for what, count in lines.items():
         if count:
-            sys.stderr.write(f"{count} of {len(outcomes)} tables {what}; the result says why.\n")
+            sys.stderr.write(f"{count:,} of {plurals.count(len(outcomes), 'table')} {what}; the result says why.\n")

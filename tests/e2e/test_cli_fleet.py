@@ -111,6 +111,18 @@ def test_a_dry_run_shows_the_plans_and_does_nothing(fleet: Fleet) -> None:
     assert "--dry-run" not in shown
 
 
+def test_a_dry_run_of_manifests_lists_every_table(fleet: Fleet) -> None:
+    result = fleet.call("manifests", "--dry-run", "--table", "db.[al]*", "--output", "json")
+    assert (result.exit_code, kinds(result)) == (0, {"db.a": "planned", "db.locked": "unsupported"})
+    assert "db.locked: unsupported: " in " ".join(
+        fleet.call("manifests", "--dry-run", "--table", "db.*").stdout.split()
+    )
+    single = fleet.call("manifests", "--dry-run", "--table", "db.locked", "--output", "json")
+    assert (single.exit_code, json.loads(single.stdout)["kind"]) == (0, "unsupported")
+    missing = fleet.call("manifests", "--dry-run", "--table", "db.a", "--table", "db.no", "--output", "json")
+    assert (missing.exit_code, kinds(missing)) == (1, {"db.a": "planned", "db.no": "failed"})
+
+
 def test_plan_says_by_its_exit_code_whether_there_is_something_to_do(fleet: Fleet) -> None:
     assert fleet.call("plan", "--table", "db.a").exit_code == 0
     assert fleet.call("plan", "--table", "db.a", "--exit-code").exit_code == 3

@@ -36,7 +36,7 @@ class Output(Protocol):
     def health(self, found: Sequence[Diagnosis], *, single: bool) -> None: ...
     def plans(self, found: Sequence[Plan | EmptyPlan | Unplanned], *, single: bool) -> None: ...
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
-    def manifest_plans(self, found: Sequence[ManifestPlan], *, single: bool) -> None: ...
+    def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None: ...
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def history(self, found: Sequence[RunRecord]) -> None: ...
     def cache(self, found: CacheFigures, *, cleared: bool) -> None: ...
@@ -59,7 +59,7 @@ class JsonOutput:
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         self._write(_with_commands(found), single)
 
-    def manifest_plans(self, found: Sequence[ManifestPlan], *, single: bool) -> None:
+    def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None:
         self._write(found, single)
 
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
@@ -91,7 +91,7 @@ class TableOutput:
             self._show(*health_story.details(found[0]))
 
     def plans(self, found: Sequence[Plan | EmptyPlan | Unplanned], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli.screens import paragraphs, plan_story
+        from iceberg_compaction.interfaces.cli.screens import plan_story
         from iceberg_compaction.model.unplanned import Unplanned
 
         plans = [plan for plan in found if not isinstance(plan, Unplanned)]
@@ -99,9 +99,7 @@ class TableOutput:
             self._show(*plan_story.plan_story(plans[0]))
         elif plans:
             self._show(*plan_story.overview(plans))
-        for table in found:
-            if isinstance(table, Unplanned):
-                self._show(paragraphs.plan_head(table.table, None, f"{table.kind.value}: {table.sentence}"), "")
+        self._show_unplanned(found)
         if not found:
             self._show("There are no tables.")
         if any(not plan.empty for plan in plans):
@@ -115,13 +113,16 @@ class TableOutput:
             return
         self._show(result_tables.outcome_overview(found), *result_tables.outcome_sentences(_with_commands(found)))
 
-    def manifest_plans(self, found: Sequence[ManifestPlan], *, single: bool) -> None:
+    def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import manifest_tables
+        from iceberg_compaction.model.unplanned import Unplanned
 
-        if len(found) == 1:
-            self._show(*manifest_tables.plan_story(found[0]))
-        elif found:
-            self._show(manifest_tables.plans_overview(found))
+        plans = [plan for plan in found if not isinstance(plan, Unplanned)]
+        if len(plans) == 1:
+            self._show(*manifest_tables.plan_story(plans[0]))
+        elif plans:
+            self._show(manifest_tables.plans_overview(plans))
+        self._show_unplanned(found)
 
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import manifest_tables
@@ -137,6 +138,14 @@ class TableOutput:
         from iceberg_compaction.interfaces.cli.screens import result_tables
 
         self._show(result_tables.cache_sentence(found, cleared=cleared))
+
+    def _show_unplanned(self, found: Sequence[Value]) -> None:
+        from iceberg_compaction.interfaces.cli.screens import paragraphs
+        from iceberg_compaction.model.unplanned import Unplanned
+
+        for table in found:
+            if isinstance(table, Unplanned):
+                self._show(paragraphs.plan_head(table.table, None, f"{table.kind.value}: {table.sentence}"), "")
 
     def _show(self, *things: RenderableType) -> None:
         from iceberg_compaction.interfaces.cli.screens import paragraphs

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iceberg_compaction.model.manifest_plan import ManifestPlan
+    from iceberg_compaction.model.unplanned import Unplanned
     from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import RewriteManifests
 
 
@@ -67,11 +68,9 @@ def manifests(
     ]
     shown = output.output(console.output)
     if asked.dry_run:
-        plans, broken = _plans(opened, operations, single=targets.single)
+        plans = _plans(opened, operations, single=targets.single)
         shown.manifest_plans(plans, single=targets.single)
-        if broken:
-            raise typer.Exit(exits.FAILED)
-        return
+        raise typer.Exit(exits.FAILED if any(_is_failed(plan) for plan in plans) else exits.DONE)
     store = wiring.store_to_write(str(asked.state) if asked.state else None)
     with table_loop.Session(wiring.engine_factory(), store, console) as session:
         found = list(session.operate(opened, operations, single=targets.single))
@@ -82,20 +81,30 @@ def manifests(
     raise typer.Exit(result_files.exit_code(found, fail_on=()))
 
 
-def _plans(catalog: Any, operations: Sequence[RewriteManifests], *, single: bool) -> tuple[list[ManifestPlan], bool]:
-    """The plan of every table that has one, and whether another could not be looked at."""
+def _plans(catalog: Any, operations: Sequence[RewriteManifests], *, single: bool) -> list[ManifestPlan | Unplanned]:
+    """The plan of every table. One that must not be rewritten or cannot be looked at is listed, as in `plan`."""
     from iceberg_compaction import errors
     from iceberg_compaction.interfaces import wiring
+    from iceberg_compaction.model.unplanned import Unplanned, UnplannedKind
     from iceberg_compaction.workflow import operate
 
-    plans, broken = [], False
+    plans: list[ManifestPlan | Unplanned] = []
     house = operate.House(catalog=catalog, engines=wiring.engine_factory())
     for operation in operations:
         try:
             plans.append(operate.plan_only(operation, house, wiring.new_run()))
         except errors.CompactionError as error:
-            if single or isinstance(error, errors.ConfigError):
+            unsupported = isinstance(error, errors.UnsupportedError)
+            if not unsupported and (single or isinstance(error, errors.ConfigError)):
                 raise
-            broken = True
-            exits.complain(error)
-    return plans, broken
+            if not unsupported:
+                exits.complain(error)
+            kind = UnplannedKind.UNSUPPORTED if unsupported else UnplannedKind.FAILED
+            plans.append(Unplanned(kind=kind, table=operation.table, sentence=exits.sentence_of(error)))
+    return plans
+
+
+def _is_failed(plan: ManifestPlan | Unplanned) -> bool:
+    from iceberg_compaction.model.unplanned import Unplanned, UnplannedKind
+
+    return isinstance(plan, Unplanned) and plan.kind is UnplannedKind.FAILED

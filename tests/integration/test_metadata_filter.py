@@ -398,7 +398,7 @@ def test_files_are_left_out_by_partition_and_bounds(events: Table, where: str, k
     ("where", "message"),
     [
         ("idd = 5", "there is no column idd; there is id"),
-        ("place.nam = 'a'", r"there is no column place\.nam; there is place\.name"),
+        ("place.nam = 'a'", r"there is no column place\.nam; there are place\.name, place\."),
         ("id =", "cannot be read"),
         ("id like '%a%'", "cannot be read"),
         ("id = 'x'", "does not fit column id of type long: 'x' is not a number"),
@@ -467,7 +467,7 @@ def test_columns_that_differ_in_case_only_need_their_exact_name() -> None:
     )
 
     assert where_clause.parse("A = 1", schema).field_ids == (2,)
-    with pytest.raises(errors.ConfigError, match="more than one column is named bb; there is bB, Bb"):
+    with pytest.raises(errors.ConfigError, match="more than one column is named bb; there are bB, Bb"):
         where_clause.parse("bb = 1", schema)
 
 

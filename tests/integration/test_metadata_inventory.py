@@ -142,7 +142,7 @@ def test_an_unknown_branch_or_a_tag_is_a_wrong_argument(local_lake: lakes.Lake) 
         take(table, branch="mian")
     with pytest.raises(errors.ConfigError, match="'v1' is a tag"):
         take(table, branch="v1")
-    with pytest.raises(errors.ConfigError, match="has no branch 'x'; there is none"):
+    with pytest.raises(errors.ConfigError, match="has no branch 'x'; there are none"):
         take(lakes.make_table(local_lake.catalog, "db.empty"), branch="x")
 
 

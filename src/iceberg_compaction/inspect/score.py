@@ -73,9 +73,16 @@ def _ratio(part: int, whole: int) -> float:
 
 def _lost(name: str, most: int, wrong: int, whole: int, ratio: str) -> ScorePart:
     points = round(most * (1 - _ratio(wrong, whole)), 2)
-    return ScorePart(name=name, points=points, most=most, why=f"{most} x (1 - {wrong:,} / {whole:,}), {ratio}")
+    why = f"{most} x (1 - {wrong:,} / {whole:,}), {ratio}"
+    return ScorePart(name=name, points=points, most=most, why=why if wrong or whole else _none(ratio))
 
 
 def _kept(name: str, most: int, fair: int, count: int, ratio: str) -> ScorePart:
     points = round(most * min(1.0, fair / max(1, count)), 2)
-    return ScorePart(name=name, points=points, most=most, why=f"{most} x {fair:,} / {count:,}, at most {most}, {ratio}")
+    why = f"{most} x {fair:,} / {count:,}, at most {most}, {ratio}"
+    return ScorePart(name=name, points=points, most=most, why=why if count else _none(ratio))
+
+
+def _none(ratio: str) -> str:
+    """Nothing can be divided by zero, so an empty table has all points."""
+    return f"no {ratio.rpartition(' / ')[2]}"

@@ -143,7 +143,8 @@ def head_of(table: Table, name: str, branch: str) -> Snapshot | None:
             return None
         branches = sorted(key for key, ref in all_refs.items() if ref.snapshot_ref_type == refs.SnapshotRefType.BRANCH)
         near = difflib.get_close_matches(branch, branches, n=3) or branches
-        raise errors.ConfigError(f"Table {name} has no branch {branch!r}; there is {', '.join(near) or 'none'}.")
+        be = plurals.form(len(near), "is", "are")
+        raise errors.ConfigError(f"Table {name} has no branch {branch!r}; there {be} {', '.join(near) or 'none'}.")
     if all_refs[branch].snapshot_ref_type != refs.SnapshotRefType.BRANCH:
         raise errors.ConfigError(f"{branch!r} is a tag of table {name}, and a tag does not move; name a branch.")
     snapshot = table.metadata.snapshot_by_id(all_refs[branch].snapshot_id)

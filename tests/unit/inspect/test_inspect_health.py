@@ -76,6 +76,7 @@ def test_a_table_without_files() -> None:
     health = assessed(table_view.FILES.empty_table(), pin=None, manifests=0, snapshots=0)
     assert (health.snapshot_id, health.data_files, health.mean_file_bytes, health.small_ratio) == (None, 0, 0, 0.0)
     assert (health.sick, health.score) == (False, 100)
+    assert {part.why for part in health.score_parts} == {"no data files", "no manifests", "no snapshots"}
 
 
 def test_an_unsupported_table_is_still_seen() -> None:

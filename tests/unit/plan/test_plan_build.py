@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -99,6 +100,21 @@ def test_rewrite_all_filters_nothing() -> None:
 def test_specs_are_never_mixed_even_with_equal_partition_texts() -> None:
     plan = planned(inventories.files([MIB] * 10, partitions=DAY_1, specs=[0, 1] * 5))
     assert [(group.spec_id, group.files) for group in plan.groups] == [(0, 5), (1, 5)]
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        (4, "are too few: no group of 5 in one partition, nor"),
+        (40, "are too few in each partition: no group of 5, nor"),
+    ],
+)
+def test_many_files_are_called_too_few_only_of_each_partition(files: int, told: str) -> None:
+    partitions = [json.dumps({"day": day}) for day in range(files)]
+    plan = planned(inventories.files([1000] * files, partitions=partitions), Policy())
+    assert plan.empty
+    (entry,) = plan.left_out
+    assert entry.sentence.endswith(f" {told} more than 512.0 MiB together")
 
 
 def test_r32_files_of_older_specs_are_one_group_with_those_of_a_partition_side_by_side() -> None:

@@ -15,6 +15,7 @@ from pyiceberg.schema import Schema
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata.filter import pruning, typed_literals
+from iceberg_compaction.model import plurals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -161,8 +162,9 @@ def _find(name: str, schema: Schema, text: str) -> tuple[types.NestedField, str]
         return schema.find_field(matches[0]), matches[0]
     near = matches or difflib.get_close_matches(name, columns, n=3) or columns[:10]
     problem = "more than one column is named" if matches else "there is no column"
+    be = plurals.form(len(near), "is", "are")
     raise errors.ConfigError(
-        f"The filter {_short(repr(text))} cannot be applied: {problem} {_short(name)}; there is {', '.join(near)}."
+        f"The filter {_short(repr(text))} cannot be applied: {problem} {_short(name)}; there {be} {', '.join(near)}."
     )
 
 

@@ -74,6 +74,8 @@ def explain(reason: LeftOutReason, count: int, request: PlanRequest) -> str:
         return "would become as many files again"
     if reason is LeftOutReason.TOO_FEW_FILES:
         few, target = max(2, request.policy.min_input_files), byte_size.format_size(sizes.target)
+        if count >= few:
+            return f"{be} too few in each partition: no group of {few}, nor more than {target} together"
         return f"{be} too few: no group of {few} in one partition, nor more than {target} together"
     low, high = byte_size.format_size(sizes.min), byte_size.format_size(sizes.max)
     if reason is LeftOutReason.REST:

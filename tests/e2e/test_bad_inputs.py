@@ -3,6 +3,7 @@ something else was. Trouble with stores is in test_storage_trouble.py."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -186,3 +187,11 @@ def test_doctor_says_that_a_catalog_is_empty(tmp_path: Path) -> None:
     SqlCatalog("default", uri=uri, warehouse=tmp_path.as_uri()).close()
     result = CliRunner().invoke(app, ["doctor", "--catalog-uri", uri])
     assert (result.exit_code, result.stdout) == (0, "There are no tables.\n")
+
+
+@pytest.mark.parametrize("output", [("--output", "json"), ("--output=json",)])
+def test_wrong_usage_is_a_document_where_a_program_reads(output: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, ["history", "--limit", "0", *output])
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["kind"], document["exit_code"]) == (2, "error", 2)
+    assert result.stderr.startswith(f"error: {document['sentence']}\n")

@@ -17,7 +17,7 @@ from tests.factories import storage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMAND = [sys.executable, "-c", "from iceberg_compaction.interfaces.cli import main; main()"]
+COMMAND = [sys.executable, "-m", "iceberg_compaction"]
 
 
 def call(*args: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:

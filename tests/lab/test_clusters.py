@@ -117,7 +117,7 @@ def test_a_python_that_lacks_packages_is_one_sentence_before_any_work(
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
     python = str(tmp_path / "bare" / "bin" / "python")
     ended = compact(lake, {**LIGHT, "spark.master": master, "spark.pyspark.python": python})
-    assert (ended.returncode, ended.stdout) == (2, "")
+    assert (ended.returncode, json.loads(ended.stdout)["error"]) == (1, "UnfitPythonError")
     (sentence,) = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
     start = f"error: Executors of {master} run Python {sys.version.split()[0]} ({python} on "
     assert sentence.startswith(start)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from iceberg_compaction import errors
 from iceberg_compaction.interfaces.cli import exits, lean_start
 from iceberg_compaction.interfaces.cli.screens import help_screen, usage
 from iceberg_compaction.interfaces.cli.verbs.apply import apply
@@ -29,10 +30,8 @@ class _RunByDefault(TyperGroup):
         if args and args[0].startswith("-") and args[0] not in _OWN_FLAGS:
             args = ["run", *args]
         if args and args[0] in self.commands:
-            self.params, self.add_help_option = (
-                [],
-                False,
-            )  # flags of the group, not given: typer imports pydantic for each
+            # Flags of the group, which are not given: typer imports pydantic for each.
+            self.params, self.add_help_option = [], False
         if not args:
             typer.echo(ctx.get_help())
             raise typer.Exit(exits.USAGE)
@@ -48,7 +47,9 @@ class _RunByDefault(TyperGroup):
         except usage.USAGE_ERROR as error:
             if not standalone_mode:
                 raise
-            usage.complain(error)
+            sentence = usage.complain(error)
+            if usage.wants_json(args or ()):
+                exits.print_document(errors.ConfigError(sentence))
             code = exits.USAGE
         if standalone_mode:
             sys.exit(code if isinstance(code, int) else exits.DONE)

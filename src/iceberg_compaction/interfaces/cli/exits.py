@@ -57,7 +57,7 @@ def complain(error: BaseException) -> None:
     _log.debug("where it happened", exc_info=error)
 
 
-def _print_document(error: BaseException) -> None:
+def print_document(error: BaseException) -> None:
     """The error as a JSON document, in place of the results."""
     from iceberg_compaction.interfaces import documents
 
@@ -88,7 +88,7 @@ def reported(verb: Callable[..., None]) -> Callable[..., None]:
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 nothing is above this but the shell
             complain(error)
             if values.get("output") is Format.JSON:
-                _print_document(error)
+                print_document(error)
             raise typer.Exit(code_of(error)) from None
 
     return call

@@ -27,12 +27,12 @@ _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 _NO_MODULE = re.compile(r"No module named '([^'.]+)")
 
 
-class _UnfitError(errors.ConfigError):
+class UnfitPythonError(errors.SetupError):
     """The Python of executors cannot perform tasks."""
 
 
 def check(spark: Spark) -> None:
-    """Raises ConfigError if executors cannot perform tasks. If nobody has chosen their Python, it is the one at the
+    """Raises SetupError if executors cannot perform tasks. If nobody has chosen their Python, it is the one at the
     path of this process, where executors have it and it is fit, and else Spark's default."""
     if spark_session.is_connect(spark):
         shipping.ship(spark)
@@ -47,7 +47,7 @@ def check(spark: Spark) -> None:
     spark.pythonExec = sys.executable
     try:
         _judge(_on_context(spark), spark)
-    except _UnfitError as error:
+    except UnfitPythonError as error:
         _log.info("Executors have no Python like this one: %s", error)
         spark.pythonExec = spark_session.DEFAULT_PYTHON
         _judge(_on_context(spark), spark)
@@ -97,21 +97,23 @@ def _judge(python: facts.ExecutorFacts, spark: Spark) -> None:
         lack = f"which cannot import the code of a task ({python.error})"
     if lack:
         where = f"({python.executable} on {python.host})"
-        raise _UnfitError(f"Executors of {_name(spark)} run Python {python.python} {where}, {lack}; {_advice(spark)}")
+        raise UnfitPythonError(
+            f"Executors of {_name(spark)} run Python {python.python} {where}, {lack}; {_advice(spark)}"
+        )
 
 
 def _translate(error: Exception, spark: Spark) -> errors.CompactionError:
     """The error of a task that did not even come to look."""
     text = str(error)
     if versions := _VERSIONS.search(text):
-        return _UnfitError(
+        return UnfitPythonError(
             f"Executors of {_name(spark)} run Python {versions[1]}, and this process runs Python {versions[2]}, where "
             f"Spark needs the same version on both sides; {_advice(spark)}"
         )
     if program := _NO_PROGRAM.search(text):
-        return _UnfitError(f"Executors of {_name(spark)} have no {program[1]}; {_advice(spark)}")
+        return UnfitPythonError(f"Executors of {_name(spark)} have no {program[1]}; {_advice(spark)}")
     if module := _NO_MODULE.search(text):
-        return _UnfitError(f"Executors of {_name(spark)} run a Python that lacks {module[1]}; {_advice(spark)}")
+        return UnfitPythonError(f"Executors of {_name(spark)} run a Python that lacks {module[1]}; {_advice(spark)}")
     return errors.SetupError(f"Executors of {_name(spark)} perform no task: {submission.gist(text)}")
 
 

@@ -47,7 +47,8 @@ def _sums(path: str, kind: DataType, engine: str) -> list[str]:
     if name.startswith("map"):
         return [f"sum({words['map_size']}({path}))"]
     if name.startswith("timestamp"):
-        return [f"sum({words['unix_micros']}({path}) % 1000000)"]
+        instant = f"cast({path} as timestamp)"  # Spark counts microseconds of times with a zone only
+        return [f"sum({words['unix_micros']}({instant}) % 1000000)"]
     if name.startswith(_NUMBERS):
         return [f"sum({path})"]
     return [{"string": f"sum(length({path}))", "date": f"sum(day({path}))"}.get(name, f"sum(cast({path} as int))")]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import ssl
 import subprocess
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
+
+from tests.factories import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,20 +28,7 @@ def self_signed_server(folder: Path) -> Iterator[str]:
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
-    server = _Server(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    server = serving.QuietServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
-        yield f"https://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(timeout=5)
-
-
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Clients hang up; nobody reads about it."""
+    with serving.serving(server) as address:
+        yield f"https://{address}"

@@ -14,9 +14,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import urlsplit
+
+from tests.factories import serving
 
 _HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "expect"})
 _LONGEST_BODY = 2**28
@@ -120,24 +122,12 @@ def gate(
         uri=f"http://127.0.0.1:{server.server_address[1]}", target=urlsplit(target).netloc, check=check, change=change
     )
     server.gate = made
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
+    with serving.serving(server):
         yield made
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(timeout=5)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
+class _Server(serving.QuietServer):
     gate: Gate
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients hang up; nobody reads about it."""
 
 
 class _Handler(BaseHTTPRequestHandler):

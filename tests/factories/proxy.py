@@ -8,9 +8,11 @@ import enum
 import http.client
 import threading
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from tests.factories import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,19 +42,14 @@ class Proxy:
 @contextlib.contextmanager
 def lossy_proxy(target: str) -> Iterator[Proxy]:
     """A proxy in front of `target`, http://host:port."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.daemon_threads = True
+    server = serving.QuietServer(("127.0.0.1", 0), _Handler)
     proxy = Proxy(uri=f"http://127.0.0.1:{server.server_address[1]}")
     server.proxy, server.target = proxy, urlsplit(target).netloc  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
-        yield proxy
-    finally:
-        proxy.released.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(timeout=5)
+    with serving.serving(server):
+        try:
+            yield proxy
+        finally:
+            proxy.released.set()
 
 
 class _Handler(BaseHTTPRequestHandler):

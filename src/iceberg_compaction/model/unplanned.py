@@ -20,3 +20,8 @@ class Unplanned(Value):
     kind: UnplannedKind
     table: str
     sentence: str
+
+
+def is_failed(plan: object) -> bool:
+    """Whether a table could not be looked at."""
+    return isinstance(plan, Unplanned) and plan.kind is UnplannedKind.FAILED

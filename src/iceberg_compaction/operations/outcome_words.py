@@ -50,10 +50,9 @@ def all_spared(facts: RunFacts) -> str:
 
 def all_rewritten(by: run_facts.RewrittenBy) -> str:
     """Nothing was committed, because others have rewritten all files."""
-    *others, last = by.writers
-    writers = f"{', '.join(others)} and {last}" if others else last
     ids = by.snapshot_ids
     where = f"snapshot {ids[0]}" if len(ids) == 1 else f"{len(ids)} snapshots, the last {ids[-1]}"
+    writers = plurals.listed(by.writers)
     return f"Nothing is left to do: all files of the plan were rewritten since by {writers}, in {where}."
 
 

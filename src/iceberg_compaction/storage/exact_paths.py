@@ -18,7 +18,8 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
 _CUT = re.compile(r"[#?\x00-\x1f\x7f]")  # where URI parsers end a path, or what they leave out
 _OPENS = ("new_input", "new_output", "delete")
 _HADOOP = ("hdfs", "viewfs")
-_OBJECT_STORES = ("s3", "s3a", "s3n", "oss", "gs", "gcs", "abfs", "abfss", "wasb", "wasbs", "hf")
+S3_SCHEMES = ("s3", "s3a", "s3n")
+_OBJECT_STORES = (*S3_SCHEMES, "oss", "gs", "gcs", "abfs", "abfss", "wasb", "wasbs", "hf")
 
 
 def split(location: str) -> tuple[str, str, str]:

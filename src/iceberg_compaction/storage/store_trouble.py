@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.storage.s3.store_probe import Refusal
 
-_S3 = ("s3", "s3a", "s3n")
 _ENDPOINTS = {
     "gs": "gcs.service.host",
     "gcs": "gcs.service.host",
@@ -52,17 +51,17 @@ def explain(
     if not exact_paths.has_objects(scheme):
         return None
     text = f"{type(error).__name__} {error} {error.__cause__ or ''}"
-    endpoint = str(properties.get("s3.endpoint") or "") if scheme in _S3 else ""
+    endpoint = str(properties.get("s3.endpoint") or "") if scheme in exact_paths.S3_SCHEMES else ""
     server = network_trouble.Server(
         name=f"the store of {scheme}://{redact.redact_text(bucket)}",
         uri=endpoint,
-        setting="s3.endpoint" if scheme in _S3 else _ENDPOINTS.get(scheme, "the store's host"),
+        setting="s3.endpoint" if scheme in exact_paths.S3_SCHEMES else _ENDPOINTS.get(scheme, "the store's host"),
         certificates="SSL_CERT_FILE",
     )
     is_missing = isinstance(error, FileNotFoundError)
     if not is_missing and (trouble := network_trouble.explain(text, server)):
         return trouble
-    if scheme in _S3:
+    if scheme in exact_paths.S3_SCHEMES:
         return _explain_s3(properties, server, bucket, path.lstrip("/"), environ)
     if not is_missing and (isinstance(error, PermissionError) or _REFUSED.search(text)):
         return errors.UnauthorizedError(

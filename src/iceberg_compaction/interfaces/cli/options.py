@@ -217,14 +217,16 @@ class ConsoleOptions:
     progress: Annotated[bool, typer.Option(help="Show progress on standard error.", rich_help_panel=_CONSOLE)] = True
 
 
+_TABLE = typer.Option("--table", "-t", metavar="NAME", help="A table, or a pattern such as 'shop.*'; repeatable.")
+Tables = Annotated[list[str], _TABLE]
+AnyTables = Annotated[list[str] | None, _TABLE]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
     """Which tables."""
 
-    table: Annotated[
-        list[str] | None,
-        typer.Option("--table", "-t", metavar="NAME", help="A table, or a pattern such as 'shop.*'; repeatable."),
-    ] = None
+    table: AnyTables = None
     all_tables: Annotated[bool, typer.Option("--all", help="Every table of the catalog, or of --namespace.")] = False
     exclude: Annotated[
         list[str] | None,
@@ -242,10 +244,6 @@ class TableOptions:
 
 
 # Flags that stand alone in several verbs.
-Tables = Annotated[
-    list[str],
-    typer.Option("--table", "-t", metavar="NAME", help="A table, or a pattern such as 'shop.*'; repeatable."),
-]
 Branch = Annotated[str, typer.Option(help="The branch to work on.")]
 Engine = Annotated[str, typer.Option(metavar="spark|inline", help="Where files are rewritten.")]
 Out = Annotated[

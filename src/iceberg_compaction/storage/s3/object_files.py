@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.storage.s3 import plain_requests
 
-_S3 = ("s3", "s3a", "s3n")
 _DONE = (200, 204, 206, 416)  # 416: a range of an empty object
 
 
@@ -51,7 +50,7 @@ class _Store:
         scheme, authority, _ = self._io.parse_location(location, self._io.properties)
         if not exact_paths.has_objects(scheme):
             return plain
-        return ObjectFile(self, plain, authority if scheme in _S3 else None)
+        return ObjectFile(self, plain, authority if scheme in exact_paths.S3_SCHEMES else None)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
         text = location if isinstance(location, str) else location.location

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import util
 
 from iceberg_compaction import errors
+from iceberg_compaction.model import plurals
 
 _SPARK = {"pyspark": "pyspark"}  # distributions by the module that is imported
 _CONNECT = {
@@ -36,7 +37,7 @@ def check_connect(target: str) -> None:
 
 def _missing(modules: dict[str, str]) -> str:
     names = [name for module, name in modules.items() if not _is_there(module)]
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+    return plurals.listed(names)
 
 
 def _is_there(module: str) -> bool:

@@ -29,7 +29,7 @@ def task_cores(spark: Spark, tasks: int) -> int:
     """How many cores each of so many tasks may use: those that Spark reserves for a task; on a local master also those
     that would have nothing to do."""
     reserved = task_cpus(spark)
-    if spark_session.is_connect(spark) or not spark_session.is_local(spark.master or ""):
+    if not spark_session.runs_here(spark):
         return reserved
     return max(reserved, _parallelism(spark) // max(1, min(tasks, cores(spark))))
 
@@ -54,7 +54,7 @@ def memory_share(spark: Spark, given: int | None = None) -> budgets.MemoryShare:
     if given is not None:
         return budgets.MemoryShare(bytes=given)
     conf = spark.conf if spark_session.is_connect(spark) else spark.getConf()
-    if not spark_session.is_connect(spark) and spark_session.is_local(spark.master or ""):
+    if spark_session.runs_here(spark):
         heap = _spark_size(str(conf.get("spark.driver.memory", _HEAP)))
         return budgets.MemoryShare(processes=cores(spark), beside=heap)
     stated = str(conf.get("spark.executor.cores", str(_USUAL_CORES)))

@@ -125,6 +125,11 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
+def runs_here(spark: Spark) -> bool:
+    """Whether the executors are local."""
+    return not is_connect(spark) and is_local(spark.master or "")
+
+
 def is_embedded(conf: Mapping[str, str]) -> bool:
     """Whether a new session would be in a JVM of this process."""
     elsewhere = _remote(conf) or "PYSPARK_GATEWAY_PORT" in os.environ

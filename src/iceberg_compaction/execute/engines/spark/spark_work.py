@@ -118,7 +118,7 @@ def _submission(
     spark: Spark, job: Job, rewrite: Rewrite, folder: Path, reports: progress_channel.Address | None
 ) -> submission.Submission:
     marker = None
-    if spark_session.is_connect(spark) or not spark_session.is_local(spark.master or ""):
+    if not spark_session.runs_here(spark):
         shipping.ship(spark)
     else:
         marker = folder / "running"

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.interfaces.cli import exits
-from iceberg_compaction.model import plurals
+from iceberg_compaction.interfaces.cli import exits, output
+from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files
+from iceberg_compaction.model import plurals, unplanned
 from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
 from iceberg_compaction.model.unplanned import Unplanned, UnplannedKind
+from iceberg_compaction.operations.rewrite_files import plan_file
 from iceberg_compaction.operations.rewrite_files.file_rewrite import RewriteFiles
 from iceberg_compaction.workflow import operate
 
@@ -19,7 +21,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from iceberg_compaction.interfaces.cli.fleet.catalog_request import Targets
-    from iceberg_compaction.interfaces.cli.options import FailOn
+    from iceberg_compaction.interfaces.cli.options import (
+        CatalogOptions,
+        ConsoleOptions,
+        FailOn,
+        PlanOptions,
+        PolicyOptions,
+        TableOptions,
+    )
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.record.store import RunStore
 
@@ -27,7 +36,28 @@ AnyPlan: TypeAlias = Plan | EmptyPlan | Unplanned
 _log = logging.getLogger(__name__)
 
 
-def make_plans(catalog: Any, targets: Targets, policy: Policy, store: RunStore | None, *, branch: str) -> list[AnyPlan]:
+def show(
+    tables: TableOptions, catalog: CatalogOptions, policy: PolicyOptions, console: ConsoleOptions, how: PlanOptions
+) -> int:
+    """Prints the plans of the tables, writes the only one to a file on request, and returns the exit code."""
+    result_files.check_target(how.out, option="--out")
+    chosen = catalog_request.make_policy(policy)
+    store = wiring.store_to_read(str(how.state) if how.state else None)
+    opened = catalog_request.open_catalog(catalog)
+    targets = catalog_request.choose_targets(opened, tables, catalog.namespace)
+    if how.out is not None and len(targets.names) != 1:
+        raise errors.ConfigError(f"--out takes one table's plan, but {len(targets.names)} tables are meant.")
+    plans = _make_plans(opened, targets, chosen, store, branch=how.branch)
+    for made in plans:
+        if how.out is not None and not isinstance(made, Unplanned):
+            plan_file.save_plan(made, how.out)
+    output.output(console.output).plans(plans, single=targets.single)
+    return _exit_code(plans, fail_on=how.fail_on or (), tells_work=how.exit_code)
+
+
+def _make_plans(
+    catalog: Any, targets: Targets, policy: Policy, store: RunStore | None, *, branch: str
+) -> list[AnyPlan]:
     """The plan of each table. A table that must not be rewritten is listed as such. So is one that cannot be looked at,
     unless it is the only one that was named."""
     house = operate.House(catalog=catalog, engines=wiring.engine_factory())
@@ -36,20 +66,18 @@ def make_plans(catalog: Any, targets: Targets, policy: Policy, store: RunStore |
         operation = RewriteFiles(table=name, policy=policy, branch=branch)
         try:
             plans.append(operate.plan_only(operation, house, wiring.new_run(store=store)))
-        except errors.UnsupportedError as error:
-            plans.append(_unplanned(name, UnplannedKind.UNSUPPORTED, error))
         except Exception as error:
-            if targets.single:
+            if targets.single and not isinstance(error, errors.UnsupportedError):
                 raise
             _log.debug("The error of %s", name, exc_info=error)
-            plans.append(_unplanned(name, UnplannedKind.FAILED, error))
-    if failed := sum(isinstance(plan, Unplanned) and plan.kind is UnplannedKind.FAILED for plan in plans):
+            plans.append(unplanned_table(name, error))
+    if failed := sum(map(unplanned.is_failed, plans)):
         tables = plurals.count(len(plans), "table")
         sys.stderr.write(f"error: {failed:,} of {tables} could not be planned; the result says why.\n")
     return plans
 
 
-def exit_code(plans: Sequence[AnyPlan], *, fail_on: Sequence[FailOn], tells_work: bool) -> int:
+def _exit_code(plans: Sequence[AnyPlan], *, fail_on: Sequence[FailOn], tells_work: bool) -> int:
     """The code that a command with these plans ends with."""
     kinds = {plan.kind.value for plan in plans if isinstance(plan, Unplanned)}
     if kinds & {UnplannedKind.FAILED.value, *(each.value for each in fail_on)}:
@@ -57,5 +85,8 @@ def exit_code(plans: Sequence[AnyPlan], *, fail_on: Sequence[FailOn], tells_work
     return exits.SICK if tells_work and any(isinstance(plan, Plan) for plan in plans) else exits.DONE
 
 
-def _unplanned(table: str, kind: UnplannedKind, error: Exception) -> Unplanned:
+def unplanned_table(table: str, error: Exception) -> Unplanned:
+    """A table that must not be rewritten, or else one that could not be looked at."""
+    is_unsupported = isinstance(error, errors.UnsupportedError)
+    kind = UnplannedKind.UNSUPPORTED if is_unsupported else UnplannedKind.FAILED
     return Unplanned(kind=kind, table=table, sentence=exits.sentence_of(error))

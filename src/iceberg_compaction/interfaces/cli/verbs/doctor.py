@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 class DoctorOptions:
     """Which tables to look at, and what to do with the answer."""
 
-    table: Annotated[
-        list[str] | None,
-        typer.Option("--table", "-t", metavar="NAME", help="A table, or a pattern such as 'shop.*'; repeatable."),
-    ] = None
+    table: options.AnyTables = None
     all_tables: Annotated[bool, typer.Option("--all", help="Every table of the catalog; the default.")] = False
     branch: options.Branch = "main"
     partitions: Annotated[int, typer.Option(min=0, metavar="N", help="How many of the worst partitions to name.")] = 10

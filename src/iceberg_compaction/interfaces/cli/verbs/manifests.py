@@ -56,7 +56,7 @@ def manifests(
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import output
     from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files, table_loop
-    from iceberg_compaction.model import byte_size
+    from iceberg_compaction.model import byte_size, unplanned
     from iceberg_compaction.operations.rewrite_manifests import manifest_rewrite
 
     target = None if asked.target_size is None else byte_size.parse_size(asked.target_size)
@@ -70,7 +70,7 @@ def manifests(
     if asked.dry_run:
         plans = _plans(opened, operations, single=targets.single)
         shown.manifest_plans(plans, single=targets.single)
-        raise typer.Exit(exits.FAILED if any(_is_failed(plan) for plan in plans) else exits.DONE)
+        raise typer.Exit(exits.FAILED if any(map(unplanned.is_failed, plans)) else exits.DONE)
     store = wiring.store_to_write(str(asked.state) if asked.state else None)
     with table_loop.Session(wiring.engine_factory(), store, console) as session:
         found = list(session.operate(opened, operations, single=targets.single))
@@ -85,7 +85,7 @@ def _plans(catalog: Any, operations: Sequence[RewriteManifests], *, single: bool
     """The plan of every table. One that must not be rewritten or cannot be looked at is listed, as in `plan`."""
     from iceberg_compaction import errors
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.model.unplanned import Unplanned, UnplannedKind
+    from iceberg_compaction.interfaces.cli.fleet import plan_loop
     from iceberg_compaction.workflow import operate
 
     plans: list[ManifestPlan | Unplanned] = []
@@ -94,17 +94,9 @@ def _plans(catalog: Any, operations: Sequence[RewriteManifests], *, single: bool
         try:
             plans.append(operate.plan_only(operation, house, wiring.new_run()))
         except errors.CompactionError as error:
-            unsupported = isinstance(error, errors.UnsupportedError)
-            if not unsupported and (single or isinstance(error, errors.ConfigError)):
-                raise
-            if not unsupported:
+            if not isinstance(error, errors.UnsupportedError):
+                if single or isinstance(error, errors.ConfigError):
+                    raise
                 exits.complain(error)
-            kind = UnplannedKind.UNSUPPORTED if unsupported else UnplannedKind.FAILED
-            plans.append(Unplanned(kind=kind, table=operation.table, sentence=exits.sentence_of(error)))
+            plans.append(plan_loop.unplanned_table(operation.table, error))
     return plans
-
-
-def _is_failed(plan: ManifestPlan | Unplanned) -> bool:
-    from iceberg_compaction.model.unplanned import Unplanned, UnplannedKind
-
-    return isinstance(plan, Unplanned) and plan.kind is UnplannedKind.FAILED

@@ -38,8 +38,10 @@ def run(
     logs.configure(console)
     tables.check()
     if how.dry_run:
-        _show_plans(tables, catalog, policy, console, how)
-        return
+        from iceberg_compaction.interfaces.cli.fleet import plan_loop
+
+        plan_options = options.PlanOptions(branch=how.branch, state=how.state, fail_on=how.fail_on)
+        raise typer.Exit(plan_loop.show(tables, catalog, policy, console, plan_options))
     with engine_start.starting(how.engine, catalog.conf) as engines:
         code = _run(tables, catalog, policy, console, how, engines)
     raise typer.Exit(code)
@@ -66,23 +68,3 @@ def _run(
         for outcome in session.compact(opened, targets, chosen, branch=how.branch):
             results.add(outcome)
     return results.finish(session.stopped, fail_on=how.fail_on or (), branch=how.branch)
-
-
-def _show_plans(
-    tables: options.TableOptions,
-    catalog: options.CatalogOptions,
-    policy: options.PolicyOptions,
-    console: options.ConsoleOptions,
-    how: options.RunOptions,
-) -> None:
-    from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli import output
-    from iceberg_compaction.interfaces.cli.fleet import catalog_request, plan_loop
-
-    chosen = catalog_request.make_policy(policy)
-    store = wiring.store_to_read(str(how.state) if how.state else None)
-    opened = catalog_request.open_catalog(catalog)
-    targets = catalog_request.choose_targets(opened, tables, catalog.namespace)
-    plans = plan_loop.make_plans(opened, targets, chosen, store, branch=how.branch)
-    output.output(console.output).plans(plans, single=targets.single)
-    raise typer.Exit(plan_loop.exit_code(plans, fail_on=how.fail_on or (), tells_work=False))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.execute.engines.spark import shipping, spark_session, submission
 from iceberg_compaction.execute.engines.spark.executors import facts
+from iceberg_compaction.model import plurals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -90,9 +91,9 @@ def _judge(python: facts.ExecutorFacts, spark: Spark) -> None:
     _log.info("Executors of %s: %s", _name(spark), python)
     lack = ""
     if python.missing:
-        lack = f"which lacks {_listed(python.missing)}"
+        lack = f"which lacks {plurals.listed(python.missing)}"
     elif unfit := python.unfit(facts.requirements()):
-        lack = f"which has {_listed(unfit)}"
+        lack = f"which has {plurals.listed(unfit)}"
     elif python.error:
         lack = f"which cannot import the code of a task ({python.error})"
     if lack:
@@ -131,7 +132,3 @@ def _name(spark: Spark) -> str:
     if spark_session.is_connect(spark):
         return f"Spark Connect at {spark.client.host}"  # type: ignore[operator] # a property that is decorated
     return str(spark.master)
-
-
-def _listed(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

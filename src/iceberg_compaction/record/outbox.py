@@ -1,0 +1,87 @@
+"""Entries on their way to the store. They are written together, about once a second, so that a thousand tasks and
+their events cost a few changes. A crash loses at most that second; whoever must not lose it calls `flush`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors
+from iceberg_compaction.record.entries import door
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from iceberg_compaction.record.entries.door import StoreEntries
+
+EVERY_S = 1.0
+_MOST_BYTES = 1024 * 1024  # of one change
+_MOST_WAITING = 10_000  # entries, while the store is away; the oldest are given up
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Outbox:
+    """Any thread may put entries in. Within a `with`, a thread of its own writes them."""
+
+    entries: StoreEntries
+    _waiting: dict[str, str] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _writing: threading.Lock = field(default_factory=threading.Lock)
+    _over: threading.Event = field(default_factory=threading.Event)
+    _trouble: str = ""
+
+    def put(self, key: str, value: str) -> None:
+        """Write this entry soon."""
+        with self._lock:
+            self._waiting[key] = value
+            for key in list(self._waiting)[: max(0, len(self._waiting) - _MOST_WAITING)]:
+                del self._waiting[key]
+
+    def flush(self) -> None:
+        """Write all entries now. StoreError: the store is away; they wait."""
+        with self._writing:
+            while batch := self._next():
+                self.entries.change(batch)
+                with self._lock:
+                    for key, value in batch.items():
+                        if self._waiting.get(key) == value:
+                            del self._waiting[key]
+
+    def _next(self) -> dict[str, str]:
+        batch: dict[str, str] = {}
+        size = 0
+        with self._lock:
+            for key, value in self._waiting.items():
+                size += len(key) + len(value)
+                if batch and (size > _MOST_BYTES or len(batch) == door.MOST_KEYS):
+                    break
+                batch[key] = value
+        return batch
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._write, name="outbox", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._try_flush()
+
+    def _write(self) -> None:
+        while not self._over.wait(EVERY_S):
+            self._try_flush()
+
+    def _try_flush(self) -> None:
+        """The run goes on without these entries; a warning says so once for each reason."""
+        try:
+            self.flush()
+        except errors.StoreError as error:
+            if str(error) != self._trouble:
+                _log.warning("What happens in this run is not written down for now: %s", error)
+            self._trouble = str(error)

@@ -52,6 +52,7 @@ def test_a_run_is_in_the_journal_until_it_has_finished(store: RunStore) -> None:
     assert store.unfinished("t") == [UnfinishedRun(start=make_start(), heartbeat_ms=20, ended=False, attempt=None)]
     assert store.publishing("a", ATTEMPT)
     assert store.unfinished("t") == [UnfinishedRun(start=make_start(), heartbeat_ms=30, ended=False, attempt=ATTEMPT)]
+    assert [run.start.run_id for run in store.unfinished()] == ["a", "b"]
     store.finish("a")
     assert store.unfinished("t") == []
     assert unfinished_ids(store, "other") == ["b"]

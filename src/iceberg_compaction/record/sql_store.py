@@ -97,10 +97,9 @@ class SqlStore:
     def finish(self, run_id: str) -> None:
         self._write(sqlalchemy.delete(JOURNAL).where(JOURNAL.c.run_id == run_id))
 
-    def unfinished(self, table_uuid: str) -> list[UnfinishedRun]:
-        runs = self._read(
-            _entries((JOURNAL.c.table_uuid == table_uuid) & JOURNAL.c.recovered_ms.is_(None)), _unfinished
-        )
+    def unfinished(self, table_uuid: str | None = None) -> list[UnfinishedRun]:
+        on_table = sqlalchemy.true() if table_uuid is None else JOURNAL.c.table_uuid == table_uuid
+        runs = self._read(_entries(on_table & JOURNAL.c.recovered_ms.is_(None)), _unfinished)
         return sorted(runs, key=lambda run: (run.start.started_ms, run.start.run_id))
 
     def take_over(self, run: UnfinishedRun) -> UnfinishedRun | None:

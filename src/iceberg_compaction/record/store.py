@@ -71,9 +71,9 @@ class RunStore(Protocol):
         """Remove a run that has ended and left no files."""
         ...
 
-    def unfinished(self, table_uuid: str) -> list[UnfinishedRun]:
-        """Return the runs on a table that are running, have crashed, or may have left files; the oldest first.
-        Recovered runs are not among them."""
+    def unfinished(self, table_uuid: str | None = None) -> list[UnfinishedRun]:
+        """Return the runs on a table, or on any, that are running, have crashed, or may have left files; the oldest
+        first. Recovered runs are not among them."""
         ...
 
     def take_over(self, run: UnfinishedRun) -> UnfinishedRun | None:

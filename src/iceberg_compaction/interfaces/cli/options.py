@@ -250,6 +250,14 @@ Out = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Also write the plan to this file: .json, or .json.gz to pack it.")
 ]
 PlanFile = Annotated[Path, typer.Argument(metavar="FILE", help="A plan that `plan --out` wrote.", show_default=False)]
+RunName = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN",
+        help="A run id, the beginning of one (4 characters or more), or latest.",
+        show_default=False,
+    ),
+]
 State = Annotated[
     Path | None,
     typer.Option("--state", metavar="FILE", envvar="ICEBERG_COMPACTION_STATE", help="The history of runs."),

@@ -294,7 +294,7 @@ def test_a_table_that_must_not_be_planned_anew_is_told(table: Table) -> None:
 def test_events_follow_a_run_from_the_plan_to_the_outcome(table: Table) -> None:
     events: list[Event] = []
     outcome = compact(table, events.append)
-    batch = ["rewriting", "committing", "committed", "rewriting"]
+    batch = ["task-ended", "rewriting", "committing", "committed", "rewriting"]
     assert [event.kind for event in events] == ["planning", "planned", "rewriting", *batch * 3, "finished"]
     committed = [event.groups_committed for event in events if event.kind == "rewriting"]
     assert committed == [0, 0, 1, 1, 2, 2, 3]

@@ -28,6 +28,7 @@ class Failure(Value):
     file_path: str | None = None  # the file that caused it, if one did
     left_behind: bool = False  # not all files that were written for the task are surely removed
     expired: bool = False  # storage may have refused credentials that have expired; another try needs fresh ones
+    attempts: int = 1  # as in TaskResult
 
     @property
     def of_its_files(self) -> bool:

@@ -32,6 +32,9 @@ class Planned(_Step):
     files: Count = 0
     bytes: Count = 0
     groups: Count = 0
+    table_files: Count = 0  # data files of the table, if it was looked at for small ones
+    small_files: Count = 0  # of these, the ones below the least size that the policy accepts
+    small_files_left: Count = 0  # of these, the ones that the plan does not touch
 
 
 class Recovering(_Step):
@@ -62,6 +65,20 @@ class Rewriting(_Step):
     by_task: bool = False  # bytes count only when a task ends, because no worker has sent more so far
 
 
+class TaskEnded(_Step):
+    """A task has ended. Its files are not part of the table yet."""
+
+    kind: Literal["task-ended"] = "task-ended"
+    task_id: int
+    group_id: int
+    failed: bool = False
+    seconds: float = 0.0  # all figures are 0 if it failed
+    bytes_read: Count = 0
+    bytes_written: Count = 0
+    file_sizes: tuple[Count, ...] = ()  # of the files that it wrote
+    attempts: Count = 1  # of an engine that retries tasks by itself
+
+
 class Committing(_Step):
     """A commit begins; of `groups` groups, 0 if it only changes metadata."""
 
@@ -75,6 +92,7 @@ class Committed(_Step):
     kind: Literal["committed"] = "committed"
     snapshot_id: int
     groups: Count = 0
+    attempts: Count = 1  # commit attempts that it took
 
 
 class GroupFailed(_Step):
@@ -93,7 +111,16 @@ class Finished(_Step):
 
 
 Event: TypeAlias = Annotated[
-    Planning | Planned | Recovering | Starting | Rewriting | Committing | Committed | GroupFailed | Finished,
+    Planning
+    | Planned
+    | Recovering
+    | Starting
+    | Rewriting
+    | TaskEnded
+    | Committing
+    | Committed
+    | GroupFailed
+    | Finished,
     Field(discriminator="kind"),
 ]
 

@@ -217,3 +217,4 @@ class TaskResult(Value):
     effort: Effort = Effort()
     requests: StorageRequests = StorageRequests()  # to storage, of all attempts in this worker
     left_behind: bool = False  # not all files of other attempts at the task are surely removed
+    attempts: int = 1  # of an engine that retries tasks by itself, those included that may have been lost

@@ -67,7 +67,7 @@ class Run:
 
     def emit(self, event: Event) -> None:
         """Inform the listener. It does not steer the run."""
-        level = logging.DEBUG if event.kind == "rewriting" else logging.INFO
+        level = logging.DEBUG if event.kind in ("rewriting", "task-ended") else logging.INFO
         if _log.isEnabledFor(level):
             _log.log(level, "%s: %s", event.table, _event_words(event))
         self.on_event(event)

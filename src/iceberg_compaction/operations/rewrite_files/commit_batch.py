@@ -106,6 +106,7 @@ class BatchCommits:
                 run_id=self.run.run_id,
                 snapshot_id=result.snapshot_id,
                 groups=len(set(result.landed)),
+                attempts=result.attempts,
             )
         )
 

@@ -8,10 +8,12 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
+
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.metadata import look, target_partitions
-from iceberg_compaction.model import events
+from iceberg_compaction.model import events, table_view
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations import run_facts
@@ -21,6 +23,7 @@ from iceberg_compaction.plan import build, plan_request, rates
 from iceberg_compaction.record import claims, journal
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.table import Table
 
     from iceberg_compaction.model.outcome import Outcome
@@ -59,7 +62,7 @@ class RewriteFiles:
             rates=rates.learn(*run.efforts(self.table)),
         )
         ledger.open(plan)
-        run.emit(planned_event(plan, run))
+        run.emit(planned_event(plan, run, view))
         return PlannedWork(plan=plan, manifests=head.manifests)
 
     def perform(
@@ -163,8 +166,10 @@ def _enter_rewrites(plan: Plan, table: Table, view: TableView, ledger: Ledger) -
         ledger.rewritten(by)
 
 
-def planned_event(plan: Plan | EmptyPlan, run: Run) -> events.Planned:
+def planned_event(plan: Plan | EmptyPlan, run: Run, view: TableView) -> events.Planned:
     """The event that shows a plan."""
+    is_data = pc.equal(view.files["content"], table_view.DATA)
+    small_files = _count(pc.and_(is_data, pc.less(view.files["file_size_in_bytes"], plan.sizes.min)))
     return events.Planned(
         table=plan.table,
         run_id=run.run_id,
@@ -172,4 +177,11 @@ def planned_event(plan: Plan | EmptyPlan, run: Run) -> events.Planned:
         files=plan.input_files,
         bytes=plan.input_bytes,
         groups=len(plan.groups),
+        table_files=_count(is_data),
+        small_files=small_files,
+        small_files_left=small_files - _count(pc.less(plan.files["file_size_in_bytes"], plan.sizes.min)),
     )
+
+
+def _count(mask: pa.ChunkedArray) -> int:
+    return int(pc.sum(mask).as_py() or 0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.execute import engine_door
-from iceberg_compaction.model import events
+from iceberg_compaction.model import events, rewrite_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,6 +57,7 @@ class RewriteProgress:
             self._within.pop(end.task_id, None)
             self._files += files.get(end.task_id, 0)
             self._bytes += self._sizes.pop(end.task_id, 0)
+            self.run.emit(self._ended(end))
             self.emit()
             yield end
 
@@ -73,6 +74,16 @@ class RewriteProgress:
                 groups_total=len(self.plan.groups),
                 by_task=self._by_task,
             )
+        )
+
+    def _ended(self, end: TaskEnd) -> events.TaskEnded:
+        task = {"task_id": end.task_id, "group_id": end.group_id, "attempts": end.attempts}
+        event = events.TaskEnded(table=self.plan.table, run_id=self.run.run_id, **task)
+        if not isinstance(end, rewrite_task.TaskResult):
+            return event.model_copy(update={"failed": True})
+        figures = {"seconds": end.seconds, "bytes_read": end.bytes_read, "bytes_written": end.bytes_written}
+        return event.model_copy(
+            update=figures | {"file_sizes": tuple(staged.file_size_in_bytes for staged in end.staged)}
         )
 
     def emit_failure(self, failure: Failure) -> None:

@@ -121,7 +121,8 @@ def _perform_one(task: RewriteTask, shared: Shared, attempt: _Attempt) -> engine
     if isinstance(end, task_failure.Failure) and end.retryable and attempt.retried:
         raise end.rebuild()  # without its cause, which Spark would log with all that it says
     # Whatever ended the first attempt may have kept it from removing its files.
-    return end.model_copy(update={"left_behind": True}) if attempt.number else end
+    lost = {"left_behind": True, "attempts": attempt.number + 1}
+    return end.model_copy(update=lost) if attempt.number else end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, TypeAdapter
 
 from iceberg_compaction.model.outcome import Outcome
+from iceberg_compaction.model.run_figures import Forecast, TableFigures
 from iceberg_compaction.model.value import Count, Value
 
 
@@ -35,6 +36,8 @@ class Planned(_Step):
     table_files: Count = 0  # data files of the table, if it was looked at for small ones
     small_files: Count = 0  # of these, the ones below the least size that the policy accepts
     small_files_left: Count = 0  # of these, the ones that the plan does not touch
+    forecast: Forecast | None = None  # None: the plan has none, or an older version made the event
+    before: TableFigures | None = None  # the table that the plan was made on
 
 
 class Recovering(_Step):
@@ -93,6 +96,7 @@ class Committed(_Step):
     snapshot_id: int
     groups: Count = 0
     attempts: Count = 1  # commit attempts that it took
+    after: TableFigures | None = None  # the table before the run, with all changes of the run and nobody else's
 
 
 class GroupFailed(_Step):
@@ -123,6 +127,23 @@ Event: TypeAlias = Annotated[
     | Finished,
     Field(discriminator="kind"),
 ]
+
+
+class LoggedEvent(Value):
+    """An event in the run store. Numbers of a run are in the order of its events."""
+
+    number: Count
+    at_ms: int
+    event: Event
+
+
+class LatestProgress(Value):
+    """The last progress of a run in the run store, which replaces the one before."""
+
+    at_ms: int
+    since_ms: int  # when the rewrite of these files began
+    event: Rewriting
+
 
 _ADAPTER: TypeAdapter[Event] = TypeAdapter(Event)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model import outcome
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
+    from iceberg_compaction.model.run_figures import TableFigures
     from iceberg_compaction.operations.run_facts import CommitFacts, Note, RewrittenBy, RunFacts
 
 
@@ -24,6 +25,7 @@ class Ledger:
     table: str
     run_id: str
     commits: list[CommitFacts] = field(default_factory=list)
+    figures: TableFigures | None = None  # the planned table with the run's commits; None: the plan measured none
     _plans: list[Plan | EmptyPlan] = field(default_factory=list)
     _groups: dict[int, dict[str, Any]] = field(default_factory=dict)  # rows of PLAN_GROUPS
     _plan_of: dict[int, Plan | EmptyPlan] = field(default_factory=dict)  # by group

@@ -39,8 +39,8 @@ class Outbox:
         """Write this entry soon."""
         with self._lock:
             self._waiting[key] = value
-            for key in list(self._waiting)[: max(0, len(self._waiting) - _MOST_WAITING)]:
-                del self._waiting[key]
+            while len(self._waiting) > _MOST_WAITING:
+                del self._waiting[next(iter(self._waiting))]
 
     def flush(self) -> None:
         """Write all entries now. StoreError: the store is away; they wait."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.record.store import RunStore
 
 _RUNS = 20  # of the history that a run reads
+_KEPT_FIGURES = ("forecast", "before", "after")  # of events; they are in the record of the run
 _log = logging.getLogger(__name__)
 
 
@@ -34,7 +35,7 @@ def _ignore(event: Event) -> None:
 
 def _event_words(event: Event) -> str:
     """The step and its figures."""
-    figures = event.model_dump(exclude={"kind", "table", "run_id", "outcome", "sentence"})
+    figures = event.model_dump(exclude={"kind", "table", "run_id", "outcome", "sentence", *_KEPT_FIGURES})
     sentence = [f"({event.sentence})"] if isinstance(event, events.Planned | events.GroupFailed) else []
     return " ".join(
         [event.kind, *(f"{name}={value}" for name, value in figures.items() if value is not None), *sentence]

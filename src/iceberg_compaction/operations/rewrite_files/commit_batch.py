@@ -11,6 +11,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.model import events, file_group
 from iceberg_compaction.operations import run_facts
+from iceberg_compaction.operations.rewrite_files import table_figures
 from iceberg_compaction.operations.rewrite_files.change import replace_files, validate_replace
 from iceberg_compaction.operations.rewrite_files.groups import prove_groups
 
@@ -98,6 +99,9 @@ class BatchCommits:
             )
         )
         self.ledger.conflict(result.conflicts)
+        if self.ledger.figures is not None:
+            change = table_figures.of_groups(self.plan, groups, result)
+            self.ledger.figures = table_figures.after(self.ledger.figures, self.plan.sizes, change)
 
     def _emit_committed(self, result: replace_files.CommitResult) -> None:
         self.run.emit(
@@ -107,6 +111,7 @@ class BatchCommits:
                 snapshot_id=result.snapshot_id,
                 groups=len(set(result.landed)),
                 attempts=result.attempts,
+                after=self.ledger.figures,
             )
         )
 

@@ -10,7 +10,7 @@ from iceberg_compaction.model import events
 from iceberg_compaction.model.proof import Proof, Side
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.operations import run_facts
-from iceberg_compaction.operations.rewrite_files import perform_files
+from iceberg_compaction.operations.rewrite_files import perform_files, table_figures
 from iceberg_compaction.operations.rewrite_files.change import replace_files
 from iceberg_compaction.operations.rewrite_files.groups import prove_groups
 
@@ -46,4 +46,9 @@ def drop_useless_deletes(table: Table, plan: Plan, run: Run, ledger: Ledger) -> 
             removed_delete_files=result.removed_delete_files,
         )
     )
-    run.emit(events.Committed(table=plan.table, run_id=run.run_id, snapshot_id=result.snapshot_id))
+    if ledger.figures is not None:
+        change = table_figures.of_groups(plan, (), result)
+        ledger.figures = table_figures.after(ledger.figures, plan.sizes, change)
+    run.emit(
+        events.Committed(table=plan.table, run_id=run.run_id, snapshot_id=result.snapshot_id, after=ledger.figures)
+    )

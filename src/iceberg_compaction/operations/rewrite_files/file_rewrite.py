@@ -13,17 +13,16 @@ import pyarrow.compute as pc
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.metadata import look, target_partitions
-from iceberg_compaction.model import events, table_view
+from iceberg_compaction.model import events
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
-from iceberg_compaction.operations.rewrite_files import failed_files
+from iceberg_compaction.operations.rewrite_files import failed_files, table_figures
 from iceberg_compaction.plan import build, plan_request, rates
 from iceberg_compaction.record import claims, journal
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyiceberg.table import Table
 
     from iceberg_compaction.model.outcome import Outcome
@@ -62,7 +61,7 @@ class RewriteFiles:
             rates=rates.learn(*run.efforts(self.table)),
         )
         ledger.open(plan)
-        run.emit(planned_event(plan, run, view))
+        _emit_planned(plan, head.view, run, ledger)
         return PlannedWork(plan=plan, manifests=head.manifests)
 
     def perform(
@@ -113,6 +112,7 @@ class ApplyPlan:
         before = [each.snapshot_id for each in table.snapshots() if prove_groups.is_of(self.given, each)]
         if rebased.dropped and before:
             ledger.note(run_facts.CommittedBefore(snapshot_ids=tuple(before)))
+        _emit_planned(rebased.plan, head.view, run, ledger)
         return PlannedWork(plan=rebased.plan, manifests=head.manifests)
 
     def perform(
@@ -166,22 +166,22 @@ def _enter_rewrites(plan: Plan, table: Table, view: TableView, ledger: Ledger) -
         ledger.rewritten(by)
 
 
-def planned_event(plan: Plan | EmptyPlan, run: Run, view: TableView) -> events.Planned:
-    """The event that shows a plan."""
-    is_data = pc.equal(view.files["content"], table_view.DATA)
-    small_files = _count(pc.and_(is_data, pc.less(view.files["file_size_in_bytes"], plan.sizes.min)))
-    return events.Planned(
-        table=plan.table,
-        run_id=run.run_id,
-        sentence=plan.sentence,
-        files=plan.input_files,
-        bytes=plan.input_bytes,
-        groups=len(plan.groups),
-        table_files=_count(is_data),
-        small_files=small_files,
-        small_files_left=small_files - _count(pc.less(plan.files["file_size_in_bytes"], plan.sizes.min)),
+def _emit_planned(plan: Plan | EmptyPlan, view: TableView, run: Run, ledger: Ledger) -> None:
+    """Inform of a plan, and of the table that it was made on."""
+    table = ledger.figures = table_figures.before(view, plan.sizes)
+    planned_small = int(pc.sum(pc.less(plan.files["file_size_in_bytes"], plan.sizes.min)).as_py() or 0)
+    run.emit(
+        events.Planned(
+            table=plan.table,
+            run_id=run.run_id,
+            sentence=plan.sentence,
+            files=plan.input_files,
+            bytes=plan.input_bytes,
+            groups=len(plan.groups),
+            table_files=table.data_files,
+            small_files=table.small_files,
+            small_files_left=max(0, table.small_files - planned_small),
+            forecast=table_figures.forecast(plan),
+            before=table,
+        )
     )
-
-
-def _count(mask: pa.ChunkedArray) -> int:
-    return int(pc.sum(mask).as_py() or 0)

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, TypeAdapter
 
 from iceberg_compaction.model.outcome import Outcome
-from iceberg_compaction.model.run_figures import Forecast, TableFigures
+from iceberg_compaction.model.run_figures import PlanForecast, TableFigures
 from iceberg_compaction.model.value import Count, Value
 
 
@@ -36,7 +36,7 @@ class Planned(_Step):
     table_files: Count = 0  # data files of the table, if it was looked at for small ones
     small_files: Count = 0  # of these, the ones below the least size that the policy accepts
     small_files_left: Count = 0  # of these, the ones that the plan does not touch
-    forecast: Forecast | None = None  # None: the plan has none, or an older version made the event
+    forecast: PlanForecast | None = None  # None: the plan has none, or an older version made the event
     before: TableFigures | None = None  # the table that the plan was made on
 
 

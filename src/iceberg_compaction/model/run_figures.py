@@ -28,7 +28,7 @@ class StageTime(Value):
     seconds: float
 
 
-class Forecast(Value):
+class PlanForecast(Value):
     """The expectations of a plan, to be compared with the figures of its run."""
 
     files: Count

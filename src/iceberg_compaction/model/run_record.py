@@ -4,7 +4,7 @@ the journal: it lets another run find the files of a run that never finished."""
 from __future__ import annotations
 
 from iceberg_compaction.model.outcome import Outcome
-from iceberg_compaction.model.run_figures import Forecast, StageTime, TableFigures
+from iceberg_compaction.model.run_figures import PlanForecast, StageTime, TableFigures
 from iceberg_compaction.model.value import Value
 
 
@@ -20,7 +20,7 @@ class RunRecord(Value):
     # Older records lack the rest.
     catalog: str = ""  # its identity; empty: it is not known
     stages: tuple[StageTime, ...] = ()
-    forecast: Forecast | None = None
+    forecast: PlanForecast | None = None
     before: TableFigures | None = None  # the table when the run planned
     after: TableFigures | None = None  # the same with all changes of the run and nobody else's
 

@@ -4,7 +4,9 @@ story. Progress events replace one another: a run has one latest progress."""
 from __future__ import annotations
 
 import logging
+import sys
 import threading
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 EVENT, PROGRESS = "event", "progress"
 PROGRESS_MS = 500  # between two entries of progress
-MOST_FAILURES = 1000  # of groups in one run
+MOST = {"group-failed": 1000, "task-ended": 10_000}  # of one run; later ones are not kept
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T", bound=pydantic.BaseModel)
 
@@ -32,7 +34,7 @@ class EventWriter:
     outbox: Outbox
     run_id: str
     _number: int = 0
-    _failures: int = 0
+    _kinds: Counter[str] = field(default_factory=Counter)
     _progress: LatestProgress | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -42,10 +44,9 @@ class EventWriter:
             if isinstance(event, events.Rewriting):
                 self._put_progress(event, at_ms)
                 return
-            if isinstance(event, events.GroupFailed):
-                self._failures += 1
-                if self._failures > MOST_FAILURES:
-                    return
+            self._kinds[event.kind] += 1
+            if self._kinds[event.kind] > MOST.get(event.kind, sys.maxsize):
+                return
             if isinstance(event, events.Finished):  # the history has the rest
                 outcome = event.outcome.model_copy(update={"group_outcomes": (), "proof": None})
                 event = event.model_copy(update={"outcome": outcome})

@@ -14,14 +14,14 @@ from iceberg_compaction.model.run_figures import Stage, StageTime
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.events import Event
-    from iceberg_compaction.model.run_figures import Forecast, TableFigures
+    from iceberg_compaction.model.run_figures import PlanForecast, TableFigures
 
 
 @dataclass(slots=True, kw_only=True)
 class RunStory:
     """Events may come from any thread."""
 
-    forecast: Forecast | None = None
+    forecast: PlanForecast | None = None
     before: TableFigures | None = None
     after: TableFigures | None = None
     _stage: Stage = Stage.PLANNING

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from iceberg_compaction.inspect import histogram
-from iceberg_compaction.model.run_figures import Forecast, TableFigures
+from iceberg_compaction.model.run_figures import PlanForecast, TableFigures
 from iceberg_compaction.model.table_view import DATA
 
 if TYPE_CHECKING:
@@ -121,10 +121,10 @@ def _moved(
     )
 
 
-def forecast(plan: Plan | EmptyPlan) -> Forecast:
+def forecast(plan: Plan | EmptyPlan) -> PlanForecast:
     """The expectations of a plan."""
     rates = plan.copying.rates
-    return Forecast(
+    return PlanForecast(
         files=plan.input_files,
         bytes=plan.input_bytes,
         groups=len(plan.groups),

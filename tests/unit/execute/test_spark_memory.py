@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from iceberg_compaction.execute.engines.spark import labels
+from iceberg_compaction.execute.engines.spark.executors import session_settings
 from iceberg_compaction.execute.worker.budgets import MemoryShare
 
 GIB = 2**30
@@ -45,5 +45,6 @@ class Context:
 )
 def test_tasks_of_an_executor_share_its_memory(master: str, conf: dict[str, str], share: MemoryShare) -> None:
     spark: Any = Context(master, conf)
-    assert labels.memory_share(spark) == share
-    assert labels.memory_share(spark, 7) == MemoryShare(bytes=7)
+    settings = session_settings.read(spark)
+    assert settings.memory_share() == share
+    assert settings.memory_share(7) == MemoryShare(bytes=7)

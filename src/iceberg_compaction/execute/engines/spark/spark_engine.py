@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.execute import perform_task
-from iceberg_compaction.execute.engines.spark import labels, spark_session, spark_work
-from iceberg_compaction.execute.engines.spark.executors import probe
+from iceberg_compaction.execute.engines.spark import spark_session, spark_work
+from iceberg_compaction.execute.engines.spark.executors import probe, session_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,6 +45,7 @@ class SparkEngine:
         self._conf = dict(conf or {})
         self._rewrite = rewrite
         self._early = early
+        self._settings: session_settings.SessionSettings | None = None  # of the open session
         self._checked = False  # whether executors can perform tasks
 
     def __enter__(self) -> Self:
@@ -59,7 +60,7 @@ class SparkEngine:
         """Stops the session if it was made here."""
         if self._open is not None and self._open.ours:
             self._open.close()
-            self._open = None
+            self._open = self._settings = None
 
     @property
     def starting(self) -> str | None:
@@ -68,14 +69,20 @@ class SparkEngine:
         return spark_session.describe(self._early.conf if self._early else self._conf)
 
     def cores(self) -> int:
-        return labels.cores(self._spark())
+        return self._read_settings(self._spark()).cores
 
     def start(self, job: Job, *, cancel: CancelToken) -> spark_work.SparkWork:
         spark = self._spark()
+        settings = self._read_settings(spark)
         rewrite = self._rewrite or perform_task.worker(
-            labels.task_cores(spark, len(job.tasks)), labels.memory_share(spark, self._memory)
+            settings.task_cores(len(job.tasks)), settings.memory_share(self._memory)
         )
-        return spark_work.SparkWork(spark, job, cancel, rewrite)
+        return spark_work.SparkWork(spark, settings, job, cancel, rewrite)
+
+    def _read_settings(self, spark: Spark) -> session_settings.SessionSettings:
+        if self._settings is None:
+            self._settings = session_settings.read(spark)
+        return self._settings
 
     def _spark(self) -> Spark:
         if self._open is None:

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 from iceberg_compaction.execute.engines.spark import (
     chunks,
     interrupts,
-    labels,
     rows,
     shipping,
-    spark_session,
     submission,
 )
 from iceberg_compaction.execute.engines.spark.executors import driver_address
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.cancel import CancelToken
     from iceberg_compaction.execute.engine_door import Job, Rewrite, TaskEnd
     from iceberg_compaction.execute.engines import progress_channel
+    from iceberg_compaction.execute.engines.spark.executors import session_settings
     from iceberg_compaction.execute.engines.spark.spark_session import Spark
 
 _REPORT_SECONDS = 0.5
@@ -38,9 +37,17 @@ _REPORT_SECONDS = 0.5
 class SparkWork:
     """Begins with the `with`, and has stopped at its end."""
 
-    def __init__(self, spark: Spark, job: Job, cancel: CancelToken, rewrite: Rewrite) -> None:
+    def __init__(
+        self,
+        spark: Spark,
+        settings: session_settings.SessionSettings,
+        job: Job,
+        cancel: CancelToken,
+        rewrite: Rewrite,
+    ) -> None:
         self.staged: list[TaskResult] = []
         self._spark = spark
+        self._settings = settings
         self._job = job
         self._cancel = cancel
         self._rewrite = rewrite
@@ -56,7 +63,7 @@ class SparkWork:
             self._open.enter_context(interrupts.without_sparks_handler())
             folder = self._open.enter_context(tempfile.TemporaryDirectory(prefix="iceberg-compaction-"))
             reports = self._listen()
-            self._submit(_submission(self._spark, self._job, self._rewrite, Path(folder), reports))
+            self._submit(self._submission(Path(folder), reports))
         except BaseException:
             self.__exit__()
             raise
@@ -87,8 +94,25 @@ class SparkWork:
             news = {} if self._listener is None else self._listener.take()
             self._job.on_progress({task: done for task, done in news.items() if task not in self._heard})
 
+    def _submission(self, folder: Path, reports: progress_channel.Address | None) -> submission.Submission:
+        marker = None
+        if not self._settings.runs_here:
+            shipping.ship(self._spark)
+        else:
+            marker = folder / "running"
+            marker.touch()
+        shared = rows.Shared(
+            context=self._job.context,
+            rewrite=self._rewrite,
+            max_attempts=self._settings.max_attempts,
+            unheard=1 if self._settings.speculates else 0,
+            marker=None if marker is None else str(marker),
+            reports=reports,
+        )
+        return submission.Submission(spark=self._spark, shared=shared, marker=marker)
+
     def _submit(self, work: submission.Submission) -> None:
-        cores = labels.cores(self._spark)
+        cores = self._settings.cores
         threads = futures.ThreadPoolExecutor(max_workers=cores, thread_name_prefix="spark-job")
         self._open.enter_context(threads)
         self._open.callback(self._stop, work, threads)
@@ -112,23 +136,3 @@ class SparkWork:
         self._heard.update(end.task_id for end in ends)
         self.staged += [end for end in ends if isinstance(end, TaskResult)]
         return ends
-
-
-def _submission(
-    spark: Spark, job: Job, rewrite: Rewrite, folder: Path, reports: progress_channel.Address | None
-) -> submission.Submission:
-    marker = None
-    if not spark_session.runs_here(spark):
-        shipping.ship(spark)
-    else:
-        marker = folder / "running"
-        marker.touch()
-    shared = rows.Shared(
-        context=job.context,
-        rewrite=rewrite,
-        max_attempts=labels.max_attempts(spark),
-        unheard=1 if labels.speculates(spark) else 0,
-        marker=None if marker is None else str(marker),
-        reports=reports,
-    )
-    return submission.Submission(spark=spark, shared=shared, marker=marker)

@@ -11,6 +11,7 @@ import pytest
 from tests.factories import examples, servers
 from tests.factories import lake as lakes
 from tests.factories.spark import spark  # noqa: F401 - a fixture
+from tests.factories.stores import every_place  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

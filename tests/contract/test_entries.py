@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from iceberg_compaction.record.entries import keys
-from iceberg_compaction.record.entries.memory import MemoryEntries
 
 if TYPE_CHECKING:
+    from tests.factories import stores
+
     from iceberg_compaction.record.entries.door import StoreEntries
 
 TABLES = ["shop/events", "shop.événements", "a b", "x%y", "日本.表", "😀"]
 
 
-@pytest.fixture(params=["memory"])
-def entries() -> StoreEntries:
-    return MemoryEntries()
+@pytest.fixture
+def entries(every_place: stores.Place) -> StoreEntries:
+    return every_place.entries()
 
 
 def scanned(entries: StoreEntries, prefix: str = "", **how: object) -> list[str]:

@@ -154,6 +154,8 @@ class _WatchedStore:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._store, name)
+        if not callable(real):
+            return real
         return lambda *given, **more: self._watch.call(f"store.{name}", lambda: real(*given, **more))
 
 

@@ -6,32 +6,85 @@ import multiprocessing
 import os
 import signal
 import sqlite3
+import threading
 from concurrent import futures
 from contextlib import closing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import pytest
 
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model import run_record
 from iceberg_compaction.model.outcome import Kind, parse
 from iceberg_compaction.model.rewrite_task import Effort
+from iceberg_compaction.record.entries import sqlite
+from iceberg_compaction.record.entries.memory import MemoryEntries
+from iceberg_compaction.record.store import RunStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
-    from threading import Barrier
 
     from iceberg_compaction.model.run_record import Attempt, UnfinishedRun
-    from iceberg_compaction.record.store import RunStore
+    from iceberg_compaction.record.entries.door import StoreEntries
 
+PLACES = ("memory", "sqlite")
 ATTEMPT = run_record.Attempt(snapshot_id=8, parent_snapshot_id=7, sequence_number=5, at_ms=30)
 _CONTEXT = multiprocessing.get_context("forkserver")
+
+
+class Place(Protocol):
+    """Where a run store of a test is."""
+
+    @property
+    def outlives_processes(self) -> bool:
+        """Whether other processes see it; if so, the object can be sent to them."""
+        ...
+
+    def open(self) -> RunStore:
+        """A store object of its own."""
+        ...
+
+    def entries(self) -> StoreEntries:
+        """The same without the store's own checks."""
+        ...
+
+    def exists(self) -> bool:
+        """Whether anything is there."""
+        ...
+
+
+@pytest.fixture(params=PLACES)
+def every_place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """An empty place of each kind."""
+    if request.param == "memory":
+        return MemoryPlace()
+    return SqliteDatabase(path=tmp_path / "state" / "runs.db")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlace:
+    """A store in the memory of this process."""
+
+    outlives_processes: ClassVar[bool] = False
+    kept: MemoryEntries = field(default_factory=MemoryEntries)
+
+    def open(self) -> RunStore:
+        return RunStore(self.kept)
+
+    def exists(self) -> bool:
+        return bool(self.kept.scan(""))
+
+    def entries(self) -> StoreEntries:
+        return self.kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqliteDatabase:
     """A store in a SQLite file."""
 
+    outlives_processes: ClassVar[bool] = True
     path: Path
 
     def open(self) -> RunStore:
@@ -39,6 +92,9 @@ class SqliteDatabase:
 
     def exists(self) -> bool:
         return self.path.exists()
+
+    def entries(self) -> StoreEntries:
+        return sqlite.SqliteEntries(self.path)
 
     def execute(self, statement: str, **values: Any) -> list[Any]:
         with closing(sqlite3.connect(self.path)) as connection, connection:
@@ -74,14 +130,18 @@ def make_record(
     )
 
 
-def at_once(database: SqliteDatabase, run_ids: Sequence[str], *calls: Callable[[RunStore, str], Any]) -> list[Any]:
-    """Each call in a process of its own: for one run after the other, all processes call at the same moment. The
-    answers of each, by run."""
+def at_once(place: Place, run_ids: Sequence[str], *calls: Callable[[RunStore, str], Any]) -> list[Any]:
+    """Each call in a process of its own, or in a thread where others do not see the place: for one run after the other,
+    all call at the same moment. The answers of each, by run."""
+    if not place.outlives_processes:
+        _set_barrier(threading.Barrier(len(calls)))
+        with futures.ThreadPoolExecutor(len(calls)) as threads:
+            return [future.result() for future in [threads.submit(_call_each, place, run_ids, call) for call in calls]]
     barrier = _CONTEXT.Barrier(len(calls))
     with futures.ProcessPoolExecutor(
         len(calls), mp_context=_CONTEXT, initializer=_set_barrier, initargs=(barrier,)
     ) as pool:
-        return [future.result() for future in [pool.submit(_call_each, database, run_ids, call) for call in calls]]
+        return [future.result() for future in [pool.submit(_call_each, place, run_ids, call) for call in calls]]
 
 
 def begin_again(store: RunStore, run_id: str) -> bool:
@@ -98,32 +158,32 @@ def take_over_as_begun(store: RunStore, run_id: str) -> UnfinishedRun | None:
     return store.take_over(begun)
 
 
-def publish_and_die(database: SqliteDatabase, attempt: Attempt) -> None:
+def publish_and_die(place: Place, attempt: Attempt) -> None:
     """Another process enters run `a` with an attempt, and is killed."""
-    child = _CONTEXT.Process(target=_publish_and_die, args=(database, attempt))
+    child = _CONTEXT.Process(target=_publish_and_die, args=(place, attempt))
     child.start()
     child.join()
     assert child.exitcode == -signal.SIGKILL
 
 
-_barrier: Barrier
+_barrier: Any
 
 
-def _set_barrier(barrier: Barrier) -> None:
+def _set_barrier(barrier: Any) -> None:
     global _barrier
     _barrier = barrier
 
 
-def _call_each(database: SqliteDatabase, run_ids: Sequence[str], call: Callable[[RunStore, str], Any]) -> list[Any]:
-    store, answers = database.open(), []
+def _call_each(place: Place, run_ids: Sequence[str], call: Callable[[RunStore, str], Any]) -> list[Any]:
+    store, answers = place.open(), []
     for run_id in run_ids:
         _barrier.wait()
         answers.append(call(store, run_id))
     return answers
 
 
-def _publish_and_die(database: SqliteDatabase, attempt: Attempt) -> None:
-    store = database.open()
+def _publish_and_die(place: Place, attempt: Attempt) -> None:
+    store = place.open()
     store.begin(make_start())
     store.publishing("a", attempt)
     os.kill(os.getpid(), signal.SIGKILL)

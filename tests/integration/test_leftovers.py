@@ -26,7 +26,7 @@ from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.metadata import fetch
 from iceberg_compaction.model import run_record
 from iceberg_compaction.record import journal, processes
-from iceberg_compaction.record.sql_store import SqlStore
+from iceberg_compaction.record.store import RunStore
 from iceberg_compaction.storage import listing
 from iceberg_compaction.workflow import recover
 
@@ -307,14 +307,14 @@ def test_a_run_that_cannot_make_sure_that_it_owns_its_files_does_not_commit(
 
 def test_a_store_that_is_away_for_a_moment_is_waited_for(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "CONFIRM_WAITS_S", (0.0, 0.0))
-    real, fails = SqlStore.publishing, iter([True, False, True, True, False])
+    real, fails = RunStore.publishing, iter([True, False, True, True, False])
 
-    def sometimes(store: SqlStore, *given: Any) -> bool:
+    def sometimes(store: RunStore, *given: Any) -> bool:
         if next(fails, False):
             raise errors.StoreError("away")
         return real(store, *given)
 
-    monkeypatch.setattr(SqlStore, "publishing", sometimes)
+    monkeypatch.setattr(RunStore, "publishing", sometimes)
     outcome = scene.run()
     assert (outcome.kind, outcome.groups_landed) == (Kind.COMPACTED, 2)
 
@@ -324,14 +324,14 @@ def test_a_store_that_goes_away_before_the_compare_and_set_leaves_no_doubt(
 ) -> None:
     """Its fault is one that may pass, as storage has them too; but nobody was asked to commit."""
     monkeypatch.setattr(journal, "CONFIRM_WAITS_S", ())
-    real = SqlStore.publishing
+    real = RunStore.publishing
 
-    def away(store: SqlStore, run_id: str, attempt: run_record.Attempt) -> bool:
+    def away(store: RunStore, run_id: str, attempt: run_record.Attempt) -> bool:
         if attempt.metadata is not None:
             raise errors.StoreError("The run store is away.") from OSError(errno.ESTALE, "Stale file handle")
         return real(store, run_id, attempt)
 
-    monkeypatch.setattr(SqlStore, "publishing", away)
+    monkeypatch.setattr(RunStore, "publishing", away)
     outcome = scene.run()
     assert "nothing was committed, start again. The run store is away." in outcome.sentence
     scene.check()
@@ -343,7 +343,7 @@ def test_nothing_that_goes_wrong_once_a_snapshot_has_landed_costs_its_files(
     def odd(*given: Any) -> None:
         raise errors.MetadataError("Something odd.")
 
-    monkeypatch.setattr(SqlStore, "committed", odd)
+    monkeypatch.setattr(RunStore, "committed", odd)
     assert scene.run().groups_landed == 2
     scene.check()
 

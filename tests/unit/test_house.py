@@ -48,6 +48,7 @@ CHANCE = {
     "interfaces.cli.fleet.result_files": "results say when they were written, and by which command",
     "interfaces.cli.progress": "progress is drawn",
     "catalog.sample_lake": "a lake to play with, and the time of a scan",
+    "record.entries.sqlite": "SQLite waits for others by itself, but not while the mode of a new file is set",
     "storage.file_names": "two attempts of a run must not write the same file",
     "execute.engines.progress_channel": "reports of two runs must not be mixed up",
     "execute.engines.spark.spark_work": "progress is reported now and then",

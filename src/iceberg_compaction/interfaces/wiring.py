@@ -128,9 +128,10 @@ def manifest_cache(environ: Mapping[str, str] = os.environ) -> ArrowCache:
 
 def run_store(path: str | Path) -> RunStore:
     """The history of runs in a file."""
-    from iceberg_compaction.record import sql_store, sqlite_file
+    from iceberg_compaction.record import store
+    from iceberg_compaction.record.entries import sqlite
 
-    return sql_store.SqlStore(sqlite_file.SqliteFile(Path(path)))
+    return store.RunStore(sqlite.SqliteEntries(Path(path)))
 
 
 def store_to_read(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore | None:
@@ -139,10 +140,10 @@ def store_to_read(path: str | Path | None = None, environ: Mapping[str, str] = o
     chosen = path or settings.load_state_path(environ)
     if chosen is None:
         return None
-    from iceberg_compaction.record import sqlite_file
+    from iceberg_compaction.record.entries import sqlite
 
     try:
-        sqlite_file.SqliteFile(Path(chosen)).check_own()
+        sqlite.SqliteEntries(Path(chosen)).check_own()
     except errors.ForeignStoreError as error:
         raise errors.ConfigError(str(error)) from error
     return run_store(chosen)

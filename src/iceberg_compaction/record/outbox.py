@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from iceberg_compaction.record.entries.door import StoreEntries
 
 EVERY_S = 1.0
-_MOST_BYTES = 1024 * 1024  # of one change
 _MOST_WAITING = 10_000  # entries, while the store is away; the oldest are given up
 _log = logging.getLogger(__name__)
 
@@ -57,8 +56,8 @@ class Outbox:
         size = 0
         with self._lock:
             for key, value in self._waiting.items():
-                size += len(key) + len(value)
-                if batch and (size > _MOST_BYTES or len(batch) == door.MOST_KEYS):
+                size += len(value.encode())
+                if batch and (size > door.MOST_BYTES or len(batch) == door.MOST_KEYS):
                     break
                 batch[key] = value
         return batch

@@ -10,8 +10,6 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import sqlalchemy
-from sqlalchemy.dialects import postgresql
 from tests.factories import stores
 from tests.factories.stores import ATTEMPT, make_record, make_start
 
@@ -20,13 +18,17 @@ from iceberg_compaction.model.copy_plan import Rate, RateOrigin
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.model.storage_requests import StorageRequests
 from iceberg_compaction.plan import rates
-from iceberg_compaction.record import run_tables, sql_store, sqlite_file
+from iceberg_compaction.record import run_rows
+from iceberg_compaction.record.entries import migrations
+from iceberg_compaction.record.entries.memory import MemoryEntries
 from iceberg_compaction.record.runs import Run
+from iceberg_compaction.record.store import RunStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from iceberg_compaction.record.store import RunStore
+    from iceberg_compaction.record.entries.door import StoreEntries
 
 MONTH = 31 * 24 * 3_600_000
 
@@ -92,8 +94,7 @@ def old(database: stores.SqliteDatabase) -> stores.SqliteDatabase:
     return database
 
 
-def test_a_file_of_an_earlier_version_is_read(old: stores.SqliteDatabase) -> None:
-    store = old.open()
+def check_old(store: RunStore) -> None:
     (record,) = store.history("db.t")
     written = json.loads(OLD_RECORD)
     effort = Effort().model_dump() | written["outcome"]["effort"]
@@ -108,39 +109,71 @@ def test_a_file_of_an_earlier_version_is_read(old: stores.SqliteDatabase) -> Non
     assert (taken_over.start.run_id, taken_over.ended, taken_over.taken_over) == ("b", True, True)
 
 
-def test_a_file_of_an_earlier_version_is_written_so_that_it_can_read_on(old: stores.SqliteDatabase) -> None:
-    schema = "select name, sql from sqlite_master order by name"
-    before, rows = old.execute(schema), old.execute("select * from journal where run_id <> 'a'")
+def test_a_file_of_the_first_format_is_read_and_not_changed(old: stores.SqliteDatabase) -> None:
+    before = old.path.read_bytes()
+    check_old(old.open())
+    assert old.path.read_bytes() == before
+    assert os.listdir(old.path.parent) == [old.path.name]
+
+
+def test_a_file_of_the_first_format_is_brought_forward_by_the_first_change(old: stores.SqliteDatabase) -> None:
     store = old.open()
+    store.save(make_record("s", "db.u", 5))
+    check_old(store)
     assert store.publishing("a", ATTEMPT)
     assert not store.publishing("b", ATTEMPT)
     assert not store.publishing("c", ATTEMPT)
-    assert store.begin(make_start("new"))
-    store.save(make_record("s", "db.u", 5))
-    assert old.execute(schema) == before
-    assert old.execute("select * from journal where run_id in ('b', 'c')") == rows
-    assert old.execute("select record from runs where run_id = 'r'") == [(OLD_RECORD,)]
-    query = (
-        "select run_id, seen_ms, ended, attempt, settled_ms from journal where run_id in ('a', 'new') order by rowid"
-    )
-    assert old.execute(query) == [("a", 30, 0, ATTEMPT.model_dump_json(), None), ("new", 10, 0, None, None)]
-    assert (
-        old.execute("insert or ignore into journal (run_id, table_uuid, start, seen_ms) values ('new', '', '', 0)")
-        == []
-    )
-    assert old.execute("select run_id from runs order by started_ms desc, run_id") == [("s",), ("r",)]
+    assert [record.run_id for record in store.history()] == ["s", "r"]
+    assert [record.run_id for record in store.history(kind="compacted", table="db.t")] == ["r"]
+    tables = old.execute("select name from sqlite_master where type = 'table' order by name")
+    assert tables == [("entries",), ("last_version",)]
+    assert store.entries.get(["meta/format"])["meta/format"].value == "2"
 
 
-def test_a_new_file_takes_what_an_earlier_version_writes(store: RunStore, database: stores.SqliteDatabase) -> None:
-    store.begin(make_start("b", started_ms=20))
-    with closing(sqlite3.connect(database.path)) as connection, connection:
-        connection.executescript(OLD_SCHEMA)
-        entry = ("a", "t", OLD_START, 10)
-        connection.execute("insert into journal (run_id, table_uuid, start, seen_ms) values (?, ?, ?, ?)", entry)
-        connection.execute("insert or replace into runs values ('r', 'db.t', 'compacted', 1, 2, ?)", (OLD_RECORD,))
-    assert [run.start.run_id for run in store.unfinished("t")] == ["a", "b"]
-    assert store.publishing("a", ATTEMPT)
-    assert [record.run_id for record in store.history()] == ["r"]
+def test_of_two_that_bring_a_file_forward_one_is_first(old: stores.SqliteDatabase) -> None:
+    stores.at_once(old, ["x", "y"], stores.begin_again, stores.begin_again)
+    assert [run.start.run_id for run in old.open().unfinished("t")] == ["a", "b", "x", "y"]
+
+
+def test_whoever_dies_while_a_file_is_brought_forward_leaves_it_as_it_was(
+    old: stores.SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: Any) -> None:
+        raise errors.CancelledError("killed")
+
+    monkeypatch.setattr(run_rows, "journal_entries", fail)
+    with pytest.raises(errors.CancelledError):
+        old.open().save(make_record("s"))
+    monkeypatch.undo()
+    assert old.execute("select count(*) from runs") == [(1,)]
+    check_old(old.open())
+
+
+def test_a_store_of_a_newer_version_is_refused_in_one_sentence() -> None:
+    entries = MemoryEntries()
+    entries.change({"meta/format": "3"})
+    store = RunStore(entries)
+    sentence = "The run store memory:// has format 3, and this version knows formats up to 2; install the newer version"
+    for use in (lambda: store.begin(make_start()), lambda: store.history(), lambda: store.unfinished("t")):
+        with pytest.raises(errors.StoreError, match=sentence):
+            use()
+    assert [entry.key for entry in entries.scan("")] == ["meta/format"]
+
+
+def test_steps_between_formats_are_done_once_and_in_order() -> None:
+    done: list[str] = []
+
+    def step(name: str) -> Callable[[StoreEntries], None]:
+        return lambda entries: done.append(name)
+
+    entries = MemoryEntries()
+    migrations.bring_forward(entries, ())
+    steps = [step("2 to 3"), step("3 to 4")]
+    for _ in range(2):
+        migrations.bring_forward(entries, steps)
+    assert done == ["2 to 3", "3 to 4"]
+    migrations.bring_forward(MemoryEntries(), steps)  # a new store needs none
+    assert (done, migrations.check(entries, steps)) == (["2 to 3", "3 to 4"], 4)
 
 
 def test_a_file_without_a_journal_gets_one(database: stores.SqliteDatabase) -> None:
@@ -152,32 +185,33 @@ def test_a_file_without_a_journal_gets_one(database: stores.SqliteDatabase) -> N
     assert store.history() == []
 
 
-def test_columns_that_a_newer_version_added_keep_their_values(store: RunStore, database: stores.SqliteDatabase) -> None:
-    store.save(make_record("r"))
-    database.execute("alter table runs add column fence integer")
-    database.execute("update runs set fence = 7")
-    store.save(make_record("r", started_ms=20))
-    assert database.execute("select started_ms, fence from runs") == [(20, 7)]
+def test_fields_that_a_newer_version_added_keep_their_values(store: RunStore) -> None:
+    store.begin(make_start())
+    row = json.loads(store.entries.get(["journal/a"])["journal/a"].value)
+    store.entries.change({"journal/a": json.dumps(row | {"fence": 7})})
+    store.heartbeat("a", 20)
+    assert json.loads(store.entries.get(["journal/a"])["journal/a"].value) == row | {"fence": 7, "heartbeat_ms": 20}
 
 
 def test_text_that_is_not_unicode_costs_its_own_row_only(store: RunStore, database: stores.SqliteDatabase) -> None:
     for run_id in ("torn", "whole"):
         store.begin(make_start(run_id))
         store.publishing(run_id, ATTEMPT)
-    database.execute("update journal set attempt = cast(x'ff7b' as text) where run_id = 'torn'")
+    database.execute("update entries set value = cast(x'ff7b' as text) where key = 'journal/torn'")
     assert [run.start.run_id for run in store.unfinished("t")] == ["whole"]
     store.begin(make_start("next"))
-    assert database.execute("select hex(attempt) from journal where run_id = 'torn'") == [("FF7B",)]
+    assert database.execute("select hex(value) from entries where key = 'journal/torn'") == [("FF7B",)]
 
 
-def test_records_of_before_tell_nothing_of_efforts(store: RunStore, database: stores.SqliteDatabase) -> None:
-    entry = make_record("r", effort=Effort(copied_bytes=5, copy_seconds=1))
-    store.save(entry)
-    old = entry.model_dump(mode="json")
-    del old["outcome"]["effort"]
-    database.execute("update runs set record = :record", record=json.dumps(old))
-    assert store.efforts("db.t") == ([], [])
-    assert store.history()[0].outcome.effort == Effort()
+def test_records_of_before_tell_nothing_of_efforts(old: stores.SqliteDatabase) -> None:
+    record = json.loads(OLD_RECORD)
+    del record["outcome"]["effort"]
+    old.execute("update runs set record = :record", record=json.dumps(record))
+    store = old.open()
+    for _ in range(2):
+        assert store.efforts("db.t") == ([], [])
+        assert store.history()[0].outcome.effort == Effort()
+        store.begin(make_start("new"))
 
 
 def test_a_run_is_in_the_journal_though_others_cannot_be_forgotten(
@@ -186,7 +220,7 @@ def test_a_run_is_in_the_journal_though_others_cannot_be_forgotten(
     """Else it would go on as if nobody could take it over."""
     store.begin(make_start())
     store.mark_recovered("a", 10)
-    database.execute("create trigger full before delete on journal begin select raise(abort, 'disk is full'); end")
+    database.execute("create trigger full before delete on entries begin select raise(abort, 'disk is full'); end")
     assert store.begin(make_start("b", started_ms=10 + MONTH))
     assert [run.start.run_id for run in store.unfinished("t")] == ["b"]
     with pytest.raises(errors.StoreError, match=r"cannot be written: disk is full; check it or choose another one\.$"):
@@ -269,38 +303,6 @@ def test_no_handle_stays_open(store: RunStore, database: stores.SqliteDatabase) 
     store.history(limit=1)
     names = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
     assert not [name for name in names if name.startswith(str(database.path))]
-
-
-def test_postgresql_understands_every_statement(database: stores.SqliteDatabase) -> None:
-    """As far as that can be seen without a server: all of them compile, and there is no function that only one has."""
-    file = sqlite_file.SqliteFile(database.path)
-    file.insert = postgresql.insert  # SQLite performs it all the same
-    statements: list[str] = []
-
-    def compile_too(connection: Any, statement: Any, *more: Any) -> None:
-        statements.append(str(statement.compile(dialect=postgresql.dialect())))
-
-    for engine in (file.engine, file.reader):
-        sqlalchemy.event.listen(engine, "before_execute", compile_too)
-    store = sql_store.SqlStore(file)
-    for _ in range(2):
-        store.begin(make_start())
-        store.save(make_record("r"))
-    store.heartbeat("a", 20)
-    store.publishing("a", ATTEMPT)
-    store.committed("a", ATTEMPT)
-    store.end("a", 40)
-    for run in store.unfinished("t"):
-        store.take_over(run)
-    store.history("db.t")
-    store.efforts("db.t")
-    store.mark_recovered("a", 50)
-    store.finish("a")
-    assert len(set(statements)) >= 14
-    assert not [text for text in statements if "json" in text.lower() or "rowid" in text.lower()]
-    for table in run_tables.METADATA.sorted_tables:
-        made = str(sqlalchemy.schema.CreateTable(table).compile(dialect=postgresql.dialect()))
-        assert made.count("_ms BIGINT") == sum(column.name.endswith("_ms") for column in table.columns)
 
 
 def test_a_run_learns_from_those_before(

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MOST_KEYS = 100  # of one change: etcd takes 128 operations
-LONGEST_VALUE = 512 * 1024  # in bytes of UTF-8: etcd takes requests of 1.5 MB
+LONGEST_VALUE = 512 * 1024  # in bytes of UTF-8
+MOST_BYTES = 1024 * 1024  # of all values of one change: etcd takes requests of 1.5 MB
 
 
 class StoreEntry(NamedTuple):
@@ -46,7 +47,7 @@ class StoreEntries(Protocol):
     def change(self, values: Mapping[str, str | None], expected: Mapping[str, int | None] | None = None) -> bool:
         """Write all values, None to remove a key, if each expected key has this version, None if it must not exist.
         False: one has not, and nothing was written. At most MOST_KEYS keys, expected ones included, of at most
-        LONGEST_VALUE bytes each."""
+        LONGEST_VALUE bytes each and MOST_BYTES together."""
         ...
 
     def close(self) -> None:

@@ -1,0 +1,230 @@
+"""Entries in a SQLite file, the default: no server, safe for several processes on one machine. Reading changes nothing
+in it, and a database that holds anything else is neither read nor written."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction import errors
+from iceberg_compaction.record.entries import first_format
+from iceberg_compaction.record.entries.door import StoreEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+_BUSY_S = 30  # others hold the file for milliseconds
+_NAMED = 3  # tables of somebody else
+_AT_ONCE = 500  # keys of one statement
+_COLUMNS = frozenset({"key", "value", "version"})
+_SCHEMA = (
+    "create table if not exists entries (key text primary key not null, value text not null, version integer not null)",
+    "create table if not exists last_version (last integer not null)",
+    # Later than all versions of a file that was here before, so that nobody takes an entry of this one for one of that.
+    "insert into last_version select cast((julianday('now') - 2440587.5) * 86400000000 as integer)"
+    " where not exists (select 1 from last_version)",
+)
+
+
+class SqliteEntries:
+    """See `door.StoreEntries`. Every connection is a new one, closed after use, so that no handle outlives a fork or a
+    crash. A connection for changes creates the file and its tables where they are missing: the file may vanish at any
+    time. A file of the first format is read through a copy in memory, and brought forward by the first change."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def get(self, keys: Sequence[str]) -> dict[str, StoreEntry]:
+        with self._reading() as connection:
+            rows: list[Any] = []
+            for at in range(0, len(keys), _AT_ONCE):
+                part = keys[at : at + _AT_ONCE]
+                marks = ",".join("?" * len(part))
+                rows += _rows(connection, f"select key, value, version from entries where key in ({marks})", part)
+        return {row[0]: StoreEntry(*row) for row in rows}
+
+    def scan(
+        self, prefix: str, *, after: str = "", limit: int | None = None, reverse: bool = False
+    ) -> list[StoreEntry]:
+        conditions, values = ["key >= ?"], [prefix]
+        if prefix:
+            conditions.append("key < ?")
+            values.append(prefix[:-1] + chr(ord(prefix[-1]) + 1))
+        if after:
+            conditions.append("key < ?" if reverse else "key > ?")
+            values.append(after)
+        query = f"select key, value, version from entries where {' and '.join(conditions)}"
+        query += f" order by key {'desc' if reverse else 'asc'} limit ?"
+        with self._reading() as connection:
+            return [StoreEntry(*row) for row in _rows(connection, query, [*values, -1 if limit is None else limit])]
+
+    def change(self, values: Mapping[str, str | None], expected: Mapping[str, int | None] | None = None) -> bool:
+        with self._changing() as connection:
+            for key, version in (expected or {}).items():
+                row = connection.execute("select version from entries where key = ?", (key,)).fetchone()
+                if (None if row is None else row[0]) != version:
+                    return False
+            _write(connection, values)
+        return True
+
+    def close(self) -> None:
+        """There is nothing to give back."""
+
+    def exists(self) -> bool:
+        """Return whether there is anything to read. OSError: a folder on the way cannot be entered, so nobody knows."""
+        try:
+            size = self._path.stat().st_size  # `Path.exists` answers False to any error, from Python 3.14 on
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return size > 0
+
+    def check_own(self) -> None:
+        """Raise ForeignStoreError if the file is surely something else. Other trouble is for those who use it."""
+        try:
+            if self.exists():
+                with contextlib.closing(self._connect_to_read()):
+                    return
+        except (OSError, sqlite3.Error):
+            return
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection | None]:
+        """A connection within one transaction; None: there is nothing to read."""
+        with self._translated("read"):
+            if not self.exists():
+                yield None
+                return
+            with contextlib.closing(self._connect_to_read()) as connection:
+                tables = _tables(connection)
+                if first_format.TABLES & tables:
+                    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as copy:
+                        _set_text(copy)
+                        connection.backup(copy)
+                        _bring_forward(copy)
+                        yield copy
+                else:
+                    connection.execute("begin")
+                    yield connection if "entries" in tables else None
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        with self._translated("written"):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.closing(self._connect(str(self._path))) as connection:
+                if "entries" not in _tables(connection):
+                    _use_write_ahead_log(connection)
+                connection.execute("begin immediate")
+                try:
+                    if "last_version" not in (tables := _tables(connection)) or first_format.TABLES & tables:
+                        _bring_forward(connection)
+                    yield connection
+                except BaseException:
+                    connection.execute("rollback")
+                    raise
+                connection.execute("commit")
+
+    @contextlib.contextmanager
+    def _translated(self, done: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, sqlite3.Error) as error:
+            raise errors.StoreError(
+                f"The run store {self._path} cannot be {done}: {error}; check it or choose another one."
+            ) from error
+
+    def _connect_to_read(self) -> sqlite3.Connection:
+        # `rw` creates nothing, and unlike `ro` it can take back what a process that died has left half-written.
+        uri = self._path.absolute().as_uri()
+        try:
+            return self._connect(f"{uri}?mode=rw")
+        except sqlite3.OperationalError:
+            # A folder that is read-only takes no files for the log. Without a log, the file is all there is.
+            if self._path.with_name(f"{self._path.name}-wal").exists():
+                raise
+            return self._connect(f"{uri}?mode=ro&immutable=1")
+
+    def _connect(self, database: str) -> sqlite3.Connection:
+        """A connection, if the database is empty or a run store."""
+        connection = sqlite3.connect(database, timeout=_BUSY_S, uri=database.startswith("file:"), isolation_level=None)
+        _set_text(connection)
+        try:
+            if reason := _foreign(connection):
+                raise errors.ForeignStoreError(
+                    f"The file {self._path} is not a run store: {reason}; choose another file with --state."
+                )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _rows(connection: sqlite3.Connection | None, query: str, values: Sequence[Any]) -> list[Any]:
+    return [] if connection is None else connection.execute(query, values).fetchall()
+
+
+def _write(connection: sqlite3.Connection, values: Mapping[str, str | None]) -> None:
+    if not values:
+        return
+    removed = [(key,) for key, value in values.items() if value is None]
+    connection.executemany("delete from entries where key = ?", removed)
+    written = [(key, value) for key, value in values.items() if value is not None]
+    ((last,),) = connection.execute("update last_version set last = last + ? returning last", (len(values),))
+    connection.executemany(
+        "insert into entries (key, value, version) values (?, ?, ?)"
+        " on conflict (key) do update set value = excluded.value, version = excluded.version",
+        [(key, value, last - at) for at, (key, value) in enumerate(written)],
+    )
+
+
+def _bring_forward(connection: sqlite3.Connection) -> None:
+    """Create the tables, and move all rows of the first format into them."""
+    for statement in _SCHEMA:
+        connection.execute(statement)
+    for values in first_format.take(connection):
+        _write(connection, values)
+
+
+def _set_text(connection: sqlite3.Connection) -> None:
+    # One row with damaged text must not make the others unreadable.
+    connection.text_factory = lambda data: data.decode(errors="replace")
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Readers and a writer do not wait for one another. SQLite does not wait here for those who do the same."""
+    for _ in range(_BUSY_S * 100):
+        try:
+            connection.execute("pragma journal_mode = wal").fetchall()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
+
+
+def _foreign(connection: sqlite3.Connection) -> str | None:
+    """Why the file is no run store; None: it is one, or empty. A table of the same name counts if it has our columns:
+    others have runs and journals as well."""
+    try:
+        tables = _tables(connection)
+    except sqlite3.DatabaseError as error:
+        if "not a database" not in str(error):
+            raise
+        return "it is no SQLite database"
+    own = {name: columns for name, columns in {**first_format.COLUMNS, "entries": _COLUMNS}.items() if name in tables}
+    for name, columns in own.items():
+        if not columns <= {column for _, column, *_ in connection.execute(f"pragma table_info({name})")}:
+            return f"it is another program's database, whose table {name} has other columns"
+    if tables and not own:
+        return f"it is another program's database, with tables such as {', '.join(sorted(tables)[:_NAMED])}"
+    return None

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+GRACE_SECONDS = 2.0  # of a task that is under way when its run is cancelled
 FINISHING_SECONDS = 30.0  # less than a container is given to end
 
 
@@ -36,15 +37,20 @@ class CancelToken:
         self._seconds = seconds
         self._end = None if seconds is None else clock() + seconds
         self._reason: str | None = None
+        self._noticed: float | None = None  # when a task first saw the request
         self._depths = {"shield": 0, "gentle": 0}
         self._lock = threading.Lock()  # of the depths only: `cancel` takes none, so that a signal handler may call it
 
     def cancel(self, reason: str) -> None:
         """Ask for an end, from any thread or signal handler. The first reason counts, a sentence for a person."""
-        if self._reason is None:
-            self._reason = reason
+        self.cancel_this(reason)
         if self._parent is not None:
             self._parent.cancel(reason)
+
+    def cancel_this(self, reason: str) -> None:
+        """The same for one of several runs: the others go on."""
+        if self._reason is None:
+            self._reason = reason
 
     def child(self) -> CancelToken:
         """The token of one of several runs."""
@@ -64,6 +70,16 @@ class CancelToken:
         reason = None if self.shielded else self._requested()
         if reason is not None:
             raise errors.CancelledError(reason)
+
+    def check_at_work(self) -> None:
+        """The same inside of a task: it has a few seconds from the first look on, lest work that is nearly done be
+        lost."""
+        if self._reason is None and self._requested() is None:
+            return
+        if self._noticed is None:
+            self._noticed = self._clock()
+        if self._clock() - self._noticed >= GRACE_SECONDS:
+            self.check()
 
     @property
     def shielded(self) -> bool:

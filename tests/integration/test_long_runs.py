@@ -137,6 +137,22 @@ def test_groups_that_are_done_are_committed_when_the_run_is_cancelled(
     check_nothing_is_left_over(table)
 
 
+def test_a_long_task_of_a_cancelled_run_does_not_come_to_its_end(table: Table) -> None:
+    now = [0.0]
+    token = cancel.CancelToken(clock=lambda: now[0])
+
+    def stop(number: int) -> None:
+        if number == 6:
+            token.cancel("Enough.")
+            token.check_at_work()
+            now[0] += cancel.GRACE_SECONDS
+
+    with pytest.raises(errors.CancelledError, match="Enough"):
+        compact(table, stop, cancel=token)
+    assert batches(table) == [5]
+    check_nothing_is_left_over(table)
+
+
 def test_groups_that_are_done_are_committed_at_the_deadline(table: Table) -> None:
     now = [0.0]
     token = cancel.CancelToken(seconds=60, clock=lambda: now[0])

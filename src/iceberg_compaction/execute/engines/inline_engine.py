@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class InlineEngine:
-    """Runs tasks in the thread that asks for their results. Cancelling takes effect between two tasks."""
+    """Runs tasks in the thread that asks for their results. Cancelling takes effect between two tasks, or within
+    seconds where a long one reads or writes."""
 
     def __init__(self, *, rewrite: Rewrite | None = None, memory: int | None = None) -> None:
         self._rewrite = rewrite or perform_task.worker(process_cores.available(), budgets.MemoryShare(bytes=memory))
@@ -54,7 +55,7 @@ class InlineWork:
             if task.group_id in failed:
                 continue  # what it would write could not be committed
             self._cancel.check()
-            with progress_reports.reporting(task, self._sender(task.id), wait=True):
+            with progress_reports.reporting(task, self._sender(task.id), wait=True, check=self._cancel.check_at_work):
                 end = perform_task.perform_task(task, self._job.context, attempt, self._rewrite)
             if isinstance(end, task_failure.Failure):
                 failed.add(end.group_id)

@@ -18,13 +18,23 @@ EVERY_SECONDS = 0.5
 
 
 @contextlib.contextmanager
-def reporting(task: RewriteTask, send: Callable[[int], None] | None, *, wait: bool = False) -> Iterator[None]:
+def reporting(
+    task: RewriteTask,
+    send: Callable[[int], None] | None,
+    *,
+    wait: bool = False,
+    check: Callable[[], None] | None = None,
+) -> Iterator[None]:
     """While this thread performs the task inside, `send` gets the bytes of its inputs that are done so far, from
-    another thread. `wait`: none comes after the end. None: nobody wants to know."""
-    if send is None:
+    another thread. `wait`: none comes after the end. None: nobody wants to know. `check`: raises an error to end the
+    task."""
+    if send is None and check is None:
         yield
         return
-    with task_progress.watching(size=task.bytes, rows=sum(task.record_counts)) as progress:
+    with task_progress.watching(size=task.bytes, rows=sum(task.record_counts), check=check) as progress:
+        if send is None:
+            yield
+            return
         ended = threading.Event()
         thread = threading.Thread(target=_report, args=(progress, send, ended), daemon=True, name="task-progress")
         thread.start()

@@ -6,6 +6,7 @@ border where they appear, with the cause chained. Each class says whether trying
     │   └── SetupError             this machine or cluster lacks something: Java, Spark, a driver
     ├── StoreError               the run store could not be read or written (retryable)
     │   └── ForeignStoreError      the file is not a run store
+    ├── LeasedError              another run is at work there (retryable)
     ├── CatalogError             the catalog refused or could not be used
     │   ├── UnreachableError       no answer (retryable)
     │   │   └── WrongStoreError      an answer from another place: no such bucket, another region, no TLS
@@ -13,6 +14,7 @@ border where they appear, with the cause chained. Each class says whether trying
     │   └── NoSuchTableError       no table of that name
     ├── MetadataError            table metadata is missing, damaged or contradicts itself
     ├── UnsupportedError         a table that must not be touched yet; nothing was written
+    ├── MaintainedError          another tool takes care of the table, and the policy refuses that
     ├── StalePlanError           the table has moved away from the plan
     ├── ExecuteError             a rewrite task failed
     │   ├── DamagedFileError       a file of the table is missing, damaged, or not what its manifest says
@@ -61,6 +63,12 @@ class ForeignStoreError(StoreError):
     retryable = False
 
 
+class LeasedError(CompactionError):
+    """Another run is at work on what this one wants, or was since the plan was made; nothing was written."""
+
+    retryable = True
+
+
 class CatalogError(CompactionError):
     """The catalog refused a request or could not be used."""
 
@@ -91,6 +99,10 @@ class MetadataError(CompactionError):
 
 class UnsupportedError(CompactionError):
     """The table has a feature that cannot be rewritten safely yet; nothing was written."""
+
+
+class MaintainedError(CompactionError):
+    """Another tool rewrites the table, and the policy refuses such a table; nothing was written."""
 
 
 class StalePlanError(CompactionError):

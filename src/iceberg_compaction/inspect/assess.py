@@ -69,6 +69,7 @@ def assess(view: TableView, checkup: Checkup) -> TableHealth:
         score_note=note,
         sick=checkup.sick or checkup.delete_heavy,
         advice=(),
+        maintainers=checkup.maintainers,
         unsupported=view.unsupported,
     )
     health = health.model_copy(update={"advice": advice.advice(view, checkup, health, figures)})

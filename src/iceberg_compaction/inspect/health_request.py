@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from iceberg_compaction.inspect.delete_cost import AppliedCounts
+    from iceberg_compaction.model.maintainer import Maintainer
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.policies import Policy, Sizes
     from iceberg_compaction.model.snapshot_history import History
@@ -41,6 +42,7 @@ class Checkup:
     manifest_plan: ManifestPlan | None = None  # of `manifests`; None: it would refuse the table
     applied: AppliedCounts | None = None
     history: History | None = None
+    maintainers: tuple[Maintainer, ...] = ()  # other tools that rewrite the table
     worst: int = WORST  # number of partitions to list
 
     @property

@@ -33,6 +33,8 @@ def facts(health: TableHealth) -> Iterator[tuple[str, str]]:
     if health.metadata_files:
         size = "" if health.metadata_bytes is None else f"; the current one and manifests {_size(health)}"
         yield "metadata files", f"{health.metadata_files:,} kept track of{size}"
+    if health.maintainers:
+        yield "other maintainers", "; ".join(maintainer.words for maintainer in health.maintainers)
     deletes = health.deletes
     if deletes.files:
         position = f"{deletes.position_files:,} position ({plurals.count(deletes.position_rows, 'row')})"

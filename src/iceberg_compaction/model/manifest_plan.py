@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.model import plurals
+from iceberg_compaction.model import lease, plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.table_view import Pin
 from iceberg_compaction.model.value import Value
@@ -106,9 +106,9 @@ class ManifestPlan(Value):
         return not self.groups
 
     @property
-    def partitions(self) -> tuple[tuple[int, str], ...]:
-        """No data file is rewritten, so no partition is claimed."""
-        return ()
+    def resources(self) -> tuple[str, ...]:
+        """A run that performs the plan needs a lease of these. No data file is rewritten."""
+        return (lease.MANIFESTS,)
 
     @property
     def replaced(self) -> int:

@@ -60,6 +60,14 @@ class CopyMode(str, Enum):
     NEVER = "never"
 
 
+class Others(str, Enum):
+    """What to do about other tools that rewrite the same table."""
+
+    REPORT = "report"  # name them, and go on
+    YIELD = "yield"  # leave to them what they take care of
+    REFUSE = "refuse"  # do nothing
+
+
 def _kebab(name: str) -> str:
     return name.replace("_", "-")
 
@@ -134,6 +142,9 @@ class Policy(Value):
         ),
     ] = True
     where: Annotated[str | None, Field(description="only files that may hold rows matching this filter")] = None
+    others: Annotated[
+        Others, Field(description="other tools that rewrite the table: report them, yield to them, or refuse to work")
+    ] = Others.REPORT
     verify: Annotated[ProofLevel, Field(description="proof before the commit")] = ProofLevel.CHECKSUM
 
     @model_validator(mode="after")

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, model_validator
 
-from iceberg_compaction.model import plurals
+from iceberg_compaction.model import lease, plurals
 from iceberg_compaction.model.copy_plan import Copying
 from iceberg_compaction.model.file_group import PLAN_GROUPS, FileGroup, GroupReason, Groups, Spread
+from iceberg_compaction.model.maintainer import Maintainer
 from iceberg_compaction.model.output_layout import OutputLayout
 from iceberg_compaction.model.policies import Policy, Sizes
 from iceberg_compaction.model.table_view import Pin
@@ -90,7 +91,8 @@ class LeftOutReason(str, Enum):
     FEW_DELETES = "few-deletes"  # `delete-files`: no delete file applies, or the thresholds are not reached
     NO_GAIN = "no-gain"  # as many files would come out as go in
     NOT_SELECTED = "not-selected"  # `where` rules them out
-    CLAIMED = "claimed"  # another run is working on their partitions
+    LEASED = "claimed"  # another run is working on their partitions; the word in JSON since the first version
+    MAINTAINED = "maintained-by-others"  # `others: yield`, and another tool takes care of their partitions
     OVER_BUDGET = "over-budget"  # max-files-to-rewrite or max-bytes-to-rewrite was reached
     NO_DATA = "no-data"  # the table has no files at all
     UNSUPPORTED = "unsupported"  # the table must not be rewritten
@@ -120,6 +122,7 @@ class _Planned(Value):
     groups: PlanGroups
     left_out: tuple[LeftOut, ...]
     files: PlanFiles
+    maintainers: tuple[Maintainer, ...] = ()  # other tools that rewrite the table
     useless_deletes: Count = 0  # delete files, anywhere in the table, that apply to nothing and are dropped
 
     @model_validator(mode="before")
@@ -176,6 +179,11 @@ class _Planned(Value):
         """Spec id and canonical JSON of every partition that the plan touches, each once."""
         lies = self.groups.sections()
         return tuple(dict.fromkeys(zip(lies["spec_id"].to_pylist(), lies["partition"].to_pylist(), strict=True)))
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """A run that performs the plan needs a lease of these."""
+        return lease.of_partitions(self.partitions) if len(self.groups) else (lease.DELETES,)
 
 
 class EmptyPlan(_Planned):
@@ -271,6 +279,7 @@ class Draft:
     files: pa.Table  # PLAN_FILES
     left_out: tuple[LeftOut, ...]
     useless_deletes: int
+    maintainers: tuple[Maintainer, ...] = ()
 
     def plan(self) -> Plan | EmptyPlan:
         copying = self.copying.of(self.groups)

@@ -32,6 +32,11 @@ class Process(Value):
     pid: int
     started: str  # as the system reports it; empty: it does not
 
+    @property
+    def machine(self) -> str:
+        """The name of the machine, for people."""
+        return self.host.partition("/")[0] or "an unnamed machine"
+
 
 class CatalogEntry(Value):
     """A table under one name in one catalog. One table uuid may have several entries, each with its own metadata."""
@@ -74,13 +79,19 @@ class RunStart(Value):
     branch: str
     process: Process
     started_ms: int
-    claims: tuple[tuple[int, str], ...] = ()  # its partitions: spec id and canonical JSON of each
+    claims: tuple[tuple[int, str], ...] = ()  # older versions named their partitions here; leases do now
     catalog: str = ""  # its identity; empty: it is not known, or an older version wrote the entry
+    heartbeat_s: float = 30.0  # the seconds between its heartbeats; older versions had no choice
 
     @property
     def entry(self) -> CatalogEntry:
         """The catalog entry that the run works on, which its files belong to (R48)."""
         return CatalogEntry(catalog=self.catalog, table=self.table, table_uuid=self.table_uuid)
+
+    @property
+    def silent_ms(self) -> int:
+        """A run on another machine that is silent for so long is over."""
+        return round(2000 * self.heartbeat_s)
 
 
 class Attempt(Value):

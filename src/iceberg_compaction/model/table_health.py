@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from iceberg_compaction.model.maintainer import Maintainer
 from iceberg_compaction.model.value import Value
 
 
@@ -168,6 +169,7 @@ class TableHealth(Value):
     sick: bool  # a run of the policy has something to do, or many delete files apply to one data file
     advice: tuple[str, ...]
     writers: tuple[Writer, ...] = ()  # most live small files first
+    maintainers: tuple[Maintainer, ...] = ()  # other tools that rewrite the table, the most recent first
     causes: tuple[str, ...] = ()  # writers of small files, with remedies
     fixes: tuple[PropertyFix, ...] = ()
     growth: tuple[GrowthDay, ...] = ()

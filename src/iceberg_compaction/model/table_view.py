@@ -4,10 +4,14 @@ per file."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from iceberg_compaction.model.value import Count, Value
+
+if TYPE_CHECKING:
+    from iceberg_compaction.model.maintainer import Maintainer
 
 # One row per live file of a snapshot. `partition` is the canonical JSON of the partition tuple, values in Iceberg's
 # single-value JSON form keyed by partition field name, so equal tuples are equal strings: {"day": "2026-01-31"}.
@@ -70,7 +74,10 @@ class TableView:
     files: pa.Table  # FILES
     properties: dict[str, str] = field(default_factory=dict)
     selected: pa.BooleanArray | None = None  # rows of `files` that a `where` may match; None: all
-    claimed: pa.BooleanArray | None = None  # rows of `files` that another run is working on; None: none
+    leased: pa.BooleanArray | None = None  # rows of `files` that other runs are working on; None: none
+    lessees: tuple[str, ...] = ()  # these runs in words
+    maintainers: tuple[Maintainer, ...] = ()  # other tools that rewrite the table
+    yielded: pa.BooleanArray | None = None  # rows of `files` that are left to them; None: none
     failed: pa.Int64Array | None = (
         None  # of each row of `files`: 0, or higher the later a run failed at it; None: never
     )

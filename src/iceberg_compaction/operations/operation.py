@@ -28,8 +28,8 @@ class AnyPlan(Protocol):
     @property
     def empty(self) -> bool: ...
     @property
-    def partitions(self) -> tuple[tuple[int, str], ...]:
-        """The partition keys that are rewritten; a run claims them."""
+    def resources(self) -> tuple[str, ...]:
+        """What the run needs a lease of, see `model.lease`."""
         ...
 
 

@@ -44,6 +44,11 @@ class Ledger:
         self._groups |= rows
         self._plan_of |= dict.fromkeys(rows, plan)
 
+    def forget_plan(self) -> None:
+        """Nothing of the plan was begun, and the run makes another one."""
+        for entered in (self._plans, self._groups, self._plan_of, self._ends, self._notes):
+            entered.clear()
+
     def enter_commit(self, commit: CommitFacts) -> None:
         self.commits.append(commit)
         self._enter(commit.groups, GroupEnd.COMMITTED, snapshot_id=commit.snapshot_id)

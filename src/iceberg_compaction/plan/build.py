@@ -68,6 +68,7 @@ def build_request(request: PlanRequest, *, plan_id: str, now_ms: int, rates: Rat
         left_out=_left_out(left_out, len(files), request),
         files=files,
         useless_deletes=view.useless_deletes,
+        maintainers=view.maintainers,
     ).plan()
 
 

@@ -124,8 +124,11 @@ def data_files(request: PlanRequest) -> tuple[CandidateFiles, dict[LeftOutReason
     if view.selected is not None:
         selected = is_data & pc.fill_null(view.selected, False).to_numpy(zero_copy_only=False)
     free = selected
-    if view.claimed is not None:
-        free = selected & ~view.claimed.to_numpy(zero_copy_only=False)
+    if view.leased is not None:
+        free = selected & ~view.leased.to_numpy(zero_copy_only=False)
+    yielded = np.zeros(len(free), np.bool_)
+    if view.yielded is not None:
+        yielded = free & view.yielded.to_numpy(zero_copy_only=False)
     size, records = files["file_size_in_bytes"].to_numpy(), files["record_count"].to_numpy()
     partition, numbering = _partition_numbers(files)
     packing_key, moving = partition, respec.moving(view, request.layout)
@@ -141,8 +144,12 @@ def data_files(request: PlanRequest) -> tuple[CandidateFiles, dict[LeftOutReason
         packing_key=packing_key,
         numbering=numbering,
     )
-    ruled_out = {LeftOutReason.NOT_SELECTED: size[is_data & ~selected], LeftOutReason.CLAIMED: size[selected & ~free]}
-    return every_file.take(free), ruled_out
+    ruled_out = {
+        LeftOutReason.NOT_SELECTED: size[is_data & ~selected],
+        LeftOutReason.LEASED: size[selected & ~free],
+        LeftOutReason.MAINTAINED: size[yielded],
+    }
+    return every_file.take(free & ~yielded), ruled_out
 
 
 def _live_bytes(view: TableView, size: NDArray[np.int64], records: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.plan.plan_request import PlanRequest
 
+_MOST_NAMED = 3  # runs
+
 
 def left_out(reason: LeftOutReason, count: int, total: int, request: PlanRequest) -> str:
     """The reason why `count` files of `total` bytes are left alone."""
@@ -22,8 +24,11 @@ def left_out(reason: LeftOutReason, count: int, total: int, request: PlanRequest
     match reason:
         case LeftOutReason.NOT_SELECTED:
             return f"{files} cannot hold rows that match the filter" + (f" {where}" if where else "")
-        case LeftOutReason.CLAIMED:
-            return f"{files} {be} in partitions that another run is working on"
+        case LeftOutReason.LEASED:
+            return f"{files} {be} in partitions that another run is working on ({_lessees(request)})"
+        case LeftOutReason.MAINTAINED:
+            words = "; ".join(each.words for each in request.view.maintainers)
+            return f"{files} {be} left to another maintainer ({words}), because others is yield"
         case LeftOutReason.OVER_BUDGET:
             verb = plurals.form(count, "waits", "wait")
             return f"{files} {verb} for another run, because {' and '.join(_budgets(request.policy))}"
@@ -33,6 +38,11 @@ def left_out(reason: LeftOutReason, count: int, total: int, request: PlanRequest
             return f"{files} {be} not touched, because the table is not supported"
         case _:
             return f"{files} {request.strategy.explain(reason, count, request)}"
+
+
+def _lessees(request: PlanRequest) -> str:
+    named, more = request.view.lessees[:_MOST_NAMED], len(request.view.lessees) - _MOST_NAMED
+    return "; ".join([*named, *([f"{more} more"] if more > 0 else [])])
 
 
 def _budgets(policy: Policy) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The entry of a run in the journal. It is made before the run writes its first file, and removed once the run has
 ended and left no files. It names every snapshot before that is published, so that after a crash another run knows which
 commit may still land. A run that cannot be entered goes on with a warning: nobody can take it for dead. Once a run is
-entered, it publishes nothing that could not be written down (R49)."""
+entered, it publishes nothing that could not be written down (R49), and nothing without its lease."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.model import run_record
-from iceberg_compaction.record import processes
+from iceberg_compaction.model import lease, run_record
+from iceberg_compaction.record import cancel_requests, leases, processes
 from iceberg_compaction.storage import file_names
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
 
-HEARTBEAT_S = 30.0
+CANCEL_S = 1.0  # between two looks for a request to cancel
 CONFIRM_WAITS_S = (0.1, 0.4, 1.5)  # a store on a volume may be away for a moment; a busy one is waited for in any case
 _log = logging.getLogger(__name__)
 
@@ -35,6 +35,8 @@ class Entry:
 
     run: Run
     store: RunStore
+    home: TableHome
+    lease: lease.Lease | None = None
     clean: bool = True  # no files are left behind so far
     _over: threading.Event = field(default_factory=threading.Event)
     _attempt: run_record.Attempt | None = None  # the last one
@@ -53,7 +55,7 @@ class Entry:
     def _confirm(self, attempt: run_record.Attempt) -> bool:
         for wait in (*CONFIRM_WAITS_S, None):
             try:
-                return self.store.publishing(self.run.run_id, attempt)
+                return self._has_lease() and self.store.publishing(self.run.run_id, attempt)
             except errors.StoreError as error:
                 if wait is None:
                     raise errors.CommitError(
@@ -62,6 +64,9 @@ class Entry:
                     ) from error
                 self._over.wait(wait)
         raise AssertionError("unreachable")
+
+    def _has_lease(self) -> bool:
+        return self.lease is None or leases.Leases(entries=self.store.entries).has(self.home.entry, self.lease)
 
     def committed(self, snapshot_id: int | None) -> None:
         """Write down that a snapshot is part of the table: if it expires there, another catalog entry may still have
@@ -76,6 +81,11 @@ class Entry:
     def close(self) -> None:
         """Write down that the run has ended."""
         self._over.set()
+        if self.lease is not None:
+            with _warning():
+                leases.Leases(entries=self.store.entries).give_back(self.home.entry, self.lease)
+        with _warning():
+            cancel_requests.remove(self.store.entries, self.run.run_id)
         with _warning():
             if self.clean:
                 self.store.finish(self.run.run_id)
@@ -83,10 +93,22 @@ class Entry:
                 self.store.end(self.run.run_id, self.run.clock())
 
     def beat(self) -> None:
-        """Write heartbeats until the run ends."""
-        while not self._over.wait(HEARTBEAT_S):
+        """Write heartbeats until the run ends, and look for a request to cancel it."""
+        interval, waited = self.run.heartbeat_s, 0.0
+        step = min(CANCEL_S, interval)
+        while not self._over.wait(step):
+            waited += step
+            if waited >= interval:
+                waited = 0.0
+                with _warning():
+                    self.store.heartbeat(self.run.run_id, self.run.clock())
             with _warning():
-                self.store.heartbeat(self.run.run_id, self.run.clock())
+                self._look_for_cancel()
+
+    def _look_for_cancel(self) -> None:
+        request = cancel_requests.find(self.store.entries, self.run.run_id)
+        if request is not None:
+            self.run.cancel.cancel_this(f"Run {self.run.run_id} was cancelled by {request.words}.")
 
 
 @contextmanager
@@ -99,17 +121,16 @@ def _warning() -> Iterator[None]:
 
 
 @contextmanager
-def keep(
-    home: TableHome, run: Run, *, branch: str, command: str, claims: tuple[tuple[int, str], ...] = ()
-) -> Iterator[None]:
-    """Keep the entry of a run on the table while it works. `command`: the command line that does such work; `claims`:
-    the partitions that it works on. Without a store there is no journal."""
-    entry = _begin(home, run, branch, claims)
+def keep(home: TableHome, run: Run, *, branch: str, command: str, resources: tuple[str, ...]) -> Iterator[None]:
+    """Keep the entry of a run on the table while it works, and its lease. `command`: the command line that does such
+    work; `resources`: what the lease is of. Without a store there is neither. LeasedError: another run has them."""
+    entry = _begin(home, run, branch)
     if entry is None:
         yield
         return
     run.entry = entry
     try:
+        entry.lease = _acquire(entry, branch, resources)
         threading.Thread(target=entry.beat, name="heartbeat", daemon=True).start()
         yield
     except errors.StateUnknownError as error:
@@ -128,7 +149,25 @@ def keep(
         entry.close()
 
 
-def _begin(home: TableHome, run: Run, branch: str, claims: tuple[tuple[int, str], ...]) -> Entry | None:
+def _acquire(entry: Entry, branch: str, resources: tuple[str, ...]) -> lease.Lease | None:
+    """The lease of a run in the journal. None: the store has failed, and commits of others are conflicts as ever."""
+    run = entry.run
+    wanted = lease.Lease(
+        run_id=run.run_id,
+        token=0,
+        branch=branch,
+        holds=resources,
+        process=processes.this_process(),
+        since_ms=run.clock(),
+    )
+    try:
+        return leases.acquire(entry.home.entry, wanted, run, entry.store)
+    except errors.StoreError as error:
+        _log.warning("Other runs may do the work of this one at the same time: %s", error)
+        return None
+
+
+def _begin(home: TableHome, run: Run, branch: str) -> Entry | None:
     if run.store is None or not file_names.is_distinct(run.run_id):
         return None
     start = run_record.RunStart(
@@ -141,8 +180,8 @@ def _begin(home: TableHome, run: Run, branch: str, claims: tuple[tuple[int, str]
         branch=branch,
         process=processes.this_process(),
         started_ms=run.clock(),
-        claims=claims,
         catalog=home.entry.catalog,
+        heartbeat_s=run.heartbeat_s,
     )
     try:
         clean = run.store.begin(start)
@@ -151,7 +190,7 @@ def _begin(home: TableHome, run: Run, branch: str, claims: tuple[tuple[int, str]
         return None
     last = None if clean else run.store.attempt(run.run_id)
     landed = () if last is None else last.may_have_landed  # too many of them is safe
-    return Entry(run=run, store=run.store, clean=clean, _landed=landed)
+    return Entry(run=run, store=run.store, home=home, clean=clean, _landed=landed)
 
 
 def command_line(verb: str, table: str, branch: str) -> str:

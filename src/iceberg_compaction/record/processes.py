@@ -8,14 +8,10 @@ import platform
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 
 from iceberg_compaction.model.run_record import Process
-
-if TYPE_CHECKING:
-    from iceberg_compaction.model.run_record import UnfinishedRun
 
 _LINUX = sys.platform == "linux"
 # Linux: clock ticks from the boot to the start of the process. Elsewhere: seconds since 1970.
@@ -37,15 +33,6 @@ def is_alive(process: Process) -> bool | None:
         return started is not None
     # Another process has the number by now. Where starts are times of the day, the clock may have been set.
     return False if _LINUX and started else None
-
-
-def is_over(run: UnfinishedRun, now_ms: int, silent_ms: int) -> bool:
-    """Return whether the run has surely ended. If this machine cannot tell: whether its last heartbeat is `silent_ms`
-    old."""
-    if run.ended:
-        return True
-    alive = is_alive(run.start.process)
-    return now_ms - run.heartbeat_ms >= silent_ms if alive is None else not alive
 
 
 def _host() -> str:

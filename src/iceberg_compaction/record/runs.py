@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import cancel, errors, version
 from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.model import events, run_record
-from iceberg_compaction.record import journal
+from iceberg_compaction.record import journal, silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_task import Effort
     from iceberg_compaction.record.store import RunStore
 
+HEARTBEAT_S = 10.0
 _RUNS = 20  # of the history that a run reads
 _KEPT_FIGURES = ("forecast", "before", "after")  # of events; they are in the record of the run
 _log = logging.getLogger(__name__)
@@ -54,12 +55,16 @@ class Run:
     cancel: cancel.CancelToken = field(default_factory=cancel.CancelToken)
     pause: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
+    heartbeat_s: float = HEARTBEAT_S
     entry: journal.Entry | None = None  # in the journal, while it is at work
+    seen_token: int | None = None  # of the last lease of the table, when the plan was made
     started_ms: int = field(init=False)
+    watch: silence.Watch = field(init=False)  # over other runs
     _history: list[run_record.RunRecord] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.started_ms = self.clock()
+        self.watch = silence.Watch(clock=self.clock, pause=self.pause)
 
     @property
     def has_listener(self) -> bool:
@@ -81,10 +86,11 @@ class Run:
 
     @contextmanager
     def at_work(
-        self, home: run_record.TableHome, *, branch: str, command: str, claims: tuple[tuple[int, str], ...] = ()
+        self, home: run_record.TableHome, *, branch: str, command: str, resources: tuple[str, ...]
     ) -> Iterator[None]:
-        """Keep the run's entry in the journal while it changes the table. `claims`: the partitions that it works on."""
-        with journal.keep(home, self, branch=branch, command=command, claims=claims):
+        """Keep the run's entry in the journal while it changes the table, and a lease of the resources. LeasedError:
+        another run has them, or had since the plan was made."""
+        with journal.keep(home, self, branch=branch, command=command, resources=resources):
             yield
 
     def publishing(self, announcement: run_record.Announcement) -> None:

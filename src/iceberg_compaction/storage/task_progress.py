@@ -61,8 +61,8 @@ _open: ContextVar[TaskProgress | None] = ContextVar("task_progress", default=Non
 
 @contextlib.contextmanager
 def watching(*, size: int, rows: int, check: Callable[[], None] | None = None) -> Iterator[TaskProgress]:
-    """A new count for a task with inputs of so many bytes and rows, which this thread performs. `check` is called often,
-    from any thread that works on the task; an error that it raises ends the task."""
+    """A new count for a task with inputs of so many bytes and rows, which this thread performs. `check` is called
+    often, from any thread that works on the task; an error that it raises ends the task."""
     progress = TaskProgress(size=size, rows=rows, check=check)
     token = _open.set(progress)
     try:

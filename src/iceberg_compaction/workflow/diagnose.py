@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import load_tables
 from iceberg_compaction.inspect import assess, delete_cost, health_request
-from iceberg_compaction.metadata import look, snapshot_log, target_partitions
+from iceberg_compaction.metadata import look, maintainers, snapshot_log, target_partitions
 from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.model.policies import Policy, Strategy
 from iceberg_compaction.model.table_view import DATA
@@ -54,6 +54,7 @@ def diagnose(
         manifest_plan=_manifest_plan(table, seen),
         applied=_applied_deletes(view),
         history=snapshot_log.read_history(table, branch=branch),
+        maintainers=tuple(each.maintainer for each in maintainers.read(table.metadata, branch)),
         worst=worst,
     )
     return assess.assess(view, request)

@@ -59,11 +59,13 @@ def fix_properties(catalog: Catalog, health: TableHealth, run: Run) -> None:
     if not new_values:
         return
     from iceberg_compaction.metadata import table_folders  # the health of tables starts faster without both
+    from iceberg_compaction.model import lease
     from iceberg_compaction.operations import set_properties
 
     table = load_tables.load_table(catalog, health.table)
     command = f"`iceberg-compact doctor --table {shlex.quote(health.table)} --fix-properties`"
-    with run.at_work(table_folders.home(table), branch=MAIN_BRANCH, command=command):
+    home = table_folders.home(table)
+    with run.at_work(home, branch=MAIN_BRANCH, command=command, resources=(lease.PROPERTIES,)):
         set_properties.set_properties(table, new_values, {fix.name: fix.old for fix in health.fixes}, run)
 
 

@@ -1,4 +1,4 @@
-"""The main line of every operation on one table, from top to bottom: load, recover, plan, claim, perform, remember.
+"""The main line of every operation on one table, from top to bottom: load, recover, plan, lease, perform, remember.
 Trouble with the table is an Outcome; trouble with the request (settings, catalog) is raised."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import load_tables
+from iceberg_compaction.catalog import load_tables, publish
 from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.model import events, outcome
 from iceberg_compaction.operations import run_ledger
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 # Errors of the table, not of the request, end a run with an Outcome. The first match counts.
 _KINDS: tuple[tuple[type[errors.CompactionError], outcome.Kind], ...] = (
     (errors.UnsupportedError, outcome.Kind.UNSUPPORTED),
+    (errors.LeasedError, outcome.Kind.SKIPPED),
+    (errors.MaintainedError, outcome.Kind.FAILED),
     (errors.StalePlanError, outcome.Kind.CONFLICT),
     (errors.ConflictError, outcome.Kind.CONFLICT),
     (errors.CommitError, outcome.Kind.FAILED),
     (errors.ExecuteError, outcome.Kind.FAILED),
     (errors.MetadataError, outcome.Kind.FAILED),
 )
+_PLANS = 3  # at most, if others take what a plan needs before the run does
 _TABLE_ERRORS = tuple(error for error, _ in _KINDS)
 
 
@@ -72,14 +75,25 @@ def _work(operation: Operation[P], house: House, run: Run, ledger: run_ledger.Le
     run.emit(events.Planning(table=operation.table, run_id=run.run_id))
     table = load_tables.load_table(house.catalog, operation.table)
     recovered = recover.recover(table, run)
-    planned = operation.plan(table, run, ledger)
-    plan = planned.plan
-    if plan.empty:
-        return recover.mention(recovered, operation.idle(plan, run, ledger))
-    with run.at_work(
-        table_folders.home(table), branch=operation.branch, claims=plan.partitions, command=operation.command
-    ):
-        result = operation.perform(planned, table, run, ledger, house.engines)
+    for number in range(1, _PLANS + 1):
+        planned = operation.plan(table, run, ledger)
+        plan = planned.plan
+        if plan.empty:
+            return recover.mention(recovered, operation.idle(plan, run, ledger))
+        if number == _PLANS:
+            run.seen_token = None  # where runs begin all the time, a plan need not be newer than all of them
+        try:
+            with run.at_work(
+                table_folders.home(table), branch=operation.branch, resources=plan.resources, command=operation.command
+            ):
+                result = operation.perform(planned, table, run, ledger, house.engines)
+        except errors.LeasedError:
+            if number == _PLANS:
+                raise
+            ledger.forget_plan()
+            table = publish.reload(table)
+        else:
+            break
     if recovered.waiting and result.snapshot_id is not None:
         recovered = recover.recover_again(table, run, recovered)
     return recover.mention(recovered, result)

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from iceberg_compaction.storage.listing import Listed
 
 _MINUTE_MS = 60_000
-# A run on another machine writes a heartbeat twice a minute. A run that was only asleep is refused when it commits.
-SILENT_MS = 60 * _MINUTE_MS
 # Executors may outlive their driver for a while, so a run is recovered again until its last heartbeat is this old.
 STRAGGLING_MS = 10 * _MINUTE_MS
 # A run that nobody can recover is mentioned for this long.
@@ -83,7 +81,7 @@ def recover(table: Table, run: Run) -> Recovered:
         return NOTHING
     try:
         unfinished = run.store.unfinished(str(table.metadata.table_uuid))
-        over = [other for other in unfinished if processes.is_over(other, run.clock(), SILENT_MS)]
+        over = run.watch.over(unfinished, run.store)
         if not over:
             return NOTHING
         run.emit(events.Recovering(table=table_names.text(table.name()), run_id=run.run_id, runs=len(over)))

@@ -172,6 +172,14 @@ class PolicyOptions:
         str | None,
         typer.Option(metavar="FILTER", help="Only files that may hold matching rows.", rich_help_panel=_POLICY),
     ] = None
+    others: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WAY",
+            help="Other tools that rewrite the table: report, yield or refuse; default report.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
     verify: Annotated[
         str | None,
         typer.Option(

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
-from iceberg_compaction.metadata import look, target_partitions
+from iceberg_compaction.metadata import look, maintainers, table_folders, target_partitions
 from iceberg_compaction.model import events
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
@@ -20,7 +20,7 @@ from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
 from iceberg_compaction.operations.rewrite_files import failed_files, table_figures
 from iceberg_compaction.plan import build, plan_request, rates
-from iceberg_compaction.record import claims, journal
+from iceberg_compaction.record import journal, leases
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -52,7 +52,8 @@ class RewriteFiles:
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan | EmptyPlan]:
         """The plan, pinned to the branch's head."""
         head = look.look(table, name=self.table, branch=self.branch, where=self.policy.where, cache=run.cache)
-        view = failed_files.mark(claims.leave_to_others(head.view, run), run)
+        seen = maintainers.consider(head.view, table.metadata, self.policy.others, run.clock())
+        view = failed_files.mark(leases.leave_to_others(seen, table_folders.entry(table), run), run)
         plan = build.build(
             target_partitions.add(table, view, head.manifests, run.cache),
             self.policy,
@@ -105,8 +106,12 @@ class ApplyPlan:
             raise errors.StalePlanError(f"The branch {self.branch} of {self.table} is gone since the plan was made.")
         head = look.look(table, name=self.table, branch=self.branch, cache=run.cache)
         build.check(plan_request.resolve(head.view, self.given.policy))
-        rebased = rebase.rebase(self.given, head.view)
+        rebased = rebase.rebase(self.given, leases.leave_to_others(head.view, table_folders.entry(table), run))
         ledger.drop(rebased.dropped)
+        if rebased.plan.empty and rebased.leased:
+            raise errors.LeasedError(
+                f"Nothing of the plan can be done now: {rebased.dropped[min(rebased.leased)]} Apply it again later."
+            )
         if rebased.plan.empty:
             _enter_rewrites(self.given, table, head.view, ledger)
         before = [each.snapshot_id for each in table.snapshots() if prove_groups.is_of(self.given, each)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
-from iceberg_compaction.metadata import look, target_partitions
+from iceberg_compaction.metadata import look, table_folders, target_partitions
 from iceberg_compaction.model import file_group
 from iceberg_compaction.model.outcome import GroupEnd
 from iceberg_compaction.model.rewrite_plan import EmptyPlan, LeftOutReason, Plan
@@ -17,7 +17,7 @@ from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
 from iceberg_compaction.operations.rewrite_files import failed_files, rebase
 from iceberg_compaction.plan import build
-from iceberg_compaction.record import claims
+from iceberg_compaction.record import leases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +72,7 @@ def _accept(newer: Plan | EmptyPlan, ledger: Ledger, unfinished: _Unfinished) ->
         if unfinished.conflicting:
             ledger.note(run_facts.PlannedAgain(plan_sentence=newer.sentence))
         return rebase.renumber(newer, ledger.next_id)
-    if unfinished.conflicting and any(left.reason is LeftOutReason.CLAIMED for left in newer.left_out):
+    if unfinished.conflicting and any(left.reason is LeftOutReason.LEASED for left in newer.left_out):
         ledger.note(run_facts.LeftToOthers())
     elif unfinished.conflicting:
         ledger.spare()
@@ -88,7 +88,8 @@ def _build(
     # Where many files are damaged, a run need not fail on each of them again.
     damaged = {*ledger.failed_files(), *(failed_files.blamed(plan.table, run) if unfinished.marred else ())}
     concerned = rebase.restrict(head.view, partition_keys, run_id=run.run_id, without=sorted(damaged))
-    concerned = target_partitions.add(table, claims.leave_to_others(concerned, run), head.manifests, run.cache)
+    concerned = leases.leave_to_others(concerned, table_folders.entry(table), run)
+    concerned = target_partitions.add(table, concerned, head.manifests, run.cache)
     plan_id = f"{plan.id}-again-{unfinished.number}"
     newer = build.build(concerned, plan.policy, plan_id=plan_id, now_ms=run.clock(), rates=plan.copying.rates)
     return PlannedWork(plan=newer, manifests=head.manifests)

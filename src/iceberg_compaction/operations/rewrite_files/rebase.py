@@ -29,10 +29,12 @@ class Rebased:
 
     plan: Plan | EmptyPlan  # groups keep their ids, sizes and policy stay as planned
     dropped: dict[int, str]  # the other groups by id, each with a sentence that gives the reason
+    leased: frozenset[int] = frozenset()  # those of them that other runs are working on
 
 
 def rebase(plan: Plan, view: TableView) -> Rebased:
-    """A group holds as long as all its files are live, in the partition and spec and of the size that were planned."""
+    """A group holds as long as all its files are live, in the partition and spec and of the size that were planned,
+    and no other run is working on one of its partitions."""
     groups = plan.groups.columns
     counts = groups["files"].to_numpy()
     changed, gone = _changed_files(plan, view)
@@ -44,13 +46,26 @@ def rebase(plan: Plan, view: TableView) -> Rebased:
         first, count = groups["first"][group].as_py(), int(counts[group])
         rows = first + np.flatnonzero(changed[first : first + count])
         dropped[groups["id"][group].as_py()] = _sentence(plan, rows, gone)
-    return Rebased(plan=_keep(plan, view, ~bad, owner), dropped=dropped)
+    busy = np.zeros(len(counts), bool)
+    busy[owner[_leased_files(plan, view)]] = True
+    leased = frozenset(groups["id"].filter(pa.array(busy & ~bad)).to_pylist())
+    dropped |= dict.fromkeys(sorted(leased), f"Another run is working on its partition ({'; '.join(view.lessees)}).")
+    return Rebased(plan=_keep(plan, view, ~(bad | busy), owner), dropped=dropped, leased=leased)
 
 
 def is_gone(plan: Plan, view: TableView) -> bool:
     """Whether none of the plan's files is in the table any more."""
     _, gone = _changed_files(plan, view)
     return bool(gone.all())
+
+
+def _leased_files(plan: Plan, view: TableView) -> NDArray[np.bool_]:
+    """For each file of the plan: whether it is in a partition that another run is working on."""
+    if view.leased is None:
+        return np.zeros(plan.files.num_rows, bool)
+    paths = view.files["file_path"].filter(view.leased)
+    leased: NDArray[np.bool_] = pc.is_in(plan.files["file_path"], value_set=paths).to_numpy(zero_copy_only=False)
+    return leased
 
 
 def _changed_files(plan: Plan, view: TableView) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -99,6 +114,7 @@ def _keep(plan: Plan, view: TableView, kept: NDArray[np.bool_], owner: NDArray[n
         groups=groups,
         left_out=plan.left_out,
         files=plan.files.filter(pa.array(kept[owner])),
+        maintainers=plan.maintainers,
         useless_deletes=view.useless_deletes if plan.useless_deletes else 0,
     ).plan()
 

@@ -57,6 +57,7 @@ def plan_story(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     yield paragraphs.plan_head(plan.table, plan.pin, plan.sentence)
     yield ""
     if not plan.groups:
+        yield from _maintainers(plan)
         return
     kinds = grid(
         GridColumn(name="Groups", right=True),
@@ -78,6 +79,7 @@ def plan_story(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     yield kinds
     yield from _partitions(plan)
     yield from _left_out(plan)
+    yield from _maintainers(plan)
     yield paragraphs.Paragraph(text=plan.copying.sentence)
     yield ""
 
@@ -122,6 +124,14 @@ def _left_out(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     for left in plan.left_out:
         left_out.add_row(left.reason.value, f"{left.files:,}", format_size(left.bytes), escape(left.sentence))
     yield left_out
+
+
+def _maintainers(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
+    """Other tools that rewrite the table."""
+    if plan.maintainers:
+        names = "; ".join(maintainer.words for maintainer in plan.maintainers)
+        yield paragraphs.Paragraph(text=f"Others maintain this table: {names}.")
+        yield ""
 
 
 def _figure(count: int | str) -> str:

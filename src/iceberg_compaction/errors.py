@@ -153,4 +153,4 @@ class StateUnknownError(CommitError):
 class CancelledError(CompactionError):
     """Stopped on request; what was committed before stays, and nothing else is left behind."""
 
-    outcome: object | None = None  # of the run, if it has committed something
+    outcome: object | None = None  # of the run that it has stopped

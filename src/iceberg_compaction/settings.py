@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from iceberg_compaction import errors
-from iceberg_compaction.model import byte_size
+from iceberg_compaction.model import byte_size, durations
 from iceberg_compaction.model.value import Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 DEFAULT_NAME = "default"
+HEARTBEAT_SECONDS = 10.0
+_LEAST_HEARTBEAT, _MOST_HEARTBEAT = 0.1, 600.0
 CACHE_BYTES = 2 << 30  # room for about seven million files
 
 # Secrets have variables of their own so that they need not stand in a command line, which every user of a machine sees.
@@ -111,6 +113,21 @@ def load_memory(environ: Mapping[str, str]) -> int | None:
     """`ICEBERG_COMPACTION_MEMORY`: bytes of a process that performs tasks, such as 2GB; None: it depends on the limits
     of its container, executor or machine."""
     return _size(environ, "ICEBERG_COMPACTION_MEMORY")
+
+
+def load_heartbeat(environ: Mapping[str, str]) -> float:
+    """`ICEBERG_COMPACTION_HEARTBEAT`: the time between two heartbeats of a run, such as 10s. A run on another machine
+    that is silent for twice as long is over, and another run takes its leases."""
+    given = environ.get("ICEBERG_COMPACTION_HEARTBEAT")
+    if not given:
+        return HEARTBEAT_SECONDS
+    try:
+        seconds = durations.parse_seconds(given)
+    except errors.ConfigError as error:
+        raise errors.ConfigError(f"ICEBERG_COMPACTION_HEARTBEAT: {error}") from error
+    if not _LEAST_HEARTBEAT <= seconds <= _MOST_HEARTBEAT:
+        raise errors.ConfigError("ICEBERG_COMPACTION_HEARTBEAT must be from 0.1s to 10m.")
+    return seconds
 
 
 def _size(environ: Mapping[str, str], variable: str) -> int | None:

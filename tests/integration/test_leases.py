@@ -148,7 +148,7 @@ def test_a_dead_run_is_taken_over_and_may_publish_nothing(scene: Scene) -> None:
     assert scene.holders() == []
 
 
-def test_a_run_that_has_lost_its_lease_commits_nothing(scene: Scene) -> None:
+def test_r49_a_run_that_has_lost_its_lease_commits_nothing(scene: Scene) -> None:
     def steal(event: Event) -> None:
         if event.kind == "committing":
             board = leases.Leases(entries=scene.store.entries)

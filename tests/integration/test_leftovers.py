@@ -236,9 +236,11 @@ def test_a_run_of_a_version_that_did_not_write_down_its_catalog_is_mentioned_and
 
 def test_a_run_elsewhere_is_waited_for(scene: Scene) -> None:
     path = begin(scene, run_record.Process(host="elsewhere", pid=1, started="1"))
-    scene.run(later_ms=HOUR // 2)
+    scene.run(later_ms=30_000)
     assert Path(path).exists()
-    now = scene.run(NOTHING_TO_DO, later_ms=HOUR)
+    waits: list[float] = []
+    now = scene.run(NOTHING_TO_DO, later_ms=HOUR // 2, pause=waits.append)
+    assert sum(waits) == pytest.approx(60, abs=10)  # two of its heartbeats
     assert f"1 file of run {scene.dead}" in now.sentence
     assert not Path(path).exists()
 

@@ -102,6 +102,7 @@ def new_run(
         clock=lambda: time.time_ns() // 1_000_000,
         store=store,
         cache=manifest_cache(),
+        heartbeat_s=settings.load_heartbeat(os.environ),
         **{name: value for name, value in given.items() if value is not None},
     )
 

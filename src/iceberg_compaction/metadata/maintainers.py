@@ -46,7 +46,7 @@ _S3_TABLES = "--table-s3"  # the end of the name of each bucket that S3 Tables m
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewrites:
+class ForeignRewrites:
     """A maintainer, and the sequence numbers of its snapshots; format version 1 has none."""
 
     maintainer: Maintainer
@@ -72,7 +72,7 @@ def consider(view: TableView, metadata: TableMetadata, others: Others, now_ms: i
     return replace(view, yielded=pa.array(_left_to(active, view)))
 
 
-def read(metadata: TableMetadata, branch: str) -> tuple[Rewrites, ...]:
+def read(metadata: TableMetadata, branch: str) -> tuple[ForeignRewrites, ...]:
     """All maintainers but this one, the most recent first."""
     found: dict[tuple[str, str, bool], list[Snapshot]] = defaultdict(list)
     for snapshot in snapshot_log.line(metadata, branch):
@@ -104,10 +104,10 @@ def _maintainer(snapshot: Snapshot, summary: Mapping[str, str], location: str) -
     return engine, _ENGINES.get(engine, engine.capitalize()), False
 
 
-def _rewrites(name: str, label: str, whole_table: bool, snapshots: Sequence[Snapshot]) -> Rewrites:
+def _rewrites(name: str, label: str, whole_table: bool, snapshots: Sequence[Snapshot]) -> ForeignRewrites:
     times = sorted(snapshot.timestamp_ms for snapshot in snapshots)
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
-    return Rewrites(
+    return ForeignRewrites(
         maintainer=Maintainer(
             name=name,
             label=label,
@@ -121,7 +121,7 @@ def _rewrites(name: str, label: str, whole_table: bool, snapshots: Sequence[Snap
     )
 
 
-def _left_to(active: Sequence[Rewrites], view: TableView) -> NDArray[np.bool_]:
+def _left_to(active: Sequence[ForeignRewrites], view: TableView) -> NDArray[np.bool_]:
     """The files of partitions that maintainers have rewritten. The number of a live file names the commit that added
     it; where files have no numbers, all are left alone."""
     numbers = {number for each in active for number in each.sequence_numbers}

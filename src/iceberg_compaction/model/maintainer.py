@@ -25,7 +25,7 @@ class Maintainer(Value):
     def words(self) -> str:
         """The maintainer and its habits."""
         last = datetime.fromtimestamp(self.last_ms / 1000, timezone.utc)
-        times = "once" if self.rewrites == 1 else plurals.count(self.rewrites, "time")
+        times = plurals.form(self.rewrites, "once", f"{self.rewrites:,} times")
         return f"{self.label} rewrote files {times}, last on {last:%Y-%m-%d %H:%M} UTC"
 
     def is_active(self, now_ms: int) -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.record.entries.door import StoreEntries
 
 
-def place(entries: StoreEntries, run_id: str, request: CancelRequest) -> CancelRequest:
+def add(entries: StoreEntries, run_id: str, request: CancelRequest) -> CancelRequest:
     """Ask for the end of a run. The request that counts is returned: the first."""
     key = _key(run_id)
     if entries.change({key: request.model_dump_json()}, {key: None}):

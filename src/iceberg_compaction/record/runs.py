@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iceberg_compaction import cancel, errors, version
+from iceberg_compaction import cancel, errors, settings, version
 from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.model import events, run_record
 from iceberg_compaction.record import journal, silence
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_task import Effort
     from iceberg_compaction.record.store import RunStore
 
-HEARTBEAT_S = 10.0
 _RUNS = 20  # of the history that a run reads
 _KEPT_FIGURES = ("forecast", "before", "after")  # of events; they are in the record of the run
 _log = logging.getLogger(__name__)
@@ -55,7 +54,7 @@ class Run:
     cancel: cancel.CancelToken = field(default_factory=cancel.CancelToken)
     pause: Callable[[float], None] = time.sleep
     chance: Callable[[], float] = random.random
-    heartbeat_s: float = HEARTBEAT_S
+    heartbeat_s: float = settings.HEARTBEAT_SECONDS  # between two heartbeats
     entry: journal.Entry | None = None  # in the journal, while it is at work
     seen_token: int | None = None  # of the last lease of the table, when the plan was made
     started_ms: int = field(init=False)

@@ -57,7 +57,7 @@ def _operate(operation: Operation[P], house: House, run: Run, count: request_cou
         kind = next(kind for kinds, kind in _KINDS if isinstance(error, kinds))
         result = ledger.stop(kind, str(error))
     except BaseException as error:
-        if not ledger.commits and not ledger.in_doubt:
+        if not ledger.commits and not ledger.in_doubt and not isinstance(error, errors.CancelledError):
             raise
         result = ledger.stop(outcome.Kind.FAILED, str(error) or f"Stopped by {type(error).__name__}.")
         stopped = run.remember(result.model_copy(update={"requests": count.requests}))

@@ -12,8 +12,8 @@ FIRST, SECOND = (CancelRequest(by=name, machine="north", at_ms=0) for name in ("
 def test_the_first_request_counts_until_the_run_has_ended() -> None:
     entries = MemoryEntries()
     assert cancel_requests.find(entries, "a") is None
-    assert cancel_requests.place(entries, "a", FIRST) == FIRST
-    assert cancel_requests.place(entries, "a", SECOND) == FIRST
+    assert cancel_requests.add(entries, "a", FIRST) == FIRST
+    assert cancel_requests.add(entries, "a", SECOND) == FIRST
     assert cancel_requests.find(entries, "b") is None
     cancel_requests.remove(entries, "a")
     assert cancel_requests.find(entries, "a") is None

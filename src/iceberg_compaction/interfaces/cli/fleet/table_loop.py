@@ -127,6 +127,8 @@ class Session:
             return operate.operate(operation, house, run)
         except (errors.CancelledError, KeyboardInterrupt) as error:
             reason, ended = _what_ended(error)
+            if ended is not None and not single and not self._cancel.cancelled:
+                return ended  # `cancel` was for this run alone
             self._cancel.cancel(exits.sentence_of(reason))
             self.stopped = self.stopped or (error if single else reason)
             if ended is not None:  # with commits, so it is remembered and told

@@ -23,6 +23,7 @@ class RunStory:
 
     forecast: PlanForecast | None = None
     before: TableFigures | None = None
+    before_ms: int = 0  # when it was so
     after: TableFigures | None = None
     _stage: Stage = Stage.PLANNING
     _since_ms: int | None = None
@@ -32,6 +33,8 @@ class RunStory:
     def take(self, event: Event, at_ms: int) -> None:
         """Enter an event."""
         with self._lock:
+            if isinstance(event, events.Planned) and self.forecast is None:
+                self.forecast, self.before, self.before_ms = event.forecast, event.before, at_ms
             stage = self._stage_of(event)
             if self._since_ms is not None:
                 spent = max(0, at_ms - self._since_ms)  # clocks may be set
@@ -48,10 +51,7 @@ class RunStory:
 
     def _stage_of(self, event: Event) -> Stage:
         match event:
-            case events.Planning():
-                return Stage.PLANNING
-            case events.Planned():
-                self.forecast, self.before = self.forecast or event.forecast, self.before or event.before
+            case events.Planning() | events.Planned():
                 return Stage.PLANNING
             case events.Recovering():
                 return Stage.RECOVERING

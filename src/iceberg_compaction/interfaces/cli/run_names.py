@@ -56,7 +56,7 @@ def find(store: RunStore | None, name: str, *, table: str | None = None) -> Name
     must have."""
     wanted = name.strip()
     if store is None:
-        raise errors.ConfigError("There is no run store; name one with --state FILE.")
+        raise errors.ConfigError("There is no run store; name one with --store.")
     if wanted.lower() == LATEST:
         return _latest(store, table)
     if (exact := _run(store, wanted)) is not None and _fits(exact, table):

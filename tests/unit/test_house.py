@@ -21,6 +21,7 @@ MOST_MODULES = 17  # of a package; one that has more needs rooms
 # Modules with values that change while the program runs.
 STATE = {
     "interfaces.cli.logs": "no log line of this process may show a secret",
+    "observe.run_scope": "log lines of helping threads belong to the one run that is at work",
     "interfaces.cli.commands": "commands that it recommends have the options that the process was called with",
     "execute.engines.spark.sockets": "the session of a process has one configuration",
     "storage.s3.plain_requests": "tasks of a process share connections",
@@ -38,6 +39,7 @@ ENVIRONMENT = {
     "execute.engines.spark.jvm": "Java's process gets it",
     "execute.engines.spark.java": "JAVA_HOME",
     "execute.engines.spark.early_daemon": "workers get the one that Spark gives its daemon",
+    "execute.engines.spark.rows": "OpenTelemetry on an executor is configured by it",
     "storage.store_trouble": "the default of an argument: where S3's clients look for keys",
     "execute.worker.scratch_files": "Spark names the disks of an executor in it",
 }
@@ -48,9 +50,6 @@ CHANCE = {
     "interfaces.cli.fleet.result_files": "results say when they were written, and by which command",
     "interfaces.cli.progress": "progress is drawn",
     "catalog.sample_lake": "a lake to play with, and the time of a scan",
-    "record.entries.etcd": "versions of a new store are later than those of one that was lost",
-    "record.entries.postgresql": "versions of a new store are later than those of one that was lost",
-    "record.entries.redis": "versions of a new store are later than those of one that was lost",
     "record.entries.sqlite": "SQLite waits for others by itself, but not while the mode of a new file is set",
     "storage.file_names": "two attempts of a run must not write the same file",
     "execute.engines.progress_channel": "reports of two runs must not be mixed up",
@@ -63,6 +62,7 @@ CHANCE = {
     "metadata.manifest.written_manifests": "Avro separates blocks by random bytes",
     "operations.rewrite_manifests.cluster_entries": "Avro separates blocks by random bytes",
     "cancel": "the default of an argument",
+    "observe.metrics.run_metrics": "the default of an argument",
     "record.runs": "the default of an argument",
     "storage.passing_faults": "the default of an argument",
     "storage.s3.plain_requests": "a signature has a time",
@@ -75,6 +75,7 @@ LATE_IMPORTS = {
     "execute.engines.spark.daemon": "Spark's daemon starts before the package is in its path",
     "execute.engines.spark.rows": "executors run this function",
     "execute.perform_task": "a plan is shown without the worker's libraries",
+    "observe.metrics.run_metrics": "prometheus_client and opentelemetry are loaded where they are used",
     "operations.rewrite_files.file_rewrite": "a plan is shown without the modules that perform it",
     "storage.store_trouble": "the client of a store is loaded where it is used",
     "storage.exact_paths": "the client of a store is loaded where it is used",

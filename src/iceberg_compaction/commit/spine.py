@@ -16,6 +16,7 @@ from iceberg_compaction.commit import commit_retry
 from iceberg_compaction.commit.change import Change, Committer, S
 from iceberg_compaction.model import table_names
 from iceberg_compaction.model.run_record import Announcement
+from iceberg_compaction.observe.tracing import spans
 from iceberg_compaction.storage import redact, remove, translate
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class CommittedChange(Generic[S]):
     attempts: int
 
 
+@spans.of_commit()
 def commit(table: Table, change: Change[S], run: Committer) -> CommittedChange[S]:
     """Commit the change. Raises ConflictError if others changed files that it depends on or won every race,
     StateUnknownError if the catalog did not say whether it landed. Any other CompactionError, also for a defect of our

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.execute import task_failure
 from iceberg_compaction.model import portable_task
+from iceberg_compaction.observe.tracing import spans
 
 if TYPE_CHECKING:
     from iceberg_compaction.execute.engine_door import Rewrite, TaskEnd
@@ -24,6 +25,17 @@ _log = logging.getLogger(__name__)
 
 def perform_task(task: RewriteTask, context: RewriteContext, attempt: str, rewrite: Rewrite | None = None) -> TaskEnd:
     """The task's result, or its failure, after which none of its files is left but for what the failure tells."""
+    if not context.trace:
+        return _perform(task, context, attempt, rewrite)
+    facts = {"task_id": task.id, "group_id": task.group_id, "files": len(task.file_paths), "bytes": task.bytes}
+    with spans.of_task(context.trace, {**facts, "table_name": context.table, "attempt": attempt}) as span:
+        end = _perform(task, context, attempt, rewrite)
+        if isinstance(end, task_failure.Failure):
+            spans.fail(span, end.error)
+        return end
+
+
+def _perform(task: RewriteTask, context: RewriteContext, attempt: str, rewrite: Rewrite | None) -> TaskEnd:
     try:
         return (rewrite or worker())(task, context, attempt)
     except errors.CancelledError:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors, settings
+from iceberg_compaction.observe.tracing import otel_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.cancel import CancelToken
     from iceberg_compaction.execute.engine_door import Engine
+    from iceberg_compaction.interfaces.cli.options import MetricsOptions
     from iceberg_compaction.metadata.cache.arrow_cache import ArrowCache
     from iceberg_compaction.model.events import Event
+    from iceberg_compaction.observe.metrics.run_metrics import RunMetrics
     from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
@@ -79,6 +82,26 @@ def starting(kind: str, *, conf: Mapping[str, str]) -> Iterator[EngineFactory]:
         yield make
 
 
+@contextmanager
+def observing(flags: MetricsOptions, environ: Mapping[str, str] = os.environ) -> Iterator[RunMetrics | None]:
+    """The metrics of a command, and OpenTelemetry as its variables say. None: nobody wants any. ConfigError: a setting
+    cannot be meant."""
+    given = {"port": flags.metrics_port, "file": flags.metrics_file, "push": flags.metrics_push}
+    if any(name.startswith("OTEL_") for name in environ):
+        from iceberg_compaction.observe.tracing import otel_setup
+
+        otel_setup.set_up(environ)
+        otel_setup.join(environ)
+    if not any(given.values()) and not otel_state.has_meter():
+        yield None
+        return
+    from iceberg_compaction.observe.metrics import metric_settings, run_metrics
+
+    chosen = metric_settings.load_metrics_settings(metric_settings.MetricsFlags(**given), environ)
+    with run_metrics.RunMetrics(settings=chosen) as metrics:
+        yield metrics
+
+
 def check_engine(kind: str) -> None:
     """ConfigError: the packages that an engine needs are not installed."""
     if kind == "spark":
@@ -127,23 +150,44 @@ def manifest_cache(environ: Mapping[str, str] = os.environ) -> ArrowCache:
     return arrow_cache.open_cache(chosen)
 
 
-def run_store(given: str | Path) -> RunStore:
-    """The run store in a file or at a URL."""
-    from iceberg_compaction.interfaces import run_stores
+def run_store(path: str | Path) -> RunStore:
+    """The history of runs in a file."""
+    from iceberg_compaction.record import store
+    from iceberg_compaction.record.entries import sqlite
 
-    return run_stores.open_store(given)
-
-
-def store_to_read(given: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore | None:
-    """The run store for a command that adds nothing to it: as given, else as the user's settings say. None: there is no
-    home folder. ConfigError: the file is something else."""
-    from iceberg_compaction.interfaces import run_stores
-
-    return run_stores.store_to_read(given, environ)
+    return store.RunStore(sqlite.SqliteEntries(Path(path)))
 
 
-def store_to_write(given: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore | None:
+def store_to_read(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore | None:
+    """The history of runs, for a command that adds nothing to it: a file given by name, else in the user's state
+    folder. None: there is no such folder. ConfigError: the file is something else."""
+    chosen = path or settings.load_state_path(environ)
+    if chosen is None:
+        return None
+    from iceberg_compaction.record.entries import sqlite
+
+    try:
+        sqlite.SqliteEntries(Path(chosen)).check_own()
+    except errors.ForeignStoreError as error:
+        raise errors.ConfigError(str(error)) from error
+    return run_store(chosen)
+
+
+def store_to_write(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore | None:
     """The same for a command whose runs should be remembered. None, after one line in the log: they cannot be."""
-    from iceberg_compaction.interfaces import run_stores
+    from iceberg_compaction.interfaces import user_folders
 
-    return run_stores.store_to_write(given, environ)
+    store = store_to_read(path, environ)
+    chosen = path or settings.load_state_path(environ)
+    if chosen is None:
+        reason = "there is no home folder"
+    elif user_folders.can_write(Path(chosen)):
+        return store
+    else:
+        reason = f"{chosen} cannot be written"
+    _log.warning(
+        "Runs are not remembered, and files of a run that is killed stay: %s; choose a file with --state or "
+        "ICEBERG_COMPACTION_STATE.",
+        reason,
+    )
+    return None

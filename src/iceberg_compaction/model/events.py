@@ -23,6 +23,7 @@ class Planning(_Step):
     """The run reads the table's metadata to make a plan, or to see what is left of one."""
 
     kind: Literal["planning"] = "planning"
+    performs: bool = True  # False: the plan is only shown, so that nothing follows it
 
 
 class Planned(_Step):
@@ -33,9 +34,6 @@ class Planned(_Step):
     files: Count = 0
     bytes: Count = 0
     groups: Count = 0
-    table_files: Count = 0  # data files of the table, if it was looked at for small ones
-    small_files: Count = 0  # of these, the ones below the least size that the policy accepts
-    small_files_left: Count = 0  # of these, the ones that the plan does not touch
     forecast: PlanForecast | None = None  # None: the plan has none, or an older version made the event
     before: TableFigures | None = None  # the table that the plan was made on
 

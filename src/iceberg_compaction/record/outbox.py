@@ -70,13 +70,13 @@ class Outbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over.set()
-        self.try_flush()
+        self._try_flush()
 
     def _write(self) -> None:
         while not self._over.wait(EVERY_S):
-            self.try_flush()
+            self._try_flush()
 
-    def try_flush(self) -> None:
+    def _try_flush(self) -> None:
         """The run goes on without these entries; a warning says so once for each reason."""
         try:
             self.flush()

@@ -7,9 +7,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from typing_extensions import assert_never
-
-from iceberg_compaction.model import events
+from iceberg_compaction.model import events, run_stages
 from iceberg_compaction.model.run_figures import Stage, StageTime
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ class RunStory:
 
     forecast: PlanForecast | None = None
     before: TableFigures | None = None
-    before_ms: int = 0  # when it was so
     after: TableFigures | None = None
     _stage: Stage = Stage.PLANNING
     _since_ms: int | None = None
@@ -33,9 +30,8 @@ class RunStory:
     def take(self, event: Event, at_ms: int) -> None:
         """Enter an event."""
         with self._lock:
-            if isinstance(event, events.Planned) and self.forecast is None:
-                self.forecast, self.before, self.before_ms = event.forecast, event.before, at_ms
-            stage = self._stage_of(event)
+            stage = run_stages.stage_after(event, self._stage)
+            self._enter_figures(event)
             if self._since_ms is not None:
                 spent = max(0, at_ms - self._since_ms)  # clocks may be set
                 self._spent_ms[self._stage] = self._spent_ms.get(self._stage, 0) + spent
@@ -49,29 +45,8 @@ class RunStory:
                 spent[self._stage] = spent.get(self._stage, 0) + max(0, now_ms - self._since_ms)
         return tuple(StageTime(stage=stage, seconds=spent[stage] / 1000) for stage in Stage if stage in spent)
 
-    def _stage_of(self, event: Event) -> Stage:
-        match event:
-            case events.Planning() | events.Planned():
-                return Stage.PLANNING
-            case events.Recovering():
-                return Stage.RECOVERING
-            case events.Starting():
-                return Stage.STARTING
-            case events.Rewriting():
-                return self._while_rewriting(event)
-            case events.Committing():
-                return Stage.COMMITTING
-            case events.Committed():
-                self.after = event.after or self.after
-                return Stage.ENDING
-            case events.GroupFailed() | events.TaskEnded():
-                return self._stage
-            case events.Finished():
-                return Stage.ENDING
-            case _:
-                assert_never(event)
-
-    def _while_rewriting(self, event: events.Rewriting) -> Stage:
-        if event.bytes_done < event.bytes_total:
-            return Stage.REWRITING
-        return Stage.ENDING if self._stage is Stage.ENDING else Stage.VERIFYING
+    def _enter_figures(self, event: Event) -> None:
+        if isinstance(event, events.Planned):
+            self.forecast, self.before = self.forecast or event.forecast, self.before or event.before
+        elif isinstance(event, events.Committed):
+            self.after = event.after or self.after

@@ -10,6 +10,8 @@ from iceberg_compaction import errors
 from iceberg_compaction.catalog import load_tables, publish
 from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.model import events, outcome
+from iceberg_compaction.observe import run_scope
+from iceberg_compaction.observe.tracing import spans
 from iceberg_compaction.operations import run_ledger
 from iceberg_compaction.storage import request_counts
 from iceberg_compaction.workflow import recover
@@ -17,7 +19,7 @@ from iceberg_compaction.workflow import recover
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
-    from iceberg_compaction.operations.operation import EngineFactory, Operation, P
+    from iceberg_compaction.operations.operation import AnyPlan, EngineFactory, Operation, P
     from iceberg_compaction.record.runs import Run
 
 # Errors of the table, not of the request, end a run with an Outcome. The first match counts.
@@ -45,8 +47,16 @@ class House:
 
 def operate(operation: Operation[P], house: House, run: Run) -> outcome.Outcome:
     """Perform one operation on one table, and keep its outcome in the history."""
-    with request_counts.counting() as count:
-        return _operate(operation, house, run, count)
+    with (
+        run_scope.working(operation.table, run.run_id),
+        spans.of_run(operation.table, run.run_id),
+        request_counts.counting() as count,
+    ):
+        result = _operate(operation, house, run, count)
+        if not result.ok:
+            spans.fail(None, result.kind.value)
+        spans.describe_run(outcome=result.kind.value, snapshot_id=result.snapshot_id)
+        return result
 
 
 def _operate(operation: Operation[P], house: House, run: Run, count: request_counts.RequestCount) -> outcome.Outcome:
@@ -74,18 +84,25 @@ def _operate(operation: Operation[P], house: House, run: Run, count: request_cou
 def _work(operation: Operation[P], house: House, run: Run, ledger: run_ledger.Ledger) -> outcome.Outcome:
     run.emit(events.Planning(table=operation.table, run_id=run.run_id))
     table = load_tables.load_table(house.catalog, operation.table)
-    run.catalog = table_folders.entry(table).catalog
     recovered = recover.recover(table, run)
     for number in range(1, _PLANS + 1):
-        planned = operation.plan(table, run, ledger)
+        with spans.of_stage("planning"):
+            planned = operation.plan(table, run, ledger)
         plan = planned.plan
+        facts = _describe(plan)
         if plan.empty:
             return recover.mention(recovered, operation.idle(plan, run, ledger))
         if number == _PLANS:
             run.seen_token = None  # where runs begin all the time, a plan need not be newer than all of them
         try:
-            with run.at_work(
-                table_folders.home(table), branch=operation.branch, resources=plan.resources, command=operation.command
+            with (
+                run.at_work(
+                    table_folders.home(table),
+                    branch=operation.branch,
+                    resources=plan.resources,
+                    command=operation.command,
+                ),
+                spans.of_stage("execution", **facts),
             ):
                 result = operation.perform(planned, table, run, ledger, house.engines)
         except errors.LeasedError:
@@ -100,8 +117,16 @@ def _work(operation: Operation[P], house: House, run: Run, ledger: run_ledger.Le
     return recover.mention(recovered, result)
 
 
+def _describe(plan: AnyPlan) -> dict[str, int]:
+    """Enter the strategy in the run's span, and return the figures of the plan; those of other operations than the
+    rewrite of files have none."""
+    policy = getattr(plan, "policy", None)
+    spans.describe_run(strategy=None if policy is None else policy.strategy.value)
+    return {"partitions": len(getattr(plan, "partitions", ())), "total_files": getattr(plan, "input_files", 0)}
+
+
 def plan_only(operation: Operation[P], house: House, run: Run) -> P:
     """Make the plan that `operate` would perform now. Writes nothing."""
-    run.emit(events.Planning(table=operation.table, run_id=run.run_id))
+    run.emit(events.Planning(table=operation.table, run_id=run.run_id, performs=False))
     table = load_tables.load_table(house.catalog, operation.table)
     return operation.plan(table, run, run_ledger.Ledger(table=operation.table, run_id=run.run_id)).plan

@@ -13,6 +13,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.metadata import fetch, sort_order
 from iceberg_compaction.model import rewrite_task
 from iceberg_compaction.model.output_layout import RowOrder
+from iceberg_compaction.observe.tracing import spans
 from iceberg_compaction.storage import file_io
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def build_context(
         copy_row_groups=plan.policy.copy_row_groups,
         min_row_group=plan.copying.least,
         io_properties=file_io.io_properties(table),
+        trace=spans.carrier(),
     )
 
 

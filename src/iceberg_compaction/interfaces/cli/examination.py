@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.interfaces.cli import commands, logs
+from iceberg_compaction.interfaces.cli import commands, exits, logs
+from iceberg_compaction.interfaces.cli.options import LogFormat
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.model.table_health import BrokenTable
 from iceberg_compaction.workflow import diagnose, fleet
@@ -43,7 +44,7 @@ def examine(catalog: Any, targets: Targets, asked: DoctorOptions, console: Conso
         found = fleet.diagnose_all(catalog, targets.names, check, parallel=asked.parallel, on_done=on_done)
     cleaned = [_for_people(one) for one in found]
     if broken := sum(isinstance(one, BrokenTable) for one in cleaned):
-        sys.stderr.write(f"error: {broken} of {len(found)} tables could not be read; the result says why.\n")
+        exits.complain_in_words(f"{broken} of {len(found)} tables could not be read; the result says why.")
     return cleaned
 
 
@@ -96,7 +97,7 @@ def _for_people(one: Diagnosis) -> Diagnosis:
 def _progress(console: ConsoleOptions, total: int) -> Iterator[Callable[[Diagnosis], None]]:
     if console.quiet or not console.progress:
         yield lambda one: None
-    elif sys.stderr.isatty():
+    elif sys.stderr.isatty() and console.log_format is LogFormat.TEXT:
         with _bar(total) as on_done:
             yield on_done
     else:
@@ -124,7 +125,6 @@ def _lines(total: int) -> Callable[[Diagnosis], None]:
         done += 1
         if time.monotonic() - said >= _LINE_EVERY_SECONDS or (done == total and total > 1):
             said = time.monotonic()
-            sys.stderr.write(f"looked at {done} of {total} tables\n")
-            sys.stderr.flush()
+            logs.write(f"looked at {done} of {total} tables", source="progress")
 
     return on_done

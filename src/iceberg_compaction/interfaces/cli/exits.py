@@ -53,8 +53,13 @@ def sentence_of(error: BaseException) -> str:
 
 def complain(error: BaseException) -> None:
     """Say what went wrong, on standard error."""
-    sys.stderr.write(f"error: {sentence_of(error)}\n")
+    complain_in_words(sentence_of(error))
     _log.debug("where it happened", exc_info=error)
+
+
+def complain_in_words(sentence: str) -> None:
+    """The same for trouble that is no error of the whole command."""
+    logs.write(sentence, source="cli", level=logging.ERROR, prefix="error: ")
 
 
 def print_document(error: BaseException) -> None:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
+from iceberg_compaction.interfaces.cli.options import LogFormat
 from iceberg_compaction.storage import redact
 from iceberg_compaction.version import __version__
 
@@ -42,7 +43,8 @@ def configure(console: ConsoleOptions) -> None:
     level = level_of(console)
     root = logging.getLogger()
     root.handlers[:] = [handler for handler in root.handlers if not isinstance(handler, _StandardError)]
-    root.addHandler(_StandardError())
+    root.addHandler(_StandardError(console.log_format))
+    logging.captureWarnings(console.log_format is LogFormat.JSON)
     root.setLevel(logging.WARNING)
     logging.getLogger("iceberg_compaction").setLevel(level)
     if level <= logging.INFO:
@@ -65,15 +67,34 @@ def clean(text: str) -> str:
     return redact.redact_text(text, _secrets)
 
 
+def write(sentence: str, *, source: str, level: int = logging.INFO, prefix: str = "") -> None:
+    """Write a sentence for people on standard error, whatever the level of logs: as a line of theirs if they are JSON,
+    so that each line is an object."""
+    handler = next((each for each in logging.getLogger().handlers if isinstance(each, _StandardError)), None)
+    if handler is not None and handler.is_json:
+        handler.emit(logging.LogRecord(f"iceberg_compaction.{source}", level, "", 0, sentence, None, None))
+    else:
+        sys.stderr.write(f"{prefix}{sentence}\n")
+        sys.stderr.flush()
+
+
+def _json_lines() -> logging.Formatter:
+    from iceberg_compaction.observe import log_lines
+
+    return log_lines.JsonLines(clean)
+
+
 class _StandardError(logging.Handler):
     """Looks standard error up for every line: while bars are drawn, it is a stream that writes above them."""
 
-    def __init__(self) -> None:
+    def __init__(self, log_format: LogFormat) -> None:
         super().__init__()
-        self.setFormatter(logging.Formatter(_FORMAT, datefmt="%H:%M:%S"))
+        self.is_json = log_format is LogFormat.JSON
+        self.setFormatter(_json_lines() if self.is_json else logging.Formatter(_FORMAT, datefmt="%H:%M:%S"))
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            sys.stderr.write(clean(self.format(record)) + "\n")
+            line = self.format(record)
+            sys.stderr.write((line if self.is_json else clean(line)) + "\n")
         except OSError:
             self.handleError(record)

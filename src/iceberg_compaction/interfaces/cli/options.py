@@ -10,11 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
-_CATALOG, _POLICY, _CONSOLE = "Catalog", "What to rewrite", "Console"
+_CATALOG, _POLICY, _CONSOLE, _METRICS = "Catalog", "What to rewrite", "Console", "Metrics"
 _SHORT = {  # flags that work as well, though no help names them; --target-file-size is one, too
     "copy": "copy-row-groups",
     "min-row-group-size": "min-row-group-size-bytes",
 }
+
+
+class LogFormat(str, Enum):
+    """How logs are written."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 class Format(str, Enum):
@@ -219,6 +226,15 @@ class ConsoleOptions:
     log_level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="debug, info, warning or error.", rich_help_panel=_CONSOLE)
     ] = None
+    log_format: Annotated[
+        LogFormat,
+        typer.Option(
+            metavar="text|json",
+            envvar="ICEBERG_COMPACTION_LOG_FORMAT",
+            help="Logs as text, or a JSON object in each line.",
+            rich_help_panel=_CONSOLE,
+        ),
+    ] = LogFormat.TEXT
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Errors and results only.", rich_help_panel=_CONSOLE)] = (
         False
     )
@@ -267,14 +283,8 @@ RunName = Annotated[
     ),
 ]
 State = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        "--state",
-        metavar="URL",
-        help="Where runs are remembered: a file, or a server such as postgresql://, redis:// or etcd://; default: "
-        "STORE_URL, else REDIS_URL, else a file of your own.",
-    ),
+    Path | None,
+    typer.Option("--state", metavar="FILE", envvar="ICEBERG_COMPACTION_STATE", help="The history of runs."),
 ]
 Report = Annotated[
     Path | None,
@@ -303,7 +313,40 @@ Deadline = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOptions:
+class MetricsOptions:
+    """Where metrics go; by default nowhere. Verbs have them among their own options."""
+
+    metrics_port: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PORT",
+            envvar="ICEBERG_COMPACTION_METRICS_PORT",
+            help="Let Prometheus scrape metrics here; also ADDRESS:PORT.",
+            rich_help_panel=_METRICS,
+        ),
+    ] = None
+    metrics_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="ICEBERG_COMPACTION_METRICS_FILE",
+            help="Write metrics for node_exporter's textfile collector (*.prom).",
+            rich_help_panel=_METRICS,
+        ),
+    ] = None
+    metrics_push: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="ICEBERG_COMPACTION_METRICS_PUSH",
+            help="Push metrics to this push gateway.",
+            rich_help_panel=_METRICS,
+        ),
+    ] = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions(MetricsOptions):
     """What a plan is made on and from, and where it goes."""
 
     branch: Branch = "main"
@@ -314,7 +357,7 @@ class PlanOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyOptions:
+class ApplyOptions(MetricsOptions):
     """How a plan is performed and remembered; all else is in the plan."""
 
     engine: Engine = "spark"
@@ -325,7 +368,7 @@ class ApplyOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class RunOptions(MetricsOptions):
     """How a run is performed and remembered."""
 
     branch: Branch = "main"

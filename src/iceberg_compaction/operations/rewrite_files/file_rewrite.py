@@ -8,8 +8,6 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.metadata import look, maintainers, table_folders, target_partitions
@@ -174,7 +172,6 @@ def _enter_rewrites(plan: Plan, table: Table, view: TableView, ledger: Ledger) -
 def _emit_planned(plan: Plan | EmptyPlan, view: TableView, run: Run, ledger: Ledger) -> None:
     """Inform of a plan, and of the table that it was made on."""
     table = ledger.figures = table_figures.before(view, plan.sizes)
-    planned_small = int(pc.sum(pc.less(plan.files["file_size_in_bytes"], plan.sizes.min)).as_py() or 0)
     run.emit(
         events.Planned(
             table=plan.table,
@@ -183,9 +180,6 @@ def _emit_planned(plan: Plan | EmptyPlan, view: TableView, run: Run, ledger: Led
             files=plan.input_files,
             bytes=plan.input_bytes,
             groups=len(plan.groups),
-            table_files=table.data_files,
-            small_files=table.small_files,
-            small_files_left=max(0, table.small_files - planned_small),
             forecast=table_figures.forecast(plan),
             before=table,
         )

@@ -3,6 +3,7 @@ never as a row: rows show up in Spark's pages and logs, closures do not."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -13,6 +14,7 @@ from iceberg_compaction.execute import engine_door, perform_task, task_failure
 from iceberg_compaction.execute.engines import progress_channel, progress_reports
 from iceberg_compaction.execute.engines.spark import worker_watch
 from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
+from iceberg_compaction.observe.tracing import otel_setup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -82,6 +84,8 @@ def perform(texts: Iterable[str], shared: Shared) -> Iterator[Row]:
     never arrive."""
     texts = iter(texts)
     finished: list[TaskResult] = []
+    if shared.context.trace:
+        otel_setup.set_up(os.environ)
     try:
         for outcome in _outcomes(texts, shared):
             if isinstance(outcome, TaskResult):
@@ -90,6 +94,9 @@ def perform(texts: Iterable[str], shared: Shared) -> Iterator[Row]:
     except BaseException:
         _remove(finished, shared.context)
         raise
+    finally:
+        if shared.context.trace:
+            otel_setup.flush()
     for _ in texts:
         pass  # rows left over are still taken from Spark, else it would not reuse this process
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from iceberg_compaction import errors
@@ -18,7 +17,7 @@ from iceberg_compaction.operations.rewrite_files.file_rewrite import RewriteFile
 from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from iceberg_compaction.interfaces.cli.fleet.catalog_request import Targets
     from iceberg_compaction.interfaces.cli.options import (
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
         PolicyOptions,
         TableOptions,
     )
+    from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.record.store import RunStore
 
@@ -47,7 +47,11 @@ def show(
     targets = catalog_request.choose_targets(opened, tables, catalog.namespace)
     if how.out is not None and len(targets.names) != 1:
         raise errors.ConfigError(f"--out takes one table's plan, but {len(targets.names)} tables are meant.")
-    plans = _make_plans(opened, targets, chosen, store, branch=how.branch)
+    with wiring.observing(how) as metrics:
+        if metrics is not None:
+            metrics.begin(targets.names)
+        on_event = None if metrics is None else metrics.on_event
+        plans = _make_plans(opened, targets, chosen, store, branch=how.branch, on_event=on_event)
     for made in plans:
         if how.out is not None and not isinstance(made, Unplanned):
             plan_file.save_plan(made, how.out)
@@ -56,7 +60,13 @@ def show(
 
 
 def _make_plans(
-    catalog: Any, targets: Targets, policy: Policy, store: RunStore | None, *, branch: str
+    catalog: Any,
+    targets: Targets,
+    policy: Policy,
+    store: RunStore | None,
+    *,
+    branch: str,
+    on_event: Callable[[Event], None] | None,
 ) -> list[AnyPlan]:
     """The plan of each table. A table that must not be rewritten is listed as such. So is one that cannot be looked at,
     unless it is the only one that was named."""
@@ -65,7 +75,7 @@ def _make_plans(
     for name in targets.names:
         operation = RewriteFiles(table=name, policy=policy, branch=branch)
         try:
-            plans.append(operate.plan_only(operation, house, wiring.new_run(store=store)))
+            plans.append(operate.plan_only(operation, house, wiring.new_run(on_event=on_event, store=store)))
         except Exception as error:
             if targets.single and not isinstance(error, errors.UnsupportedError):
                 raise
@@ -73,7 +83,7 @@ def _make_plans(
             plans.append(unplanned_table(name, error))
     if failed := sum(map(unplanned.is_failed, plans)):
         tables = plurals.count(len(plans), "table")
-        sys.stderr.write(f"error: {failed:,} of {tables} could not be planned; the result says why.\n")
+        exits.complain_in_words(f"{failed:,} of {tables} could not be planned; the result says why.")
     return plans
 
 

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import sys
 import uuid
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors, version
 from iceberg_compaction.interfaces import documents
-from iceberg_compaction.interfaces.cli import exits, output
+from iceberg_compaction.interfaces.cli import exits, logs, output
 from iceberg_compaction.interfaces.cli.options import Format
 from iceberg_compaction.model import plurals
 from iceberg_compaction.model.outcome import Kind
@@ -183,4 +183,5 @@ def _tell_apart(outcomes: Sequence[Outcome]) -> None:
     }
     for what, count in lines.items():
         if count:
-            sys.stderr.write(f"{count:,} of {plurals.count(len(outcomes), 'table')} {what}; the result says why.\n")
+            sentence = f"{count:,} of {plurals.count(len(outcomes), 'table')} {what}; the result says why."
+            logs.write(sentence, source="cli", level=logging.WARNING)

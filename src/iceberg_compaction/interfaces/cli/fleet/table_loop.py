@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from concurrent import futures
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import cancel, errors
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
+    from iceberg_compaction.observe.metrics.run_metrics import RunMetrics
     from iceberg_compaction.operations.operation import EngineFactory, Operation
     from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
@@ -46,12 +48,14 @@ class Session:
         deadline: str | None = None,
         *,
         parallel: int = 1,
+        metrics: RunMetrics | None = None,
     ) -> None:
         self._cancel = cancel.CancelToken(seconds=None if deadline is None else durations.parse_seconds(deadline))
         self._engines = engines
         self._store = store
         self._console = console
         self._parallel = parallel
+        self._metrics = metrics
         self._open = ExitStack()
         self._engine: Engine | None = None
         self._engine_lock = threading.Lock()
@@ -84,10 +88,13 @@ class Session:
         it is the only one. After a cancel, the rest is skipped."""
         parallel = min(self._parallel, len(operations)) if threads.may_share(catalog) else 1
         house = operate.House(catalog=catalog, engines=self._one_engine if parallel < 2 else self._shared_engine)
+        if self._metrics is not None:
+            self._metrics.expect([operation.table for operation in operations])
         with progress.progress(self._console) as shown:
+            on_event = _both(shown.on_event, None if self._metrics is None else self._metrics.on_event)
 
             def perform(operation: Operation[Any]) -> Outcome:
-                return self._outcome(operation, house, shown.on_event, single=single)
+                return self._outcome(operation, house, on_event, single=single)
 
             if parallel < 2:
                 yield from map(perform, operations)
@@ -100,7 +107,8 @@ class Session:
         pool = futures.ThreadPoolExecutor(max_workers=parallel, thread_name_prefix="table")
         # Runs look at the token. A signal that interrupted this thread would only lose their outcomes.
         with self._cancel.looking(), pool:
-            waiting = {pool.submit(perform, operation) for operation in operations}
+            # In a context like ours: a span that is open here is the parent of theirs.
+            waiting = {pool.submit(copy_context().run, perform, operation) for operation in operations}
             while waiting:
                 try:
                     done, waiting = futures.wait(waiting, return_when=futures.FIRST_COMPLETED)
@@ -151,6 +159,20 @@ class Session:
         """The same for several threads."""
         with self._engine_lock, self._one_engine() as engine:
             return nullcontext(_SharedEngine(engine, self._engine_lock))
+
+
+def _both(
+    first: Callable[[Event], None] | None, second: Callable[[Event], None] | None
+) -> Callable[[Event], None] | None:
+    """A listener that passes events on to two."""
+    if first is None or second is None:
+        return first or second
+
+    def on_event(event: Event) -> None:
+        first(event)
+        second(event)
+
+    return on_event
 
 
 class _SharedEngine:

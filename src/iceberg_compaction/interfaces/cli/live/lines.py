@@ -3,10 +3,10 @@ one every few seconds, whatever happens or does not happen."""
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import TYPE_CHECKING
 
+from iceberg_compaction.interfaces.cli import logs
 from iceberg_compaction.interfaces.cli.live import table_progress
 from iceberg_compaction.model import events
 
@@ -41,25 +41,23 @@ class Lines:
         self._thread.join()
 
     def on_event(self, event: Event) -> None:
-        self.show(event, self._clock())
-
-    def show(self, event: Event, at: float) -> None:
         with self._lock:
+            now = self._clock()
             if event.table not in self._tables:
-                self._tables[event.table] = table_progress.TableProgress(event.table, at)
-                self._printed[event.table] = at
+                self._tables[event.table] = table_progress.TableProgress(event.table, now)
+                self._printed[event.table] = now
             table = self._tables[event.table]
             first = _begins(event) and (event.table, event.kind) not in self._begun
-            table.enter(event, at)
+            table.enter(event, now)
             if isinstance(event, events.Finished):
                 del self._tables[event.table]
                 self._begun = {stage for stage in self._begun if stage[0] != event.table}
-                _write(table.line(at))
+                _write(table.line(now))
             elif first:
                 self._begun.add((event.table, event.kind))
-                self._print(table, at)
-            elif at - self._printed[table.table] >= EVERY_SECONDS:
-                self._print(table, at)
+                self._print(table, now)
+            elif now - self._printed[table.table] >= EVERY_SECONDS:
+                self._print(table, now)
 
     def _tick(self) -> None:
         while not self._ended.wait(EVERY_SECONDS / 5):
@@ -80,5 +78,4 @@ def _begins(event: Event) -> bool:
 
 
 def _write(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+    logs.write(line, source="progress")

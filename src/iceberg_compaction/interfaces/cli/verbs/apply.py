@@ -52,7 +52,10 @@ def _apply(
     plan = plan_file.load_plan(file)
     store = wiring.store_to_write(str(how.state) if how.state else None)
     targets = catalog_request.Targets(names=(plan.table,), single=True)
-    with table_loop.Session(engines, store, console, how.deadline) as session:
+    with (
+        wiring.observing(how) as metrics,
+        table_loop.Session(engines, store, console, how.deadline, metrics=metrics) as session,
+    ):
         opened = catalog_request.open_catalog(catalog)
         results = result_files.Results(catalog=opened, targets=targets, console=console, report=how.report)
         results.add(session.apply(opened, plan))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorOptions:
+class DoctorOptions(options.MetricsOptions):
     """Which tables to look at, and what to do with the answer."""
 
     table: options.AnyTables = None
@@ -64,8 +64,10 @@ def doctor(catalog: options.CatalogOptions, asked: DoctorOptions, console: optio
     logs.configure(console)
     lean_start.spare_pandas()
     from iceberg_compaction import errors
+    from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import examination, fixing, output
     from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files
+    from iceberg_compaction.model.table_health import TableHealth
 
     if asked.all_tables and asked.table:
         raise errors.ConfigError("--all means every table; give either --all or --table, not both.")
@@ -77,7 +79,13 @@ def doctor(catalog: options.CatalogOptions, asked: DoctorOptions, console: optio
     earlier = examination.read_earlier(asked.compare) if asked.compare else None
     opened = catalog_request.open_catalog(catalog)
     targets = catalog_request.find_targets(opened, asked.wanted, catalog.namespace)
-    found = examination.examine(opened, targets, asked, console)
+    with wiring.observing(asked) as metrics:
+        found = examination.examine(opened, targets, asked, console)
+        if metrics is not None:
+            metrics.begin(targets.names)
+            for health in found:
+                if isinstance(health, TableHealth):
+                    metrics.on_health(health)
     if asked.report is not None:
         examination.write_report(asked.report, found, catalog=opened.name, earlier=earlier)
     output.output(console.output).health(found, single=targets.single)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestOptions:
+class ManifestOptions(options.MetricsOptions):
     """What to do with the manifests."""
 
     target_size: Annotated[
@@ -72,7 +72,10 @@ def manifests(
         shown.manifest_plans(plans, single=targets.single)
         raise typer.Exit(exits.FAILED if any(map(unplanned.is_failed, plans)) else exits.DONE)
     store = wiring.store_to_write(str(asked.state) if asked.state else None)
-    with table_loop.Session(wiring.engine_factory(), store, console) as session:
+    with (
+        wiring.observing(asked) as metrics,
+        table_loop.Session(wiring.engine_factory(), store, console, metrics=metrics) as session,
+    ):
         found = list(session.operate(opened, operations, single=targets.single))
     shown.manifest_outcomes(found, single=targets.single)
     if session.stopped is not None:

@@ -61,7 +61,10 @@ def _run(
     result_files.check_report(how.report)
     chosen = catalog_request.make_policy(policy)
     store = wiring.store_to_write(str(how.state) if how.state else None)
-    with table_loop.Session(engines, store, console, how.deadline, parallel=how.parallel) as session:
+    with (
+        wiring.observing(how) as metrics,
+        table_loop.Session(engines, store, console, how.deadline, parallel=how.parallel, metrics=metrics) as session,
+    ):
         opened = catalog_request.open_catalog(catalog)
         targets = catalog_request.choose_targets(opened, tables, catalog.namespace)
         results = result_files.Results(catalog=opened, targets=targets, console=console, report=how.report)

@@ -380,6 +380,16 @@ def test_row_groups_that_fit_no_file_are_split(tmp_path: Path) -> None:
     assert tasks.read_rows(result) == stored(paths)
 
 
+def test_the_last_two_row_groups_share_a_file_that_is_not_too_large(tmp_path: Path) -> None:
+    """Each alone would be called small. Together they are past the usual size of a file, but below the maximum."""
+    paths = write_inputs(tmp_path, files=2, rows=10_000, groups=1)
+    target = int(paths[0].stat().st_size / 0.735)
+    result = run(tmp_path, paths, target=target)
+    assert [file.record_count for file in result.staged] == [20_000]
+    assert result.staged[0].file_size_in_bytes < 1.8 * target
+    assert (result.effort.copied_groups, result.effort.encoded_groups) == (2, 0)
+
+
 def test_metrics_are_those_of_an_encoded_file(tmp_path: Path) -> None:
     table = make_rows(3000)
     scores = pa.array([float("nan") if n % 100 == 0 else n / 7 for n in range(3000)])

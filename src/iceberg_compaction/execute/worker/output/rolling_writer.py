@@ -109,8 +109,7 @@ class RollingWriter:
         """Whether a row group of so many bytes may be copied next. If not, it has to be split over two files, because
         the open one would be called small without it and large with it."""
         held = int(self._buffer.size) + (0 if self._file is None else self._file.position)
-        sizes = self._request.sizes
-        return not held or held >= sizes.min or held + size <= sizes.write_max
+        return not held or held >= self._request.sizes.min or self._fits(held, size)
 
     def copy(
         self, step: copied_row_groups.Copy, patch: pa.Table | None, meter: measure.Meter | None, *, digest: bool
@@ -188,10 +187,18 @@ class RollingWriter:
         """Whether the open file comes closer to its wanted size without a row group of so many bytes."""
         assert self._file is not None
         held = self._file.position
-        if held + size > self._request.sizes.write_max:
+        if not self._fits(held, size):
             return True
         room, takes_all = self._room(held)
         return not takes_all and held >= self._request.sizes.min and 2 * room < size
+
+    def _fits(self, held: int, size: int) -> bool:
+        """Whether a file with `held` bytes may take a row group of so many: up to the size at which files are closed,
+        or beyond it if the file takes all rows that are to come."""
+        sizes = self._request.sizes
+        if held + size <= sizes.write_max:
+            return True
+        return held + size <= _BELOW_MAX * sizes.max and self._room(held)[1]
 
     def _to_come(self) -> int:
         """Bytes of rows that are not written yet, buffered or still to be read."""

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.factories import joined, parquet_files, spliced, tasks
 from tests.factories.examples import examples
 
-from iceberg_compaction.formats.parquet import parquet_footer, thrift
-from iceberg_compaction.formats.parquet.join import ways
+from iceberg_compaction.formats.parquet import page_headers, parquet_footer, thrift
+from iceberg_compaction.formats.parquet.join import join_row_groups, ways
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,7 +186,9 @@ def test_joined_row_groups_hold_all_rows_and_true_figures(tmp_path_factory: pyte
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ways, "_LEAST_PAGE", chance.choice((0, 0, 2**20)))
         patch.setattr(ways, "_LEAST_PAGE_ROWS", chance.choice((0, 10**6)))
-        patch.setattr(ways, "_MOST_OF_CHUNK", 2.0)
+        patch.setattr(ways, "_MOST_OF_CHUNK", chance.choice((0.0, 2.0)))
+        patch.setattr(ways, "_BYTES_PER_VALUE", 0.0)
+        patch.setattr(join_row_groups, "_USEFUL", chance.choice((0.0, 0.5)))
         joined.join_files(f"{folder}/out.parquet", paths, table, **changes)
     joined.check(f"{folder}/out.parquet", table)
     read = joined.rows_of(f"{folder}/out.parquet")
@@ -294,3 +296,62 @@ def test_damaged_indexes_are_an_error(tmp_path: Path) -> None:
     table = pa.table([pa.array([0] * 600, pa.int32())], schema=FLAT)
     with pytest.raises((OSError, ValueError), match=r"CRC|checksum|decompress"):
         joined.join_files(f"{tmp_path}/out.parquet", [str(path) for path in paths], table)
+
+
+# Dictionaries that save nothing
+
+
+def _text_file(folder: Path, name: str, values: list[str | None]) -> tuple[Path, pa.Table]:
+    schema = pa.schema([_id(pa.string(), 1, "t")])
+    table = pa.table([pa.array(values, pa.string())], schema=schema)
+    return folder.joinpath(spliced.write(folder / name, table, bloom_filter_options=None)), table
+
+
+def _dictionary_payload(path: Path) -> bytes:
+    chunk = parquet_footer.read(joined.IO, str(path)).groups[0].chunks[0]
+    data = path.read_bytes()
+    head = page_headers.header(data, chunk.start)
+    assert head.kind == page_headers.DICTIONARY
+    return data[head.body : head.end]
+
+
+@pytest.mark.usefixtures("_small_pages")
+@pytest.mark.parametrize("gaps", [0, 7])
+def test_a_dictionary_of_distinct_values_becomes_a_page_as_it_is(tmp_path: Path, gaps: int) -> None:
+    values = [[None if gaps and not m % gaps else f"{n} {m}" for m in range(300)] for n in range(3)]
+    files = [_text_file(tmp_path, f"{n}.parquet", each) for n, each in enumerate(values)]
+    table = pa.concat_tables([table for _, table in files])
+    assert joined.join_files(f"{tmp_path}/out.parquet", [str(path) for path, _ in files], table) == {0: False}
+    joined.check(f"{tmp_path}/out.parquet", table)
+    assert joined.rows_of(f"{tmp_path}/out.parquet").equals(table)
+    assert all(_dictionary_payload(path) in (tmp_path / "out.parquet").read_bytes() for path, _ in files)
+    column = pq.read_metadata(tmp_path / "out.parquet").row_group(0).column(0)
+    assert (column.has_dictionary_page, column.encodings) == (False, ("PLAIN", "RLE"))
+
+
+@pytest.mark.usefixtures("_small_pages")
+def test_texts_of_which_some_are_equal_are_decoded(tmp_path: Path) -> None:
+    files = [_text_file(tmp_path, f"{n}.parquet", [f"{n} {max(1, m)}" for m in range(300)]) for n in range(2)]
+    table = pa.concat_tables([table for _, table in files])
+    assert joined.join_files(f"{tmp_path}/out.parquet", [str(path) for path, _ in files], table) == {}
+
+
+@pytest.mark.usefixtures("_small_pages")
+def test_numbers_of_which_some_are_equal_become_pages(tmp_path: Path) -> None:
+    values = [*range(250), *range(50)]
+    paths = [_flat(tmp_path, f"{n}.parquet", [n * 1000 + each for each in values]) for n in range(2)]
+    assert _join_flat(tmp_path, [str(path) for path in paths], [*values, *(1000 + each for each in values)]) == {
+        0: False
+    }
+
+
+@pytest.mark.usefixtures("_small_pages")
+def test_a_dictionary_with_fewer_bytes_than_values_is_not_moved(tmp_path: Path) -> None:
+    paths = [_flat(tmp_path, f"{n}.parquet", list(range(300)), write_page_checksum=False) for n in range(2)]
+    chunk = parquet_footer.read(joined.IO, str(paths[1])).groups[0].chunks[0]
+    data = paths[1].read_bytes()
+    raw, body = thrift.parse(data, chunk.start)
+    raw[7][1][1] = (thrift.I32, 301)
+    paths[1].write_bytes(data[: chunk.start] + thrift.compose(raw) + data[body:])
+    table = pa.table([pa.array([*range(300), *range(300)], pa.int32())], schema=FLAT)
+    assert joined.join_files(f"{tmp_path}/out.parquet", [str(path) for path in paths], table) == {}

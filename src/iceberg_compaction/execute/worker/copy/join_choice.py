@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.worker.copy import copied_row_groups
 
 # Bytes per second on one core, and seconds for each column chunk and each file, as measured on tables of many shapes.
-_ENCODED, _DECODED, _MAPPED, _MOVED = 46e6, 40e6, 120e6, 800e6
+_ENCODED, _DECODED = 46e6, 40e6
+_JOINED = {ways.JoinWay.PAGES: 800e6, ways.JoinWay.INDEXES: 120e6, ways.JoinWay.ENTRIES: 250e6}
 _PER_CHUNK, _PER_SOURCE, _PER_ENCODED_SOURCE = 60e-6, 0.5e-3, 1e-3
 _GAIN = 0.75  # of the time of encoding; joined row groups are a little larger, so little gain is none
 _DECODED_BYTES = 128 * 2**20  # without compression, since the decoded columns of a row group are held at once
@@ -48,7 +49,7 @@ def worth_joining(sources: Sequence[copied_row_groups.Copy], wanted: copied_row_
         if top in decoded:
             join += column.bytes / _DECODED
         else:
-            join += column.bytes / (_MOVED if column.way is ways.JoinWay.PAGES else _MAPPED)
+            join += column.bytes / _JOINED[column.way]
     return join < _GAIN * encode
 
 
@@ -66,7 +67,7 @@ def _judged(
         for source in sources:
             column = source.columns[number]
             chunks.append(None if column is None else source.raw.groups[source.group].chunks[column])
-        way = ways.judge(chunks)
+        way = ways.judge(chunks, wanted.leaves[number].layout)
         if any(source.columns[number] is None and top not in source.absent for source in sources):
             way = ways.ColumnWay(way=ways.JoinWay.DECODE, bytes=way.bytes, uncompressed=way.uncompressed)
         judged.append((top, way))

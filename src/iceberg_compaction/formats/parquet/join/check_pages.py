@@ -32,7 +32,7 @@ def fits(chunk: source_chunks.SourceChunk, layout: page_layout.Layout, way: ways
         return False
     if not all(head.kind in _DATA_PAGES and head.values > 0 for head in headers):
         return False
-    if any((head.encoding in ways.DICTIONARY_ENCODINGS) is not (way is ways.JoinWay.INDEXES) for head in headers):
+    if any((head.encoding in ways.DICTIONARY_ENCODINGS) is not (way in ways.INDEXED) for head in headers):
         return False
     if any(head.encoding not in chunk.chunk.encodings or not _has_levels(head) for head in headers):
         return False

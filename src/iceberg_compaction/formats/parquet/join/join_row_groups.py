@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from iceberg_compaction.formats.parquet import page_headers
 from iceberg_compaction.formats.parquet.join import (
     check_pages,
     joined_column,
     merged_dictionary,
     move_pages,
     remap_indexes,
+    unfold_dictionaries,
     ways,
 )
 from iceberg_compaction.storage import task_cores
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.formats.parquet import parquet_footer
     from iceberg_compaction.formats.parquet.join import source_chunks
 
-_USEFUL = 0.5  # entries of a merged dictionary per value, from which on it saves nothing
+_USEFUL = 0.5  # entries of all dictionaries per value, from which on a merged one saves nothing
+_PAGES = 4  # times the size of a page, which a dictionary that becomes one may have
 
 
 def join(
@@ -48,18 +51,34 @@ def _join(
 ) -> joined_column.JoinedColumn | None:
     sources = [group.chunk(column) for group in groups]
     chunks = [chunk for chunk in sources if chunk is not None]
-    way = ways.judge([None if chunk is None else chunk.chunk for chunk in sources]).way
+    way = ways.judge([None if chunk is None else chunk.chunk for chunk in sources], leaf.layout).way
     if way is ways.JoinWay.DECODE or not all(check_pages.fits(chunk, leaf.layout, way) for chunk in chunks):
         return None
     dictionaries = [chunk.dictionary for chunk in chunks]
     is_same = all(dictionary == dictionaries[0] for dictionary in dictionaries)
     if is_same and not ways.has_small_pages([chunk.chunk for chunk in chunks]):
         return move_pages.join(groups, column, leaf.layout)
-    most = int(_USEFUL * sum(chunk.chunk.values for chunk in chunks))
+    entries = sum(page_headers.header(dictionary, 0).values for dictionary in dictionaries)
+    if entries > _USEFUL * sum(chunk.chunk.values for chunk in chunks):
+        return _unfold(groups, column, leaf, arguments)
     try:
-        merged = merged_dictionary.merge(dictionaries, chunks[0].chunk.codec, leaf.layout, most_entries=most)
+        merged = merged_dictionary.merge(dictionaries, chunks[0].chunk.codec, leaf.layout)
     except ValueError:
         return None
     if merged.values.nbytes > arguments["dictionary_pagesize_limit"]:
         return None
     return remap_indexes.join(groups, column, leaf.layout, merged, arguments)
+
+
+def _unfold(
+    groups: Sequence[source_chunks.LoadedGroup],
+    column: int,
+    leaf: parquet_footer.Leaf,
+    arguments: Mapping[str, Any],
+) -> joined_column.JoinedColumn | None:
+    if not ways.can_unfold(leaf.layout):
+        return None
+    try:
+        return unfold_dictionaries.join(groups, column, leaf.layout, _PAGES * arguments["data_page_size"])
+    except ValueError:
+        return None

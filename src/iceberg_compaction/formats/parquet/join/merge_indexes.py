@@ -105,6 +105,19 @@ class Bounds:
         return _ASCENDING
 
 
+def of_page(low: bytes, high: bytes, nulls: int) -> bytes | None:
+    """A column index of one page, which has values. None: a bound is too long."""
+    if max(len(low), len(high)) > _LONGEST:
+        return None
+    lists = {_NULL_PAGES: [False], _MIN: [low], _MAX: [high], _BOUNDARY_ORDER: None, _NULL_COUNTS: [nulls]}
+    return thrift.compose(
+        {
+            number: (thrift.I32, _UNORDERED) if each is None else (thrift.LIST, (_KINDS[number], each))
+            for number, each in lists.items()
+        }
+    )
+
+
 def of_ranks(
     data: bytes, value: Callable[[int], bytes], layout: page_layout.Layout, pages: int
 ) -> thrift.Struct | None:

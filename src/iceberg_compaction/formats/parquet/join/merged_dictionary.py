@@ -36,15 +36,12 @@ class MergedDictionary:
     ordered: bool  # whether ranks have the order of values
 
 
-def merge(pages: Sequence[bytes], codec: str, layout: page_layout.Layout, *, most_entries: int) -> MergedDictionary:
-    """All dictionaries as one. ValueError: there are more entries than `most_entries`, or the pages are no
-    dictionaries."""
+def merge(pages: Sequence[bytes], codec: str, layout: page_layout.Layout) -> MergedDictionary:
+    """All dictionaries as one. ValueError: the pages are no dictionaries."""
     headers = [page_headers.header(page, 0) for page in pages]
     if any(each.kind != page_headers.DICTIONARY for each in headers):
         raise ValueError("a column has no dictionary where its footer says so")
     counts = [each.values for each in headers]
-    if sum(counts) > most_entries:
-        raise ValueError("the dictionaries are too large to be merged")
     values = _decoded(pages, headers, codec, layout)
     encoded = values.dictionary_encode()
     order, ordered = _order(encoded.dictionary, layout)

@@ -54,7 +54,7 @@ def join(
 ) -> joined_column.JoinedColumn:
     """The column of the joined row group. Row groups that lack it get a page of nulls. `arguments` are those of
     pyarrow's writer. ValueError: the encoded ranks are not those that were decoded."""
-    ranks = _decoded(groups, column, layout, merged)
+    ranks = decoded(groups, column, layout, merged.ranks)
     encoded = _Encoded(ranks, arguments)
     if [level for level in encoded.repetitions if level] != [level for level in layout.repetitions if level]:
         raise ValueError("indexes of a dictionary were encoded with other levels")
@@ -87,16 +87,17 @@ def join(
     )
 
 
-def _decoded(
+def decoded(
     groups: Sequence[source_chunks.LoadedGroup],
     column: int,
     layout: page_layout.Layout,
-    merged: merged_dictionary.MergedDictionary,
+    dictionaries: Sequence[merged_dictionary.Ranks],
 ) -> pa.Table:
-    """The ranks of all values: what pyarrow decodes under dictionaries of ranks."""
+    """The ranks of all values: what pyarrow decodes under these dictionaries of ranks, one for each row group that has
+    the column."""
     sources = [group.chunk(column) for group in groups]
     codec = next(chunk.chunk.codec for chunk in sources if chunk is not None)
-    ranks, forged = iter(merged.ranks), []
+    ranks, forged = iter(dictionaries), []
     for group, chunk in zip(groups, sources, strict=True):
         if chunk is None:
             rows = group.group.rows

@@ -1,5 +1,5 @@
 """The way that each column takes into a joined row group, judged by footers alone: its pages move as bytes, its indexes
-are mapped to a merged dictionary, or its values are decoded and encoded."""
+are mapped to a merged dictionary, its dictionaries become pages, or its values are decoded and encoded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from iceberg_compaction.formats.parquet.join import page_bytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iceberg_compaction.formats.parquet import parquet_footer
+    from iceberg_compaction.formats.parquet import page_layout, parquet_footer
 
 DICTIONARY_ENCODINGS = frozenset((2, 8))  # PLAIN_DICTIONARY, RLE_DICTIONARY
 LEVEL_ENCODINGS = frozenset((3, 4))  # RLE, BIT_PACKED
@@ -29,6 +29,7 @@ _BYTES_PER_VALUE = 1.0  # in a chunk whose dictionary takes that much
 class JoinWay(str, Enum):
     PAGES = "pages"
     INDEXES = "indexes"
+    ENTRIES = "entries"  # of dictionaries that save nothing
     DECODE = "decode"
 
 
@@ -41,25 +42,35 @@ class ColumnWay:
     uncompressed: int
 
 
-def judge(chunks: Sequence[parquet_footer.Chunk | None]) -> ColumnWay:
+INDEXED = (JoinWay.INDEXES, JoinWay.ENTRIES)  # ways of columns with dictionaries
+
+
+def judge(chunks: Sequence[parquet_footer.Chunk | None], layout: page_layout.Layout) -> ColumnWay:
     """The way of a column, given its chunk in each row group; None: the row group lacks the column."""
     present = [chunk for chunk in chunks if chunk is not None]
     return ColumnWay(
-        way=_way(present, has_gaps=len(present) < len(chunks)),
+        way=_way(present, layout, has_gaps=len(present) < len(chunks)),
         bytes=sum(chunk.length for chunk in present),
         uncompressed=sum(chunk.uncompressed for chunk in present),
     )
 
 
-def _way(chunks: Sequence[parquet_footer.Chunk], *, has_gaps: bool) -> JoinWay:
+def can_unfold(layout: page_layout.Layout) -> bool:
+    """Whether dictionaries of a column may become pages: its levels are at most the flags of its nulls."""
+    return layout.repetitions in ((0,), (1,))
+
+
+def _way(chunks: Sequence[parquet_footer.Chunk], layout: page_layout.Layout, *, has_gaps: bool) -> JoinWay:
     if not chunks or any(chunk.codec != chunks[0].codec or not chunk.length for chunk in chunks):
         return JoinWay.DECODE
     kinds = {_kind(chunk) for chunk in chunks}
-    if len(kinds) > 1 or JoinWay.DECODE in kinds:
+    kind = JoinWay.ENTRIES if kinds == set(INDEXED) else next(iter(kinds))
+    if JoinWay.DECODE in kinds or (JoinWay.PAGES in kinds and len(kinds) > 1):
         return JoinWay.DECODE
-    (kind,) = kinds
-    is_composed = has_gaps or kind is JoinWay.INDEXES
+    is_composed = has_gaps or kind in INDEXED
     if is_composed and not page_bytes.can_compress(chunks[0].codec):
+        return JoinWay.DECODE
+    if kind is JoinWay.ENTRIES and (not can_unfold(layout) or _are_small(chunks, len(chunks))):
         return JoinWay.DECODE
     return JoinWay.DECODE if kind is JoinWay.PAGES and has_small_pages(chunks) else kind
 
@@ -75,7 +86,7 @@ def _kind(chunk: parquet_footer.Chunk) -> JoinWay:
         return JoinWay.DECODE
     dictionary = chunk.data_pages[0] - chunk.start
     is_useless = dictionary > _MOST_OF_CHUNK * chunk.length and chunk.length > _BYTES_PER_VALUE * chunk.values
-    return JoinWay.DECODE if is_useless else JoinWay.INDEXES
+    return JoinWay.ENTRIES if is_useless else JoinWay.INDEXES
 
 
 def _data_pages(chunk: parquet_footer.Chunk) -> dict[int, int]:
@@ -89,7 +100,11 @@ def _data_pages(chunk: parquet_footer.Chunk) -> dict[int, int]:
 
 def has_small_pages(chunks: Sequence[parquet_footer.Chunk]) -> bool:
     """Whether readers would suffer from the pages of a column."""
-    pages = sum(_pages(chunk) for chunk in chunks)
+    return _are_small(chunks, sum(_pages(chunk) for chunk in chunks))
+
+
+def _are_small(chunks: Sequence[parquet_footer.Chunk], pages: int) -> bool:
+    """Whether so many pages would be small, on average."""
     is_small = sum(chunk.uncompressed for chunk in chunks) < _LEAST_PAGE * pages
     return pages > 1 and is_small and sum(chunk.values for chunk in chunks) < _LEAST_PAGE_ROWS * pages
 

@@ -11,14 +11,14 @@ import pytest
 from tests.factories import examples, servers
 from tests.factories import lake as lakes
 from tests.factories.spark import spark  # noqa: F401 - a fixture
-from tests.factories.stores import every_place  # noqa: F401 - a fixture
+from tests.factories.stores import every_place, store_server  # noqa: F401 - fixtures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LAB = Path(__file__).parent / "lab"
 # What a developer has configured on the machine must not leak into a test, nor a test write to a real lake.
-_FOREIGN = ("AWS_", "CATALOG_", "COLUMNS", "PYICEBERG_")
+_FOREIGN = ("AWS_", "CATALOG_", "COLUMNS", "PYICEBERG_", "REDIS_URL", "STORE_URL")
 
 examples.load_profile()
 

@@ -99,11 +99,12 @@ def load_cache_settings(environ: Mapping[str, str]) -> CacheSettings:
     return CacheSettings(directory=None if chosen.lower() == "off" else chosen, capacity=capacity)
 
 
-def load_state_path(environ: Mapping[str, str]) -> str | None:
-    """The file that runs are remembered in: `ICEBERG_COMPACTION_STATE`, else one in the user's state folder. None:
-    there is no such folder, because there is no home."""
-    if chosen := environ.get("ICEBERG_COMPACTION_STATE"):
-        return chosen
+def load_store(environ: Mapping[str, str]) -> str | None:
+    """The run store: the URL or file in `STORE_URL`, `ICEBERG_COMPACTION_STATE` or `REDIS_URL`, the first that is set;
+    else a file in the user's state folder. None: there is no such folder, because there is no home."""
+    for variable in ("STORE_URL", "ICEBERG_COMPACTION_STATE", "REDIS_URL"):
+        if chosen := environ.get(variable):
+            return chosen
     home = environ.get("HOME")
     state = environ.get("XDG_STATE_HOME") or (home and os.path.join(home, ".local", "state"))
     return os.path.join(state, "iceberg-compaction", "runs.db") if state else None

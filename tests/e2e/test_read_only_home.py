@@ -63,7 +63,7 @@ def test_a_command_that_writes_says_it_once(
     result = CliRunner().invoke(app, [*command, *flags])
     assert result.exit_code == 0, result.output
     assert result.stderr.count("\n") == 1
-    assert f"{NOTE}{home}; choose a file with --state or ICEBERG_COMPACTION_STATE." in result.stderr
+    assert f"{NOTE}{home}; choose a store with --store or STORE_URL." in result.stderr
     assert list(Path.cwd().iterdir()) == []
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
 import sqlite3
 import threading
 from concurrent import futures
-from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pytest
+from tests.factories import store_servers
 
-from iceberg_compaction.interfaces import wiring
+from iceberg_compaction.interfaces import run_stores, wiring
 from iceberg_compaction.model import run_record
 from iceberg_compaction.model.outcome import Kind, parse
 from iceberg_compaction.model.rewrite_task import Effort
@@ -23,13 +24,15 @@ from iceberg_compaction.record.entries.memory import MemoryEntries
 from iceberg_compaction.record.store import RunStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from tests.factories.store_servers import StoreServer
 
     from iceberg_compaction.model.run_record import Attempt, UnfinishedRun
     from iceberg_compaction.record.entries.door import StoreEntries
 
-PLACES = ("memory", "sqlite")
+PLACES = ("memory", "sqlite", "postgresql", "redis", "etcd")
 ATTEMPT = run_record.Attempt(snapshot_id=8, parent_snapshot_id=7, sequence_number=5, at_ms=30)
 _CONTEXT = multiprocessing.get_context("forkserver")
 
@@ -55,12 +58,60 @@ class Place(Protocol):
         ...
 
 
+@pytest.fixture(scope="session")
+def store_server() -> Iterator[Callable[[str], StoreServer]]:
+    """A server of a kind, started when it is first needed, and shared by all tests of a process."""
+    with contextlib.ExitStack() as stack:
+        started: dict[str, StoreServer] = {}
+
+        def server(kind: str) -> StoreServer:
+            if kind not in started:
+                started[kind] = stack.enter_context(store_servers.running(kind))
+            return started[kind]
+
+        yield server
+
+
 @pytest.fixture(params=PLACES)
-def every_place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+def every_place(
+    request: pytest.FixtureRequest, tmp_path: Path, store_server: Callable[[str], StoreServer]
+) -> Iterator[Place]:
     """An empty place of each kind."""
     if request.param == "memory":
-        return MemoryPlace()
-    return SqliteDatabase(path=tmp_path / "state" / "runs.db")
+        yield MemoryPlace()
+    elif request.param == "sqlite":
+        yield SqliteDatabase(path=tmp_path / "state" / "runs.db")
+    else:
+        place = ServerPlace(url=store_server(request.param).new_url())
+        yield place
+        for store in place.opened:
+            store.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPlace:
+    """A store of its own in a server that others use, too."""
+
+    outlives_processes: ClassVar[bool] = True
+    url: str
+    opened: list[StoreEntries] = field(default_factory=list, repr=False)
+
+    def __reduce__(self) -> Any:
+        return _server_place, (self.url,)
+
+    def open(self) -> RunStore:
+        return RunStore(self.entries())
+
+    def entries(self) -> StoreEntries:
+        self.opened.append(run_stores.open_entries(self.url))
+        return self.opened[-1]
+
+    def exists(self) -> bool:
+        return bool(self.entries().scan(""))
+
+
+def _server_place(url: str) -> ServerPlace:
+    return ServerPlace(url=url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +148,7 @@ class SqliteDatabase:
         return sqlite.SqliteEntries(self.path)
 
     def execute(self, statement: str, **values: Any) -> list[Any]:
-        with closing(sqlite3.connect(self.path)) as connection, connection:
+        with contextlib.closing(sqlite3.connect(self.path)) as connection, connection:
             return connection.execute(statement, values).fetchall()
 
 

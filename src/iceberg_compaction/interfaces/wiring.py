@@ -150,44 +150,23 @@ def manifest_cache(environ: Mapping[str, str] = os.environ) -> ArrowCache:
     return arrow_cache.open_cache(chosen)
 
 
-def run_store(path: str | Path) -> RunStore:
-    """The history of runs in a file."""
-    from iceberg_compaction.record import store
-    from iceberg_compaction.record.entries import sqlite
+def run_store(given: str | Path) -> RunStore:
+    """The run store in a file or at a URL."""
+    from iceberg_compaction.interfaces import run_stores
 
-    return store.RunStore(sqlite.SqliteEntries(Path(path)))
-
-
-def store_to_read(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore | None:
-    """The history of runs, for a command that adds nothing to it: a file given by name, else in the user's state
-    folder. None: there is no such folder. ConfigError: the file is something else."""
-    chosen = path or settings.load_state_path(environ)
-    if chosen is None:
-        return None
-    from iceberg_compaction.record.entries import sqlite
-
-    try:
-        sqlite.SqliteEntries(Path(chosen)).check_own()
-    except errors.ForeignStoreError as error:
-        raise errors.ConfigError(str(error)) from error
-    return run_store(chosen)
+    return run_stores.open_store(given)
 
 
-def store_to_write(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore | None:
+def store_to_read(given: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore | None:
+    """The run store for a command that adds nothing to it: as given, else as the user's settings say. None: there is no
+    home folder. ConfigError: the file is something else."""
+    from iceberg_compaction.interfaces import run_stores
+
+    return run_stores.store_to_read(given, environ)
+
+
+def store_to_write(given: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore | None:
     """The same for a command whose runs should be remembered. None, after one line in the log: they cannot be."""
-    from iceberg_compaction.interfaces import user_folders
+    from iceberg_compaction.interfaces import run_stores
 
-    store = store_to_read(path, environ)
-    chosen = path or settings.load_state_path(environ)
-    if chosen is None:
-        reason = "there is no home folder"
-    elif user_folders.can_write(Path(chosen)):
-        return store
-    else:
-        reason = f"{chosen} cannot be written"
-    _log.warning(
-        "Runs are not remembered, and files of a run that is killed stay: %s; choose a file with --state or "
-        "ICEBERG_COMPACTION_STATE.",
-        reason,
-    )
-    return None
+    return run_stores.store_to_write(given, environ)

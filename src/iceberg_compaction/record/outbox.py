@@ -70,13 +70,13 @@ class Outbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over.set()
-        self._try_flush()
+        self.try_flush()
 
     def _write(self) -> None:
         while not self._over.wait(EVERY_S):
-            self._try_flush()
+            self.try_flush()
 
-    def _try_flush(self) -> None:
+    def try_flush(self) -> None:
         """The run goes on without these entries; a warning says so once for each reason."""
         try:
             self.flush()

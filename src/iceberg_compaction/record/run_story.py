@@ -21,6 +21,7 @@ class RunStory:
 
     forecast: PlanForecast | None = None
     before: TableFigures | None = None
+    before_ms: int = 0  # when it was so
     after: TableFigures | None = None
     _stage: Stage = Stage.PLANNING
     _since_ms: int | None = None
@@ -31,7 +32,7 @@ class RunStory:
         """Enter an event."""
         with self._lock:
             stage = run_stages.stage_after(event, self._stage)
-            self._enter_figures(event)
+            self._enter_figures(event, at_ms)
             if self._since_ms is not None:
                 spent = max(0, at_ms - self._since_ms)  # clocks may be set
                 self._spent_ms[self._stage] = self._spent_ms.get(self._stage, 0) + spent
@@ -45,8 +46,8 @@ class RunStory:
                 spent[self._stage] = spent.get(self._stage, 0) + max(0, now_ms - self._since_ms)
         return tuple(StageTime(stage=stage, seconds=spent[stage] / 1000) for stage in Stage if stage in spent)
 
-    def _enter_figures(self, event: Event) -> None:
-        if isinstance(event, events.Planned):
-            self.forecast, self.before = self.forecast or event.forecast, self.before or event.before
+    def _enter_figures(self, event: Event, at_ms: int) -> None:
+        if isinstance(event, events.Planned) and self.forecast is None:
+            self.forecast, self.before, self.before_ms = event.forecast, event.before, at_ms
         elif isinstance(event, events.Committed):
             self.after = event.after or self.after

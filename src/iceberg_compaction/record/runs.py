@@ -7,14 +7,15 @@ import copy
 import logging
 import random
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import cancel, errors, settings, version
 from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.model import events, run_record
-from iceberg_compaction.record import journal, silence
+from iceberg_compaction.model.run_figures import HealthEntry
+from iceberg_compaction.record import event_log, health_log, journal, outbox, run_story, silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -57,24 +58,35 @@ class Run:
     heartbeat_s: float = settings.HEARTBEAT_SECONDS  # between two heartbeats
     entry: journal.Entry | None = None  # in the journal, while it is at work
     seen_token: int | None = None  # of the last lease of the table, when the plan was made
+    catalog: str = ""  # the identity of the table's catalog, once the table is loaded
+    outbox: outbox.Outbox | None = field(default=None, init=False)  # to the store; None: there is none
     started_ms: int = field(init=False)
     watch: silence.Watch = field(init=False)  # over other runs
+    _events: event_log.EventWriter | None = field(default=None, init=False)
+    _story: run_story.RunStory = field(default_factory=run_story.RunStory, init=False)
     _history: list[run_record.RunRecord] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.started_ms = self.clock()
         self.watch = silence.Watch(clock=self.clock, pause=self.pause)
+        if self.store is not None:
+            self.outbox = outbox.Outbox(entries=self.store.entries)
+            self._events = event_log.EventWriter(outbox=self.outbox, run_id=self.run_id)
 
     @property
     def has_listener(self) -> bool:
-        """Whether events go anywhere."""
-        return self.on_event is not _ignore
+        """Whether events go anywhere: to a listener, or to a store, where other processes may watch."""
+        return self.on_event is not _ignore or self._events is not None
 
     def emit(self, event: Event) -> None:
-        """Inform the listener. It does not steer the run."""
+        """Inform the listener and the store. It does not steer the run."""
         level = logging.DEBUG if event.kind in ("rewriting", "task-ended") else logging.INFO
         if _log.isEnabledFor(level):
             _log.log(level, "%s: %s", event.table, _event_words(event))
+        at_ms = self.clock()
+        self._story.take(event, at_ms)
+        if self._events is not None:
+            self._events.put(event, at_ms)
         self.on_event(event)
 
     def finishing(self) -> Run:
@@ -87,9 +99,12 @@ class Run:
     def at_work(
         self, home: run_record.TableHome, *, branch: str, command: str, resources: tuple[str, ...]
     ) -> Iterator[None]:
-        """Keep the run's entry in the journal while it changes the table, and a lease of the resources. LeasedError:
-        another run has them, or had since the plan was made."""
-        with journal.keep(home, self, branch=branch, command=command, resources=resources):
+        """Keep the run's entry in the journal while it changes the table, and a lease of the resources, and write its
+        events to the store. LeasedError: another run has them, or had since the plan was made."""
+        with (
+            self.outbox or nullcontext(),
+            journal.keep(home, self, branch=branch, command=command, resources=resources),
+        ):
             yield
 
     def publishing(self, announcement: run_record.Announcement) -> None:
@@ -138,18 +153,41 @@ class Run:
         failure."""
         finished_ms = self.clock()
         outcome = outcome.model_copy(update={"seconds": (finished_ms - self.started_ms) / 1000})
-        if self.store is not None:
-            record = run_record.RunRecord(
-                run_id=self.run_id,
-                table=outcome.table,
-                version=version.__version__,
-                started_ms=self.started_ms,
-                finished_ms=finished_ms,
-                outcome=outcome.brief(),
-            )
-            try:
-                self.store.save(record)
-            except errors.StoreError as error:
-                _log.warning("This run is not in the history: %s", error)
-        self.emit(events.Finished(table=outcome.table, run_id=self.run_id, outcome=outcome))
+        is_saved = self.store is not None and self._save(self.store, outcome, finished_ms)
+        try:
+            self.emit(events.Finished(table=outcome.table, run_id=self.run_id, outcome=outcome))
+        finally:
+            if is_saved and self.outbox is not None:
+                self._put_health(outcome.table, finished_ms, self.outbox.put)
+                self.outbox.try_flush()
         return outcome
+
+    def _save(self, store: RunStore, outcome: Outcome, finished_ms: int) -> bool:
+        record = run_record.RunRecord(
+            run_id=self.run_id,
+            table=outcome.table,
+            version=version.__version__,
+            started_ms=self.started_ms,
+            finished_ms=finished_ms,
+            outcome=outcome.brief(),
+            catalog=self.catalog,
+            stages=self._story.stages(finished_ms),
+            forecast=self._story.forecast,
+            before=self._story.before,
+            after=self._story.after,
+        )
+        try:
+            store.save(record)
+        except errors.StoreError as error:
+            _log.warning("This run is not in the history: %s", error)
+            return False
+        return True
+
+    def _put_health(self, table: str, finished_ms: int, put: Callable[[str, str], None]) -> None:
+        """The table before and after the run, as far as the run has measured it."""
+        looks = ((self._story.before_ms, self._story.before), (finished_ms, self._story.after))
+        for at_ms, figures in looks:
+            if figures is not None:
+                entry = HealthEntry(at_ms=at_ms, catalog=self.catalog, table=table, run_id=self.run_id, figures=figures)
+                for key, text in health_log.rows(entry).items():
+                    put(key, text)

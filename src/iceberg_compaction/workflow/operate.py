@@ -84,6 +84,7 @@ def _operate(operation: Operation[P], house: House, run: Run, count: request_cou
 def _work(operation: Operation[P], house: House, run: Run, ledger: run_ledger.Ledger) -> outcome.Outcome:
     run.emit(events.Planning(table=operation.table, run_id=run.run_id))
     table = load_tables.load_table(house.catalog, operation.table)
+    run.catalog = table_folders.entry(table).catalog
     recovered = recover.recover(table, run)
     for number in range(1, _PLANS + 1):
         with spans.of_stage("planning"):

@@ -73,8 +73,8 @@ def test_secrets_are_left_out(name: str, given: object, shown: str) -> None:
 def test_a_verb_gets_only_options_that_it_takes() -> None:
     commands.remember({"catalog_uri": "sqlite:///c.db", "state": Path("runs.db"), "engine": "inline"})
     assert commands.line("doctor") == "iceberg-compact doctor --catalog-uri sqlite:///c.db"
-    assert commands.line("history") == "iceberg-compact history --state runs.db"
-    assert commands.line("run").endswith("--catalog-uri sqlite:///c.db --state runs.db --engine inline")
+    assert commands.line("history") == "iceberg-compact history --store runs.db"
+    assert commands.line("run").endswith("--catalog-uri sqlite:///c.db --store runs.db --engine inline")
     commands.remember({"catalog_uri": None, "engine": "spark"})
     assert commands.line("run") == "iceberg-compact run"
 

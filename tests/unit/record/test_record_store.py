@@ -236,7 +236,7 @@ def test_a_run_whose_file_is_lost_may_not_publish(store: RunStore, database: sto
 def test_a_file_that_is_no_store_is_one_sentence(database: stores.SqliteDatabase) -> None:
     database.path.write_text("this is no database, however long one looks at it" * 100)
     store = database.open()
-    sentence = r"runs\.db is not a run store: it is no SQLite database; choose another file with --state\.$"
+    sentence = r"runs\.db is not a run store: it is no SQLite database; choose another one with --store\.$"
     for use in (lambda: store.begin(make_start()), lambda: store.unfinished("t")):
         with pytest.raises(errors.ForeignStoreError, match=sentence) as caught:
             use()

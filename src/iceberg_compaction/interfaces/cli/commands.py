@@ -30,6 +30,7 @@ _TAKEN = {
     "demo": ("engine",),
 }
 _DEFAULTS = {"engine": "spark"}
+_FLAGS = {"state": "store"}  # the flag has had another name
 _COMMAND = re.compile(rf"(?<![\w./-]){PROGRAM} ({'|'.join(_TAKEN)})\b")
 _given: dict[str, Any] = {}
 
@@ -103,7 +104,7 @@ def _options(verb: str) -> list[str]:
         words.append(shlex.quote(str(_given["file"])))
     for name in _TAKEN[verb]:
         for value in _values(name):
-            words.append(f"--{name.replace('_', '-')} {shlex.quote(value)}")
+            words.append(f"--{_FLAGS.get(name, name.replace('_', '-'))} {shlex.quote(value)}")
     return words
 
 
@@ -120,7 +121,7 @@ def _without_secret(name: str, value: str) -> str | None:
     """The value, or None if it cannot be shown."""
     if name in ("catalog_property", "conf") and redact.is_secret(value.partition("=")[0]):
         return None
-    if name == "catalog_uri":
+    if name == "catalog_uri" or (name == "state" and "://" in value):
         value = _plain_uri(value)
     return value if redact.HIDDEN not in redact.redact_text(value) else None
 

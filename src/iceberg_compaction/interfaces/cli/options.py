@@ -283,8 +283,14 @@ RunName = Annotated[
     ),
 ]
 State = Annotated[
-    Path | None,
-    typer.Option("--state", metavar="FILE", envvar="ICEBERG_COMPACTION_STATE", help="The history of runs."),
+    str | None,
+    typer.Option(
+        "--store",
+        "--state",
+        metavar="URL",
+        help="Where runs are remembered: a file, or a server such as postgresql://, redis:// or etcd://; default: "
+        "STORE_URL, else REDIS_URL, else a file of your own.",
+    ),
 ]
 Report = Annotated[
     Path | None,

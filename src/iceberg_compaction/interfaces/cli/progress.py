@@ -25,29 +25,36 @@ class Progress(Protocol):
         """Takes events, from any thread; None: nobody looks, and nobody need count."""
         ...
 
+    def show(self, event: Event, at: float) -> None:
+        """Take an event of an earlier moment, by the clock of the display."""
+        ...
+
     def __enter__(self) -> Progress: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
 
-def progress(console: ConsoleOptions) -> Progress:
-    """The display that fits."""
+def progress(console: ConsoleOptions, clock: Callable[[], float] = time.monotonic) -> Progress:
+    """The display that fits. `clock`: seconds by which time is shown."""
     if console.quiet or not console.progress:
         return Silent()
     if sys.stderr.isatty() and console.log_format is LogFormat.TEXT:
         from iceberg_compaction.interfaces.cli.live import bars
 
-        return bars.Bars(time.monotonic)
+        return bars.Bars(clock)
     from iceberg_compaction.interfaces.cli.live import lines
 
-    return lines.Lines(time.monotonic)
+    return lines.Lines(clock)
 
 
 class Silent:
     """Shows nothing."""
 
     on_event: Callable[[Event], None] | None = None
+
+    def show(self, event: Event, at: float) -> None:
+        """Nobody looks."""
 
     def __enter__(self) -> Silent:
         return self

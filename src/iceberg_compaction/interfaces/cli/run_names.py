@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.model import plurals, table_names
+from iceberg_compaction.record import past_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 LATEST = "latest"
 SHORTEST = 4  # characters of the beginning of an id
 _MOST_NAMED = 5
-_MOST_READ = 100_000
+_MOST_READ = 100  # runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,45 +56,58 @@ def find(store: RunStore | None, name: str, *, table: str | None = None) -> Name
     must have."""
     wanted = name.strip()
     if store is None:
-        raise errors.ConfigError("There is no run store; name one with --state FILE.")
-    runs = [run for run in _runs(store) if table is None or table_names.matches(run.table, table)]
+        raise errors.ConfigError("There is no run store; name one with --store.")
     if wanted.lower() == LATEST:
-        return _latest(runs, table)
-    exact = [run for run in runs if run.run_id == wanted]
-    if exact:
-        return exact[0]
+        return _latest(store, table)
+    if (exact := _run(store, wanted)) is not None and _fits(exact, table):
+        return exact
     if len(wanted) < SHORTEST:
         raise errors.ConfigError(
             f"{name!r} is too short for the beginning of a run id; give {SHORTEST} characters or more, or `latest`."
         )
-    beginning = [run for run in runs if run.run_id.startswith(wanted.lower())]
-    if len(beginning) == 1:
-        return beginning[0]
-    if beginning:
-        raise errors.ConfigError(
-            f"{plurals.count(len(beginning), 'run')} begin with {name!r}: {_listed(beginning)}; give more characters."
-        )
-    raise errors.ConfigError(_unknown(name, runs, table))
+    ids = store.run_ids(wanted.lower(), limit=_MOST_READ)
+    runs = [run for run_id in ids if (run := _run(store, run_id)) is not None and _fits(run, table)]
+    if len(runs) == 1:
+        return runs[0]
+    if runs:
+        more = "or more " if len(ids) == _MOST_READ else ""
+        raise errors.ConfigError(f"{len(runs)} {more}runs begin with {name!r}: {_listed(runs)}; give more characters.")
+    raise errors.ConfigError(_unknown(store, name, table))
 
 
-def _latest(runs: list[NamedRun], table: str | None) -> NamedRun:
+def _run(store: RunStore, run_id: str) -> NamedRun | None:
+    record = store.run(run_id)
+    journal = next((run for run in store.unfinished() if run.start.run_id == run_id), None)
+    if record is None and journal is None:
+        return None
+    return NamedRun(run_id=run_id, record=record, unfinished=journal)
+
+
+def _fits(run: NamedRun, table: str | None) -> bool:
+    return table is None or table_names.matches(run.table, table)
+
+
+def _latest(store: RunStore, table: str | None) -> NamedRun:
+    runs = _newest(store, table, limit=1)
     if not runs:
         raise errors.ConfigError(f"There is no run{_of(table)} in the run store.")
     return runs[0]
 
 
-def _runs(store: RunStore) -> list[NamedRun]:
-    """All runs, the newest first."""
-    records = {record.run_id: record for record in store.history(limit=_MOST_READ)}
-    journal = {run.start.run_id: run for run in store.unfinished()}
-    runs = (
-        NamedRun(run_id=run_id, record=records.get(run_id), unfinished=journal.get(run_id))
+def _newest(store: RunStore, table: str | None, limit: int) -> list[NamedRun]:
+    """The newest runs, with and without an end."""
+    wanted = past_runs.HistoryFilter(tables=() if table is None else (table,), limit=limit)
+    journal = {run.start.run_id: run for run in store.unfinished() if wanted.has_table(run.start.table)}
+    records = {record.run_id: record for record in past_runs.select(store, wanted)}
+    runs = [
+        NamedRun(run_id=run_id, record=records.get(run_id) or store.run(run_id), unfinished=journal.get(run_id))
         for run_id in {**journal, **records}
-    )
-    return sorted(runs, key=lambda run: run.started_ms, reverse=True)
+    ]
+    return sorted(runs, key=lambda run: run.started_ms, reverse=True)[:limit]
 
 
-def _unknown(name: str, runs: list[NamedRun], table: str | None) -> str:
+def _unknown(store: RunStore, name: str, table: str | None) -> str:
+    runs = _newest(store, table, limit=_MOST_READ)
     if not runs:
         return f"There is no run {name!r}: the run store has no run{_of(table)}."
     near = difflib.get_close_matches(name.lower(), [run.run_id for run in runs], n=1, cutoff=0.8)

@@ -96,7 +96,7 @@ def next_commands(folder: Path, engine: str) -> tuple[str, ...]:
     commands.remember(
         {"catalog_uri": f"sqlite:///{commands.short_path(folder / sample_lake.CATALOG)}", "engine": engine}
     )
-    table, state = ("--table", sample_lake.VISITS), ("--state", commands.short_path(folder / sample_lake.RUNS))
+    table, state = ("--table", sample_lake.VISITS), ("--store", commands.short_path(folder / sample_lake.RUNS))
     java = _java(os.environ.get("JAVA_HOME")) if engine == "spark" else ""
     return (
         commands.line("doctor"),

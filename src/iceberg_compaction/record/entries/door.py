@@ -15,7 +15,7 @@ MOST_BYTES = 1024 * 1024  # of all values of one change: etcd takes requests of 
 
 
 class StoreEntry(NamedTuple):
-    """A key with its text. `version` differs from all others that any key ever had."""
+    """A key with its text. `version` differs from all others that the key ever had, also in a store that was lost."""
 
     key: str
     value: str

@@ -156,7 +156,7 @@ class SqliteEntries:
         try:
             if reason := _foreign(connection):
                 raise errors.ForeignStoreError(
-                    f"The file {self._path} is not a run store: {reason}; choose another file with --state."
+                    f"The file {self._path} is not a run store: {reason}; choose another one with --store."
                 )
         except BaseException:
             connection.close()

@@ -48,16 +48,18 @@ class Bars:
         self._live.stop()
 
     def on_event(self, event: Event) -> None:
+        self.show(event, self._clock())
+
+    def show(self, event: Event, at: float) -> None:
         from rich.text import Text
 
-        now = self._clock()
         with self._lock:
-            table = self._tables.setdefault(event.table, table_progress.TableProgress(event.table, now))
-            table.enter(event, now)
+            table = self._tables.setdefault(event.table, table_progress.TableProgress(event.table, at))
+            table.enter(event, at)
             if isinstance(event, events.Finished):
                 del self._tables[event.table]
         if isinstance(event, events.Finished):
-            line = Text(table.line(now), overflow="fold")
+            line = Text(table.line(at), overflow="fold")
             line.stylize("bold", 0, len(table.table))
             self._live.refresh()  # else its last state would be drawn below the line
             self._console.print(line)

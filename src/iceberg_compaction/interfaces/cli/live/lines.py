@@ -41,23 +41,25 @@ class Lines:
         self._thread.join()
 
     def on_event(self, event: Event) -> None:
+        self.show(event, self._clock())
+
+    def show(self, event: Event, at: float) -> None:
         with self._lock:
-            now = self._clock()
             if event.table not in self._tables:
-                self._tables[event.table] = table_progress.TableProgress(event.table, now)
-                self._printed[event.table] = now
+                self._tables[event.table] = table_progress.TableProgress(event.table, at)
+                self._printed[event.table] = at
             table = self._tables[event.table]
             first = _begins(event) and (event.table, event.kind) not in self._begun
-            table.enter(event, now)
+            table.enter(event, at)
             if isinstance(event, events.Finished):
                 del self._tables[event.table]
                 self._begun = {stage for stage in self._begun if stage[0] != event.table}
-                _write(table.line(now))
+                _write(table.line(at))
             elif first:
                 self._begun.add((event.table, event.kind))
-                self._print(table, now)
-            elif now - self._printed[table.table] >= EVERY_SECONDS:
-                self._print(table, now)
+                self._print(table, at)
+            elif at - self._printed[table.table] >= EVERY_SECONDS:
+                self._print(table, at)
 
     def _tick(self) -> None:
         while not self._ended.wait(EVERY_SECONDS / 5):

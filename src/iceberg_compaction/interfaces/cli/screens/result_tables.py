@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.run_record import RunRecord
 
-__all__ = ["cache_sentence", "grid", "history", "outcome_kind", "outcome_overview", "outcome_sentences"]
+__all__ = ["cache_sentence", "grid", "groups_left", "history", "outcome_kind", "outcome_overview", "outcome_sentences"]
 
 _MOST_GROUPS = 20
 
@@ -83,10 +83,10 @@ def outcome_sentences(found: Sequence[Outcome]) -> Iterator[RenderableType]:
             one.effort.memory_sentence,
         )
         yield from (paragraphs.detail(sentence) for sentence in details if sentence)
-        yield from _groups_left(one)
+        yield from groups_left(one)
 
 
-def _groups_left(one: Outcome) -> Iterator[RenderableType]:
+def groups_left(one: Outcome) -> Iterator[RenderableType]:
     """The groups that were not committed, and why. Groups with one reason are one line."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for group in one.group_outcomes:

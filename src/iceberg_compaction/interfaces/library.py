@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from iceberg_compaction import cancel, errors
 from iceberg_compaction.catalog import connect, load_tables
 from iceberg_compaction.interfaces import policy_options, wiring
+from iceberg_compaction.interfaces.cli import run_names
 from iceberg_compaction.model import byte_size, durations, policies
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations.rewrite_files import commit_results
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from iceberg_compaction.execute.engine_door import Engine
+    from iceberg_compaction.model.cancel_request import Cancellation
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
@@ -134,6 +136,15 @@ class Compactor:
     ) -> Outcome:
         """Cluster a table's manifests by partition where that is worth a commit; no data file is touched."""
         return operate.operate(self._manifests(name, target_size, spec_id), self._house(), self._run())
+
+    def cancel(self, run_id: str, *, wait: float | str = 30) -> Cancellation:
+        """End a run that is at work in another process and has the same `state`. What it has finished is committed, and
+        nothing half-done stays. `wait`: for its end, in seconds or as text such as "2m"."""
+        named = run_names.find(self._store, run_id)
+        assert self._store is not None  # else there is no run of any name
+        seconds = durations.parse_seconds(wait) if wait else 0.0
+        canceller = wiring.canceller(self._store, wait_s=seconds)
+        return canceller.cancel(named.run_id, named.table, named.unfinished)
 
     def list_tables(self, pattern: str = "*") -> list[str]:
         """The catalog's tables whose name matches a pattern such as `shop.*`."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
+    from iceberg_compaction.workflow.cancel_run import Canceller
 
 _log = logging.getLogger(__name__)
 ENGINES = ("spark", "inline")
@@ -127,6 +128,21 @@ def new_run(
         cache=manifest_cache(),
         heartbeat_s=settings.load_heartbeat(os.environ),
         **{name: value for name, value in given.items() if value is not None},
+    )
+
+
+def canceller(store: RunStore, *, wait_s: float) -> Canceller:
+    """The user of this process, who wants to cancel runs of the store."""
+    import getpass
+
+    from iceberg_compaction.workflow import cancel_run
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a user that has no name
+        user = f"user {os.getuid()}" if hasattr(os, "getuid") else "somebody"
+    return cancel_run.Canceller(
+        store=store, user=user, clock=lambda: time.time_ns() // 1_000_000, pause=time.sleep, wait_s=wait_s
     )
 
 

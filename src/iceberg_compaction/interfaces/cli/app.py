@@ -14,6 +14,7 @@ from iceberg_compaction.interfaces.cli import exits, lean_start
 from iceberg_compaction.interfaces.cli.screens import help_screen, usage
 from iceberg_compaction.interfaces.cli.verbs.apply import apply
 from iceberg_compaction.interfaces.cli.verbs.cache import cache
+from iceberg_compaction.interfaces.cli.verbs.cancel import cancel
 from iceberg_compaction.interfaces.cli.verbs.demo import demo
 from iceberg_compaction.interfaces.cli.verbs.doctor import doctor
 from iceberg_compaction.interfaces.cli.verbs.history import history
@@ -62,7 +63,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for _verb in (doctor, plan, apply, run, manifests, history, cache, demo):
+for _verb in (doctor, plan, apply, run, manifests, cancel, history, cache, demo):
     app.command(cls=help_screen.VerbCommand)(_verb)
 
 

@@ -27,6 +27,7 @@ _TAKEN = {
     "run": (*_CATALOG, "state", "engine"),
     "manifests": (*_CATALOG, "state"),
     "history": ("state",),
+    "cancel": ("state",),
     "demo": ("engine",),
 }
 _DEFAULTS = {"engine": "spark"}

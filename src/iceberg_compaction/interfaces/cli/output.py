@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from iceberg_compaction.model.cache_figures import CacheFigures
+    from iceberg_compaction.model.cancel_request import Cancellation
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
@@ -40,6 +41,7 @@ class Output(Protocol):
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def history(self, found: Sequence[RunRecord]) -> None: ...
     def cache(self, found: CacheFigures, *, cleared: bool) -> None: ...
+    def cancellation(self, found: Cancellation) -> None: ...
 
 
 def output(chosen: Format) -> Output:
@@ -69,6 +71,9 @@ class JsonOutput:
         self._write(found, False)
 
     def cache(self, found: CacheFigures, *, cleared: bool) -> None:
+        self._write([found], True)
+
+    def cancellation(self, found: Cancellation) -> None:
         self._write([found], True)
 
     def _write(self, found: Sequence[Value], single: bool) -> None:
@@ -138,6 +143,9 @@ class TableOutput:
         from iceberg_compaction.interfaces.cli.screens import result_tables
 
         self._show(result_tables.cache_sentence(found, cleared=cleared))
+
+    def cancellation(self, found: Cancellation) -> None:
+        self._show(found.sentence)
 
     def _show_unplanned(self, found: Sequence[Value]) -> None:
         from iceberg_compaction.interfaces.cli.screens import paragraphs

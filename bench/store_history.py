@@ -17,8 +17,8 @@ from tests.factories import store_servers, stores
 from iceberg_compaction.interfaces import run_stores
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_task import Effort
-from iceberg_compaction.record import run_rows
 from iceberg_compaction.record.entries import keys
+from iceberg_compaction.record.rules import run_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,7 +96,7 @@ def _best(url: str, how: dict[str, Any]) -> float:
 
 def _seconds(url: str, how: dict[str, Any]) -> float:
     began = time.perf_counter()
-    store = run_stores.open_store(url)
+    store = run_stores.open_store(url, {})
     store.history(**how)
     seconds = time.perf_counter() - began
     store.entries.close()

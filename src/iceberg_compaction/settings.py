@@ -12,6 +12,7 @@ from pydantic import Field
 
 from iceberg_compaction import errors
 from iceberg_compaction.model import byte_size, durations
+from iceberg_compaction.model.retention_periods import RetentionPeriods
 from iceberg_compaction.model.value import Value
 
 if TYPE_CHECKING:
@@ -114,6 +115,20 @@ def load_memory(environ: Mapping[str, str]) -> int | None:
     """`ICEBERG_COMPACTION_MEMORY`: bytes of a process that performs tasks, such as 2GB; None: it depends on the limits
     of its container, executor or machine."""
     return _size(environ, "ICEBERG_COMPACTION_MEMORY")
+
+
+def load_retention(environ: Mapping[str, str]) -> RetentionPeriods:
+    """`ICEBERG_COMPACTION_KEEP_HISTORY`, `_EVENTS`, `_HEALTH` and `_CHECKPOINTS`: how long the run store keeps them,
+    such as 90d."""
+    periods: dict[str, int] = {}
+    for name in RetentionPeriods.model_fields:
+        variable = f"ICEBERG_COMPACTION_KEEP_{name.removesuffix('_ms').upper()}"
+        if given := environ.get(variable):
+            try:
+                periods[name] = int(durations.parse_seconds(given) * 1000)
+            except errors.ConfigError as error:
+                raise errors.ConfigError(f"{variable}: {error}") from error
+    return RetentionPeriods(**periods)
 
 
 def load_heartbeat(environ: Mapping[str, str]) -> float:

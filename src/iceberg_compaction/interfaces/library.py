@@ -44,8 +44,8 @@ class Compactor:
 
     `catalog` is a PyIceberg catalog, its configured name, its URI, or CatalogSettings. `options` takes the names of
     Iceberg's `rewrite_data_files` (`min-input-files`) or their Python form. Used as a context manager it keeps one
-    Spark session for all its tables; a session that is passed in is used and never stopped. `state` is a file that runs
-    are remembered in, as the command line does: without it nobody can remove what a killed run leaves behind.
+    Spark session for all its tables; a session that is passed in is used and never stopped. `state` is the run
+    store, a file or a URL, as the command line has it: without it nobody can remove what a killed run leaves behind.
     `deadline` is how long each run may take, in seconds or as text such as "2h". `namespace` is where tables are looked
     for that are named without one; by default CATALOG_NAMESPACE, else the only namespace that has such a table.
     """

@@ -31,11 +31,11 @@ _CHOICES = "a file, memory://, postgresql://, redis://, rediss://, etcd:// or et
 MEMORY = "memory://"
 
 
-def open_store(given: str | Path) -> RunStore:
+def open_store(given: str | Path, environ: Mapping[str, str]) -> RunStore:
     """The store in a file or at a URL. Nothing is read or written yet. ConfigError: it cannot be a store."""
     from iceberg_compaction.record import store
 
-    return store.RunStore(open_entries(given))
+    return store.RunStore(open_entries(given), settings.load_retention(environ))
 
 
 def open_entries(given: str | Path) -> StoreEntries:
@@ -77,7 +77,7 @@ def store_to_read(given: str | Path | None, environ: Mapping[str, str]) -> RunSt
             sqlite.SqliteEntries(file).check_own()
         except errors.ForeignStoreError as error:
             raise errors.ConfigError(str(error)) from error
-    return open_store(chosen)
+    return open_store(chosen, environ)
 
 
 def store_to_write(given: str | Path | None, environ: Mapping[str, str]) -> RunStore | None:

@@ -170,7 +170,7 @@ def run_store(given: str | Path) -> RunStore:
     """The run store in a file or at a URL."""
     from iceberg_compaction.interfaces import run_stores
 
-    return run_stores.open_store(given)
+    return run_stores.open_store(given, os.environ)
 
 
 def store_to_read(given: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore | None:

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.record import readable, run_history, run_journal
+from iceberg_compaction.model.retention_periods import RetentionPeriods
 from iceberg_compaction.record.entries import checked
+from iceberg_compaction.record.rules import readable, run_history, run_journal
 
 if TYPE_CHECKING:
     from iceberg_compaction.record.entries.door import StoreEntries
@@ -26,7 +27,8 @@ class RunStore(run_journal.RunJournal, run_history.RunHistory):
     - Any trouble is a StoreError. No method returns a guess.
     """
 
-    def __init__(self, entries: StoreEntries) -> None:
+    def __init__(self, entries: StoreEntries, periods: RetentionPeriods | None = None) -> None:
+        self.periods = periods or RetentionPeriods()
         self.entries = checked.CheckedEntries(entries)
         self.readable = readable.Readable(str(entries))
 

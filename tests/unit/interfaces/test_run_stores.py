@@ -9,6 +9,7 @@ import pytest
 
 from iceberg_compaction import errors, settings
 from iceberg_compaction.interfaces import run_stores, wiring
+from iceberg_compaction.model.retention_periods import DAY_MS, RetentionPeriods
 from iceberg_compaction.record.entries import network_files
 from iceberg_compaction.record.entries.server_url import ServerUrl
 
@@ -67,7 +68,7 @@ def test_flags_come_before_variables_and_variables_before_the_default_file() -> 
 )
 def test_a_wrong_url_is_one_sentence_without_its_password(url: str, sentence: str) -> None:
     with pytest.raises(errors.CompactionError, match=sentence) as caught:
-        run_stores.open_store(url)
+        run_stores.open_store(url, {})
     assert "pw1" not in str(caught.value)
 
 
@@ -85,7 +86,7 @@ def test_a_missing_package_is_one_sentence(
     monkeypatch.setitem(sys.modules, package, None)
     monkeypatch.delitem(sys.modules, f"iceberg_compaction.record.entries.{scheme}", raising=False)
     with pytest.raises(errors.SetupError, match=rf"needs {package}, .* pip install 'iceberg-compaction\[{extra}\]'\.$"):
-        run_stores.open_store(f"{scheme}://h")
+        run_stores.open_store(f"{scheme}://h", {})
 
 
 @pytest.mark.parametrize(
@@ -113,3 +114,13 @@ def test_a_file_on_a_network_is_refused_with_the_alternatives(monkeypatch: pytes
         with pytest.raises(errors.ConfigError, match=sentence):
             use(str(tmp_path / "runs.db"))
     assert not (tmp_path / "runs.db").exists()
+
+
+def test_retention_is_set_by_variables() -> None:
+    assert settings.load_retention({}) == RetentionPeriods()
+    periods = settings.load_retention(
+        {"ICEBERG_COMPACTION_KEEP_EVENTS": "12h", "ICEBERG_COMPACTION_KEEP_HISTORY": "2d"}
+    )
+    assert periods == RetentionPeriods(events_ms=DAY_MS // 2, history_ms=2 * DAY_MS)
+    with pytest.raises(errors.ConfigError, match="ICEBERG_COMPACTION_KEEP_HEALTH: 'long' is not a duration"):
+        settings.load_retention({"ICEBERG_COMPACTION_KEEP_HEALTH": "long"})

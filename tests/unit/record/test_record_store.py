@@ -17,9 +17,9 @@ from iceberg_compaction import errors
 from iceberg_compaction.model.copy_plan import Rate, RateOrigin
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.plan import rates
-from iceberg_compaction.record import run_rows
 from iceberg_compaction.record.entries import migrations
 from iceberg_compaction.record.entries.memory import MemoryEntries
+from iceberg_compaction.record.rules import run_rows
 from iceberg_compaction.record.runs import Run
 from iceberg_compaction.record.store import RunStore
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.record import run_rows
+from iceberg_compaction.record.rules import run_rows
 
 if TYPE_CHECKING:
     import sqlite3

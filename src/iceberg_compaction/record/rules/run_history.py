@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.model.run_record import RunRecord
-from iceberg_compaction.record import readable, run_rows
 from iceberg_compaction.record.entries import keys
+from iceberg_compaction.record.rules import readable, run_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iceberg_compaction.model.outcome import Kind
     from iceberg_compaction.record.entries.door import StoreEntries, StoreEntry
-    from iceberg_compaction.record.run_rows import HistoryRow
+    from iceberg_compaction.record.rules.run_rows import HistoryRow
 
 _AT_ONCE = 50  # runs
 _MOST_AT_ONCE = 1000  # keys

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.model.run_record import Attempt, RunStart, UnfinishedRun
-from iceberg_compaction.record import readable, run_rows
 from iceberg_compaction.record.entries import keys
+from iceberg_compaction.record.rules import readable, retention, run_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from iceberg_compaction.model.retention_periods import RetentionPeriods
     from iceberg_compaction.record.entries.door import StoreEntries, StoreEntry
-    from iceberg_compaction.record.run_rows import JournalRow
+    from iceberg_compaction.record.rules.run_rows import JournalRow
 
 _REMEMBER_RECOVERED_MS = 30 * 24 * 3600 * 1000  # a run that was only asleep may wake up, and must still be refused
 _FORGOTTEN = 50  # runs at a time
@@ -27,19 +28,21 @@ class RunJournal:
 
     entries: StoreEntries
     readable: readable.Readable
+    periods: RetentionPeriods
 
     def begin(self, start: RunStart) -> bool:
         """Enter a run into the journal, before it writes its first file. False: the run is there already, and may have
         left files. It counts as running again, unless another run has taken it over.
 
-        Runs that were recovered more than 30 days ago are forgotten on this occasion, as far as they can be read. If
-        that fails, the run is in the journal nevertheless."""
+        Runs that were recovered more than 30 days ago are forgotten on this occasion, as far as they can be read, and
+        old runs and events are removed. If that fails, the run is in the journal nevertheless."""
         row = run_rows.JournalRow(table_uuid=start.table_uuid, heartbeat_ms=start.started_ms)
         entries = run_rows.journal_entries(start.run_id, row, start.model_dump_json())
         if self.entries.change(entries, {keys.key("journal", start.run_id): None}):
             # The run is in the journal and has to know that, whatever happens to the entries of others.
             with contextlib.suppress(errors.StoreError):
                 self._forget(start.started_ms - _REMEMBER_RECOVERED_MS)
+                retention.Removal(self.entries, self.periods, start.started_ms).perform()
             return True
         again = {"ended": run_rows.RUNNING, "heartbeat_ms": start.started_ms}
         self._update(start.run_id, lambda row: again if _may_go_on(row) else None)

@@ -1,0 +1,1 @@
+"""The rules of the run store above its entries: history, journal, retention, queue."""

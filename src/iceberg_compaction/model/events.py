@@ -52,11 +52,10 @@ class Starting(_Step):
     engine: str
 
 
-class Rewriting(_Step):
-    """Progress of the rewrite, about once a second. Totals are those of the plan, so that a bar can be drawn from any
-    single event. Files are those that manifests list if manifests are rewritten."""
+class _FileProgress(_Step):
+    """Progress of work on files, about once a second. Totals are those of the plan, so that a bar can be drawn from any
+    single event."""
 
-    kind: Literal["rewriting"] = "rewriting"
     files_done: Count
     files_total: Count
     bytes_done: Count
@@ -64,6 +63,18 @@ class Rewriting(_Step):
     groups_committed: Count = 0
     groups_total: Count = 0
     by_task: bool = False  # bytes count only when a task ends, because no worker has sent more so far
+
+
+class Rewriting(_FileProgress):
+    """Progress of the rewrite. Files are those that manifests list if manifests are rewritten."""
+
+    kind: Literal["rewriting"] = "rewriting"
+
+
+class Comparing(_FileProgress):
+    """Progress of a check: the rows of files are read and measured, and nothing is written."""
+
+    kind: Literal["comparing"] = "comparing"
 
 
 class TaskEnded(_Step):
@@ -119,6 +130,7 @@ Event: TypeAlias = Annotated[
     | Starting
     | Rewriting
     | TaskEnded
+    | Comparing
     | Committing
     | Committed
     | GroupFailed

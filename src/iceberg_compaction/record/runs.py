@@ -80,7 +80,7 @@ class Run:
 
     def emit(self, event: Event) -> None:
         """Inform the listener and the store. It does not steer the run."""
-        level = logging.DEBUG if event.kind in ("rewriting", "task-ended") else logging.INFO
+        level = logging.DEBUG if event.kind in ("rewriting", "comparing", "task-ended") else logging.INFO
         if _log.isEnabledFor(level):
             _log.log(level, "%s: %s", event.table, _event_words(event))
         at_ms = self.clock()

@@ -17,6 +17,7 @@ ALL = [
     events.Recovering(**RUN, runs=2),
     events.Starting(**RUN, engine="Spark"),
     events.Rewriting(**RUN, files_done=2, files_total=4, bytes_done=200, bytes_total=400, groups_total=1),
+    events.Comparing(**RUN, files_done=2, files_total=4, bytes_done=200, bytes_total=400),
     events.TaskEnded(**RUN, task_id=0, group_id=1, seconds=0.5, bytes_read=200, bytes_written=90, file_sizes=(90,)),
     events.Committing(**RUN, groups=1),
     events.Committed(**RUN, snapshot_id=7, groups=1),

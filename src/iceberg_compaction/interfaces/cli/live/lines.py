@@ -76,7 +76,7 @@ class Lines:
 
 def _begins(event: Event) -> bool:
     """Whether it is of a stage that has a line when it begins. Others are over in no time, or come for each batch."""
-    return isinstance(event, events.Starting | events.Rewriting)
+    return isinstance(event, events.Starting | events.Rewriting | events.Comparing)
 
 
 def _write(line: str) -> None:

@@ -25,7 +25,7 @@ class TableProgress:
         self.stage = ""
         self._started = now
         self._rewriting_since: float | None = None
-        self._rewriting: events.Rewriting | None = None
+        self._rewriting: events.Rewriting | events.Comparing | None = None
 
     def enter(self, event: Event, now: float) -> None:
         """Take an event of the run."""
@@ -36,7 +36,7 @@ class TableProgress:
                 self.stage = event.kind
             case events.Starting():
                 self.stage = f"starting {event.engine}"
-            case events.Rewriting():
+            case events.Rewriting() | events.Comparing():
                 if self._rewriting_since is None or self._is_another(event):
                     self._rewriting_since = now
                 self.stage, self._rewriting = event.kind, event
@@ -45,7 +45,7 @@ class TableProgress:
             case _:
                 assert_never(event)
 
-    def _is_another(self, event: events.Rewriting) -> bool:
+    def _is_another(self, event: events.Rewriting | events.Comparing) -> bool:
         """Whether it begins anew, as when groups are planned again: its bytes are counted from nothing."""
         before = self._rewriting
         return before is not None and before.bytes_total != event.bytes_total
@@ -80,7 +80,7 @@ class TableProgress:
     def elapsed(self, now: float) -> str:
         return f"{format_seconds(now - self._started)} elapsed"
 
-    def _measured(self, event: events.Rewriting, now: float) -> list[str]:
+    def _measured(self, event: events.Rewriting | events.Comparing, now: float) -> list[str]:
         seconds = now - (self._rewriting_since or now)
         measured = []
         if event.by_task and seconds >= _BY_TASK_AFTER and event.bytes_done < event.bytes_total:

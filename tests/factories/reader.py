@@ -38,7 +38,7 @@ class Reader:
         found: Counter[Row] = Counter()
         for data in (file for file in files if not file["content"]):
             applied = [delete for delete in deletes if delete_rules.applies(data, delete, files, everywhere)]
-            found.update(tuple(row[name] for name in names.values()) for row in self._alive(table, data, applied))
+            found.update(tuple(row.get(name) for name in names.values()) for row in self._alive(table, data, applied))
         return found
 
     def live(self, table: Table, snapshot: Snapshot) -> list[dict[str, Any]]:

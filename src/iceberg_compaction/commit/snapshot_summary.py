@@ -33,6 +33,8 @@ class FileChanges:
     removed: Counts = NONE
     position_deletes: Counts = NONE  # removed
     equality_deletes: Counts = NONE
+    added_position_deletes: Counts = NONE
+    added_equality_deletes: Counts = NONE
 
     def __add__(self, other: FileChanges) -> FileChanges:
         return FileChanges(
@@ -40,11 +42,17 @@ class FileChanges:
             removed=self.removed + other.removed,
             position_deletes=self.position_deletes + other.position_deletes,
             equality_deletes=self.equality_deletes + other.equality_deletes,
+            added_position_deletes=self.added_position_deletes + other.added_position_deletes,
+            added_equality_deletes=self.added_equality_deletes + other.added_equality_deletes,
         )
 
     @property
     def deletes(self) -> Counts:
         return self.position_deletes + self.equality_deletes
+
+    @property
+    def added_deletes(self) -> Counts:
+        return self.added_position_deletes + self.added_equality_deletes
 
     def counts(self) -> dict[str, int]:
         """The counts by Iceberg's names, without zeros."""
@@ -53,13 +61,18 @@ class FileChanges:
             "deleted-data-files": self.removed.files,
             "added-records": self.added.records,
             "deleted-records": self.removed.records,
-            "added-files-size": self.added.bytes,
+            "added-files-size": self.added.bytes + self.added_deletes.bytes,
             "removed-files-size": self.removed.bytes + self.deletes.bytes,
             "removed-delete-files": self.deletes.files,
             "removed-position-delete-files": self.position_deletes.files,
             "removed-equality-delete-files": self.equality_deletes.files,
             "removed-position-deletes": self.position_deletes.records,
             "removed-equality-deletes": self.equality_deletes.records,
+            "added-delete-files": self.added_deletes.files,
+            "added-position-delete-files": self.added_position_deletes.files,
+            "added-equality-delete-files": self.added_equality_deletes.files,
+            "added-position-deletes": self.added_position_deletes.records,
+            "added-equality-deletes": self.added_equality_deletes.records,
         }
         return {name: value for name, value in figures.items() if value}
 
@@ -88,11 +101,11 @@ def summarize(figures: SummaryFigures, previous: Mapping[str, str] | None, prope
     }
     totals = {
         "total-records": added.records - removed.records,
-        "total-files-size": added.bytes - removed.bytes - deletes.bytes,
+        "total-files-size": added.bytes + figures.added_deletes.bytes - removed.bytes - deletes.bytes,
         "total-data-files": added.files - removed.files,
-        "total-delete-files": -deletes.files,
-        "total-position-deletes": -figures.position_deletes.records,
-        "total-equality-deletes": -figures.equality_deletes.records,
+        "total-delete-files": figures.added_deletes.files - deletes.files,
+        "total-position-deletes": figures.added_position_deletes.records - figures.position_deletes.records,
+        "total-equality-deletes": figures.added_equality_deletes.records - figures.equality_deletes.records,
     }
     # A total that the head's summary lacks, or has as nonsense, cannot be continued: it is left out.
     before = {key: _count(previous, key) for key in totals}

@@ -16,6 +16,9 @@ from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations.rewrite_files import commit_results
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
 from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import ManifestGoal, RewriteManifests
+from iceberg_compaction.operations.undo.judge_undo import UndoRequest
+from iceberg_compaction.operations.undo.undo_run import UndoRun
+from iceberg_compaction.operations.verify import verify_run
 from iceberg_compaction.settings import CatalogSettings
 from iceberg_compaction.workflow import diagnose, operate
 
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.portable_task import PortableResult, PortableTask
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.table_health import TableHealth
+    from iceberg_compaction.model.undo_plan import UndoPlan
+    from iceberg_compaction.model.verification import Verification
     from iceberg_compaction.record.runs import Run
 
 
@@ -146,6 +151,22 @@ class Compactor:
         canceller = wiring.canceller(self._store, wait_s=seconds)
         return canceller.cancel(named.run_id, named.table, named.unfinished)
 
+    def verify(self, run_id: str, table: str | None = None) -> Verification:
+        """Check a past run: its files are read again and compared with the proof of the run and, where they still
+        exist, with the files that it replaced. `table` may be left out if the run store has the run."""
+        name, remembered = self._past_run(run_id, table)
+        request = verify_run.VerifyRun(table=name, checked_run_id=run_id, remembered=remembered)
+        return verify_run.verify(request, load_tables.load_table(self.catalog, name), self._run(), self._engine_for_one)
+
+    def plan_undo(self, run_id: str, table: str | None = None) -> UndoPlan:
+        """What `undo` would do, and why, or why it would be refused; writes nothing."""
+        return operate.plan_only(self._undo(run_id, table), self._house(), self._run())
+
+    def undo(self, run_id: str, table: str | None = None, *, despite_differences: bool = False) -> Outcome:
+        """Bring back the files that a run replaced, all or none, if nothing was deleted or rewritten since. The rows of
+        the table stay the same, unless `despite_differences` is set and the run's files are damaged."""
+        return operate.operate(self._undo(run_id, table, despite_differences), self._house(), self._run())
+
     def list_tables(self, pattern: str = "*") -> list[str]:
         """The catalog's tables whose name matches a pattern such as `shop.*`."""
         return load_tables.list_tables(self.catalog, pattern)
@@ -167,6 +188,21 @@ class Compactor:
         target = None if target_size is None else byte_size.parse_size(target_size)
         goal = ManifestGoal(target_size_bytes=target, spec_id=spec_id)
         return RewriteManifests(table=self._full_name(name), goal=goal, branch=self._branch)
+
+    def _undo(self, run_id: str, table: str | None, despite_differences: bool = False) -> UndoRun:
+        name, remembered = self._past_run(run_id, table)
+        branch = None if self._branch == "main" else self._branch
+        request = UndoRequest(table=name, undone_run_id=run_id, branch=branch, remembered=remembered)
+        return UndoRun(request=request, despite_differences=despite_differences)
+
+    def _past_run(self, run_id: str, table: str | None) -> tuple[str, tuple[int, ...]]:
+        """The table of a run, and the snapshots that the store has of it."""
+        record = wiring.past_run(self._store, run_id)
+        if table is not None:
+            return self._full_name(table), () if record is None else record.outcome.snapshot_ids
+        if record is None:
+            raise errors.ConfigError(f"The run store does not have run {run_id}; name its table.")
+        return record.table, record.outcome.snapshot_ids
 
     def _engine_for_one(self) -> AbstractContextManager[Engine]:
         if not self._keep:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.interfaces.cli.options import MetricsOptions
     from iceberg_compaction.metadata.cache.arrow_cache import ArrowCache
     from iceberg_compaction.model.events import Event
+    from iceberg_compaction.model.run_record import RunRecord
     from iceberg_compaction.observe.metrics.run_metrics import RunMetrics
     from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.record.runs import Run
@@ -171,6 +172,17 @@ def run_store(given: str | Path) -> RunStore:
     from iceberg_compaction.interfaces import run_stores
 
     return run_stores.open_store(given, os.environ)
+
+
+def past_run(store: RunStore | None, run_id: str) -> RunRecord | None:
+    """A run of the history. None: the store does not have it, or cannot be read; the table knows as much."""
+    if store is None:
+        return None
+    try:
+        return store.run(run_id)
+    except errors.StoreError as error:
+        _log.warning("The run is looked up in the table alone: %s", error)
+        return None
 
 
 def store_to_read(given: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore | None:

@@ -152,7 +152,7 @@ class LatestProgress(Value):
 
     at_ms: int
     since_ms: int  # when the rewrite of these files began
-    event: Rewriting
+    event: Rewriting | Comparing
 
 
 _ADAPTER: TypeAdapter[Event] = TypeAdapter(Event)

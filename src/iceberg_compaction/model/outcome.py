@@ -27,6 +27,7 @@ class Kind(str, Enum):
     UNSUPPORTED = "unsupported"
     CONFLICT = "conflict"
     FAILED = "failed"
+    UNDONE = "undone"  # an earlier run was undone
 
 
 class GroupEnd(str, Enum):
@@ -73,7 +74,7 @@ class _RunEnd(Value):
     @property
     def ok(self) -> bool:
         """Nothing failed. Of a table that is `compacted`, groups may have failed alone."""
-        return self.kind in (Kind.COMPACTED, Kind.HEALTHY, Kind.SKIPPED) and not self.groups_failed
+        return self.kind in (Kind.COMPACTED, Kind.HEALTHY, Kind.SKIPPED, Kind.UNDONE) and not self.groups_failed
 
     def brief(self, most: int = 1000) -> Self:
         """The same without most of its groups if there are very many: groups that were not committed say more, and
@@ -162,8 +163,18 @@ class Failed(_Changed):
     kind: Literal[Kind.FAILED] = Kind.FAILED
 
 
+class Undone(_Changed):
+    """An earlier run was undone: files that it had written left the table, and those that it had replaced came back. A
+    rollback commits no snapshot of its own."""
+
+    kind: Literal[Kind.UNDONE] = Kind.UNDONE
+    undone_run_id: str
+    way: Literal["rollback", "replace"]
+    head_snapshot_id: int  # of the branch after that
+
+
 Outcome: TypeAlias = Annotated[
-    Compacted | Healthy | Skipped | Unsupported | Conflict | Failed, Field(discriminator="kind")
+    Compacted | Healthy | Skipped | Unsupported | Conflict | Failed | Undone, Field(discriminator="kind")
 ]
 
 _ADAPTER: TypeAdapter[Outcome] = TypeAdapter(Outcome)

@@ -95,6 +95,7 @@ class RewriteContext(Value):
     verify: ProofLevel
     copy_row_groups: CopyMode = CopyMode.AUTO
     min_row_group: int = DEFAULT_MIN_ROW_GROUP  # bytes; smaller row groups are merged, not taken over
+    only_measured: bool = False  # rows are read and measured, and nothing is written
     delete_contents: Annotated[dict[str, bytes], Field(repr=False)] = {}  # small delete files, read once and sent along
     io_properties: Annotated[dict[str, str], Field(repr=False)] = {}  # FileIO only, never the catalog's
     trace: dict[str, str] = {}  # the span that tasks belong to, as W3C headers; empty: nobody traces the run

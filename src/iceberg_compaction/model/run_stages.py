@@ -26,6 +26,8 @@ def stage_after(event: Event, stage: Stage) -> Stage:
             if event.bytes_done < event.bytes_total:
                 return Stage.REWRITING
             return Stage.ENDING if stage is Stage.ENDING else Stage.VERIFYING
+        case events.Comparing():
+            return Stage.VERIFYING
         case events.Committing():
             return Stage.COMMITTING
         case events.Committed() | events.Finished():

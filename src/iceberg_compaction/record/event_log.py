@@ -41,7 +41,7 @@ class EventWriter:
     def put(self, event: Event, at_ms: int) -> None:
         """Write the event soon."""
         with self._lock:
-            if isinstance(event, events.Rewriting):
+            if isinstance(event, events.Rewriting | events.Comparing):
                 self._put_progress(event, at_ms)
                 return
             self._kinds[event.kind] += 1
@@ -57,7 +57,7 @@ class EventWriter:
         self.outbox.put(keys.key(EVENT, self.run_id, self._number), logged.model_dump_json())
         self._number += 1
 
-    def _put_progress(self, event: events.Rewriting, at_ms: int) -> None:
+    def _put_progress(self, event: events.Rewriting | events.Comparing, at_ms: int) -> None:
         """Replace the progress, about twice a second. The first one of a plan is an event as well: a stage begins."""
         last = self._progress
         if last is None or last.event.bytes_total != event.bytes_total:

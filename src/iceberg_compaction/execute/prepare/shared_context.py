@@ -11,7 +11,7 @@ from pyiceberg.schema import Schema
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import fetch, sort_order
-from iceberg_compaction.model import rewrite_task
+from iceberg_compaction.model import policies, rewrite_task
 from iceberg_compaction.model.output_layout import RowOrder
 from iceberg_compaction.observe.tracing import spans
 from iceberg_compaction.storage import file_io
@@ -63,6 +63,27 @@ def build_context(
         min_row_group=plan.copying.least,
         io_properties=file_io.io_properties(table),
         trace=spans.carrier(),
+    )
+
+
+def measuring_context(
+    table: Table, run_id: str, schema: Schema, deletes: Sequence[rewrite_task.DeleteFile]
+) -> rewrite_task.RewriteContext:
+    """The context of tasks that read rows by this schema, apply these delete files, and write nothing."""
+    return rewrite_task.RewriteContext(
+        run_id=run_id,
+        table=".".join(table.name()),
+        table_location=table.location(),
+        table_schema=schema.model_dump_json(),
+        partition_specs={spec_id: spec.model_dump_json() for spec_id, spec in sorted(table.specs().items())},
+        delete_fields=_delete_fields(table, schema, deletes),
+        delete_contents=_contents(table, deletes),
+        properties={key: value for key, value in table.properties.items() if key == _NAME_MAPPING},
+        sizes=policies.Sizes(min=1 << 20, target=1 << 30, max=1 << 31),
+        verify=policies.ProofLevel.CHECKSUM,
+        copy_row_groups=policies.CopyMode.NEVER,
+        only_measured=True,
+        io_properties=file_io.io_properties(table),
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import budgets, source
+from iceberg_compaction.execute.worker import budgets, measure_task, source
 from iceberg_compaction.execute.worker.arrange import arrange_rows
 from iceberg_compaction.execute.worker.copy import mixed_rows
 from iceberg_compaction.execute.worker.memory import memory_use
@@ -24,7 +24,9 @@ from iceberg_compaction.storage import passing_faults, request_counts, task_prog
 if TYPE_CHECKING:
     from iceberg_compaction.execute.worker.memory import memory_budget
     from iceberg_compaction.model import policies
+    from iceberg_compaction.model.proof import Proof
 
+_NO_EFFORT = rewrite_task.Effort()
 _log = logging.getLogger(__name__)
 ATTEMPTS = passing_faults.Patience(
     retries=3, first=1.0, longest=20.0, total=900.0
@@ -82,6 +84,8 @@ def _perform(
 ) -> rewrite_task.TaskResult:
     started = time.monotonic()
     rows = source.open_source(task, context, limits, reservation)
+    if context.only_measured:
+        return _result(task, started, proof=measure_task.measure(rows, context.verify))
     prepared = rows.prepared
     request = sink.SinkRequest(
         task=task,
@@ -107,11 +111,22 @@ def _perform(
         if isinstance(error, Exception) and (left or not isinstance(error, errors.CompactionError)):
             raise _as_execute_error(task, error, left) from error
         raise
+    return _result(task, started, proof=whole, staged=staged, effort=effort)
+
+
+def _result(
+    task: rewrite_task.RewriteTask,
+    started: float,
+    *,
+    proof: Proof,
+    staged: tuple[rewrite_task.StagedFile, ...] = (),
+    effort: rewrite_task.Effort = _NO_EFFORT,
+) -> rewrite_task.TaskResult:
     return rewrite_task.TaskResult(
         task_id=task.id,
         group_id=task.group_id,
         staged=staged,
-        proof=whole,
+        proof=proof,
         bytes_read=task.bytes,
         bytes_written=sum(file.file_size_in_bytes for file in staged),
         seconds=time.monotonic() - started,

@@ -107,6 +107,23 @@ def parse(
     live = pc.not_equal(entries["status"], _DELETED)
     if not pc.all(live).as_py():
         entries = entries.filter(live)
+    return _rows(entries, manifest, reading)
+
+
+def parse_changes(data: bytes, manifest: ManifestFile, reading: Reading) -> tuple[pa.Table, pa.Table]:
+    """The files that the snapshot of a manifest added, and those that it removed, in `reading.row_schema`."""
+    where = f"Manifest {manifest.manifest_path}"
+    select = {**_COLUMNS, **_wanted_metrics(manifest, reading), "snapshot_id": ("snapshot_id",)}
+    entries = avro_decode.read_table(data, select, where=where)
+    _check_completeness(entries, manifest, len(data), where)
+    of_snapshot = pc.fill_null(_or_nulls(entries, "snapshot_id", pa.int64()), manifest.added_snapshot_id)
+    entries = entries.filter(pc.equal(of_snapshot, manifest.added_snapshot_id))
+    added, removed = (entries.filter(pc.equal(entries["status"], status)) for status in (_ADDED, _DELETED))
+    return _rows(added, manifest, reading), _rows(removed, manifest, reading)
+
+
+def _rows(entries: pa.Table, manifest: ManifestFile, reading: Reading) -> pa.Table:
+    where = f"Manifest {manifest.manifest_path}"
     columns = _columns(entries, manifest, reading)
     files = pa.table({field.name: _cast(columns[field.name], field, where) for field in table_view.FILES})
     files = column_metrics.with_metrics(files.cast(table_view.FILES), entries, reading.metrics)

@@ -12,6 +12,7 @@ from iceberg_compaction.metadata import look
 from iceberg_compaction.metadata.manifest import snapshot_manifests
 from iceberg_compaction.model import byte_size, events, manifest_plan, outcome, plurals
 from iceberg_compaction.operations.operation import PlannedWork
+from iceberg_compaction.operations.past_runs import run_commits
 from iceberg_compaction.operations.rewrite_manifests import choose_manifests, manifest_change, manifest_facts
 from iceberg_compaction.record import journal
 
@@ -90,7 +91,7 @@ class RewriteManifests:
         request = manifest_change.RewriteRequest(
             plan=plan,
             sources=planned.manifests.manifest_files,
-            snapshot_properties=snapshot_summary.signature(run.run_id),
+            snapshot_properties=snapshot_summary.signature(run.run_id) | {run_commits.BRANCH: self.branch},
             on_entries=progress.on_entries,
         )
         result = manifest_change.rewrite_manifests(table, request, run, on_commit=progress.on_commit)

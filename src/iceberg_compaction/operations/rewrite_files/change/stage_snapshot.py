@@ -156,7 +156,7 @@ class Staging:
             manifest_files=parent.manifests.live(content),
             writing=self._writing(metadata),
             merging=merge_manifests.merging(metadata.properties),
-            layout=lambda spec_id: _layout(metadata, spec_id),
+            layout=lambda spec_id: writable_layout(metadata, spec_id),
             **more,
         )
 
@@ -223,7 +223,7 @@ class Staging:
         return path
 
 
-def _layout(metadata: TableMetadata, spec_id: int) -> entry_fields.ManifestLayout | None:
+def writable_layout(metadata: TableMetadata, spec_id: int) -> entry_fields.ManifestLayout | None:
     """The layout of the spec's manifests; None: a column of the spec is gone, or its type is not known here."""
     spec = metadata.specs().get(spec_id)
     if spec is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from iceberg_compaction import errors
 from iceberg_compaction.commit import snapshot_summary
 from iceberg_compaction.model.rewrite_task import Effort
+from iceberg_compaction.operations.past_runs import run_commits
 from iceberg_compaction.operations.rewrite_files.groups import gather_pieces
 
 if TYPE_CHECKING:
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_task import RewriteTask, StagedFile, TaskResult
     from iceberg_compaction.record.runs import Run
 
-_PLAN_ID = "compaction.plan-id"  # the snapshot property
+# Properties of snapshots.
+_PLAN_ID = "compaction.plan-id"
+SCHEMA_ID = "compaction.schema-id"  # that rows were read and written with
+PROOF_ROWS = "compaction.proof.rows"
+PROOF_CHECKSUM = "compaction.proof.checksum"
+PROOF_STORED_CHECKSUM = "compaction.proof.stored-checksum"  # of all rows, where they were read back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +93,8 @@ def snapshot_properties(plan: Plan, run: Run, *, batch: int) -> dict[str, str]:
         "compaction.batch": str(batch),
         "compaction.strategy": plan.policy.strategy.value,
         "compaction.planned-snapshot-id": str(plan.pin.snapshot_id),
+        SCHEMA_ID: str(plan.pin.schema_id),
+        run_commits.BRANCH: plan.pin.branch,
     }
 
 
@@ -100,10 +108,12 @@ def _proof_properties(groups: Sequence[ProvedGroup]) -> dict[str, str]:
     told = {
         "compaction.groups": str(len(groups)),
         "compaction.proof.level": proof.level.value,
-        "compaction.proof.rows": str(proof.rows),
+        PROOF_ROWS: str(proof.rows),
     }
     told |= {"compaction.proof.deleted-rows": str(proof.deleted_rows)} if proof.deleted_rows else {}
-    return told | ({"compaction.proof.checksum": proof.checksum} if proof.checksum else {})
+    if proof.stored is not None and proof.stored.row_checksum is not None:
+        told[PROOF_STORED_CHECKSUM] = f"{proof.stored.row_checksum:016x}"
+    return told | ({PROOF_CHECKSUM: proof.checksum} if proof.checksum else {})
 
 
 def _effort_properties(groups: Sequence[ProvedGroup]) -> dict[str, str]:

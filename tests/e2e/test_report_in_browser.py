@@ -9,9 +9,9 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.factories import browser, healths
+from tests.factories import browser, healths, reports
 
-from iceberg_compaction.interfaces.html import page, trend
+from iceberg_compaction.interfaces.html import page, run_page, trend
 from iceberg_compaction.model.table_health import BrokenTable
 
 if TYPE_CHECKING:
@@ -82,10 +82,22 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.fixture(scope="module")
+def run_report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on a table with a long name."""
+    file = tmp_path_factory.mktemp("run") / "run.html"
+    made = reports.report(table=LONG, sentence=f"The file s3://bucket/{'x' * 300}.parquet was left alone.")
+    file.write_text(run_page.render(made, lambda *words: COMMAND), encoding="utf-8")
+    return file
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_overflows_and_every_text_has_contrast(tab: Page, report: Path, width: int, dark: bool) -> None:
-    tab.look_at(report, width=width, dark=dark)
+@pytest.mark.parametrize("of", ["report", "run_report"])
+def test_nothing_overflows_and_every_text_has_contrast(
+    tab: Page, of: str, width: int, dark: bool, request: pytest.FixtureRequest
+) -> None:
+    tab.look_at(request.getfixturevalue(of), width=width, dark=dark)
     tab.run("document.querySelectorAll('details').forEach((each, number) => { each.open = number < 12; })")
     assert tab.run("document.documentElement.scrollWidth") == width
     assert tab.run(BEYOND) == []
@@ -95,10 +107,18 @@ def test_nothing_overflows_and_every_text_has_contrast(tab: Page, report: Path, 
     assert grounds == ("rgb(18, 22, 29)" if dark else "rgb(246, 247, 249)")
 
 
-def test_no_request_is_made_and_no_error_is_logged(tab: Page, report: Path) -> None:
-    tab.look_at(report, width=1200)
-    assert set(tab.requests) == {report.as_uri()}
+@pytest.mark.parametrize("of", ["report", "run_report"])
+def test_no_request_is_made_and_no_error_is_logged(tab: Page, of: str, request: pytest.FixtureRequest) -> None:
+    file: Path = request.getfixturevalue(of)
+    tab.requests.clear()
+    tab.look_at(file, width=1200)
+    assert set(tab.requests) == {file.as_uri()}
     assert tab.troubles == []
+
+
+def test_the_page_of_a_run_has_its_commands_to_copy(tab: Page, run_report: Path) -> None:
+    tab.look_at(run_report, width=1200)
+    assert tab.run("[...document.querySelectorAll('button.copy')].filter(each => each.checkVisibility()).length") > 1
 
 
 def test_search_leaves_the_rows_and_sections_with_all_words(tab: Page, report: Path) -> None:

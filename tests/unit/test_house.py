@@ -49,6 +49,7 @@ CHANCE = {
     "interfaces.cli.examination": "progress is drawn",
     "interfaces.cli.fleet.result_files": "results say when they were written, and by which command",
     "interfaces.cli.progress": "progress is drawn",
+    "interfaces.cli.live.watching": "a run is watched now and then",
     "catalog.sample_lake": "a lake to play with, and the time of a scan",
     "record.entries.etcd": "versions of a new store are later than those of one that was lost",
     "record.entries.postgresql": "versions of a new store are later than those of one that was lost",

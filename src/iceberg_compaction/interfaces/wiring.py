@@ -124,12 +124,17 @@ def new_run(
     given: dict[str, Any] = {"on_event": on_event, "cancel": cancel}
     return runs.Run(
         run_id=uuid.uuid4().hex,
-        clock=lambda: time.time_ns() // 1_000_000,
+        clock=now_ms,
         store=store,
         cache=manifest_cache(),
         heartbeat_s=settings.load_heartbeat(os.environ),
         **{name: value for name, value in given.items() if value is not None},
     )
+
+
+def now_ms() -> int:
+    """The machine's clock, in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 def canceller(store: RunStore, *, wait_s: float) -> Canceller:
@@ -142,9 +147,7 @@ def canceller(store: RunStore, *, wait_s: float) -> Canceller:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container may run as a user that has no name
         user = f"user {os.getuid()}" if hasattr(os, "getuid") else "somebody"
-    return cancel_run.Canceller(
-        store=store, user=user, clock=lambda: time.time_ns() // 1_000_000, pause=time.sleep, wait_s=wait_s
-    )
+    return cancel_run.Canceller(store=store, user=user, clock=now_ms, pause=time.sleep, wait_s=wait_s)
 
 
 def default_namespace(environ: Mapping[str, str] = os.environ) -> str | None:

@@ -20,7 +20,9 @@ from iceberg_compaction.interfaces.cli.verbs.doctor import doctor
 from iceberg_compaction.interfaces.cli.verbs.history import history
 from iceberg_compaction.interfaces.cli.verbs.manifests import manifests
 from iceberg_compaction.interfaces.cli.verbs.plan import plan
+from iceberg_compaction.interfaces.cli.verbs.report import report
 from iceberg_compaction.interfaces.cli.verbs.run import run
+from iceberg_compaction.interfaces.cli.verbs.watch import watch
 from iceberg_compaction.version import __version__
 
 _OWN_FLAGS = ("--help", "-h", "--version", "--install-completion", "--show-completion")
@@ -63,7 +65,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for _verb in (doctor, plan, apply, run, manifests, cancel, history, cache, demo):
+for _verb in (doctor, plan, apply, run, manifests, history, report, watch, cancel, cache, demo):
     app.command(cls=help_screen.VerbCommand)(_verb)
 
 

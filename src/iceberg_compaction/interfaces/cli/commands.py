@@ -27,6 +27,8 @@ _TAKEN = {
     "run": (*_CATALOG, "state", "engine"),
     "manifests": (*_CATALOG, "state"),
     "history": ("state",),
+    "report": ("state",),
+    "watch": ("state",),
     "cancel": ("state",),
     "demo": ("engine",),
 }

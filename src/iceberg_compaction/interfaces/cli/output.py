@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from iceberg_compaction.interfaces import documents
 from iceberg_compaction.interfaces.cli import commands
@@ -22,11 +22,14 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
+    from iceberg_compaction.model.run_listing import UnfinishedListing
     from iceberg_compaction.model.run_record import RunRecord
+    from iceberg_compaction.model.run_report import RunReport
     from iceberg_compaction.model.unplanned import Unplanned
     from iceberg_compaction.model.value import Value
     from iceberg_compaction.workflow.fleet import Diagnosis
 
+    Told = TypeVar("Told", UnfinishedListing, RunReport)
 
 _WIDE = 160  # columns, where there is no terminal
 
@@ -39,7 +42,8 @@ class Output(Protocol):
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None: ...
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
-    def history(self, found: Sequence[RunRecord]) -> None: ...
+    def history(self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing] = ()) -> None: ...
+    def run_report(self, report: RunReport) -> None: ...
     def cache(self, found: CacheFigures, *, cleared: bool) -> None: ...
     def cancellation(self, found: Cancellation) -> None: ...
 
@@ -67,8 +71,13 @@ class JsonOutput:
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         self._write(_with_commands(found), single)
 
-    def history(self, found: Sequence[RunRecord]) -> None:
-        self._write(found, False)
+    def history(self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing] = ()) -> None:
+        made = [documents.document(_with_command(run)) for run in unfinished]
+        made += [{**documents.document(record), "state": "ended"} for record in found]
+        sys.stdout.write(documents.text(made))
+
+    def run_report(self, report: RunReport) -> None:
+        self._write([_with_command(report)], True)
 
     def cache(self, found: CacheFigures, *, cleared: bool) -> None:
         self._write([found], True)
@@ -134,10 +143,15 @@ class TableOutput:
 
         self._show(*manifest_tables.overview(_with_commands(found)))
 
-    def history(self, found: Sequence[RunRecord]) -> None:
-        from iceberg_compaction.interfaces.cli.screens import result_tables
+    def history(self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing] = ()) -> None:
+        from iceberg_compaction.interfaces.cli.screens import history_table
 
-        self._show(*result_tables.history(found))
+        self._show(*history_table.history(found, [_with_command(run) for run in unfinished]))
+
+    def run_report(self, report: RunReport) -> None:
+        from iceberg_compaction.interfaces.cli.screens import report_story
+
+        self._show(*report_story.story(report))
 
     def cache(self, found: CacheFigures, *, cleared: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import result_tables
@@ -165,6 +179,10 @@ class TableOutput:
 
 def _with_commands(outcomes: Sequence[Outcome]) -> list[Outcome]:
     return [one.model_copy(update={"sentence": commands.complete(one.sentence)}) for one in outcomes]
+
+
+def _with_command(value: Told) -> Told:
+    return value.model_copy(update={"sentence": commands.complete(value.sentence)})
 
 
 def console() -> Console:

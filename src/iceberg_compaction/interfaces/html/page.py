@@ -60,13 +60,17 @@ def page(diagnoses: Sequence[Diagnosis], report: Report) -> str:
         ),
         _rest(left_out),
     ]
+    return document(title, '<a class="skip" href="#tables">Skip to the tables</a>', parts)
+
+
+def document(title: str, head: str, parts: Sequence[str], script: str = SCRIPT) -> str:
+    """A page of these parts, with the looks of all pages. All of it is HTML already."""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_allowed()}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_allowed(script)}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title><style>{STYLE}</style></head>\n"
-        f'<body><a class="skip" href="#tables">Skip to the tables</a><main>\n{chr(10).join(parts)}\n</main>'
-        f"<script>{SCRIPT}</script></body></html>\n"
+        f"<body>{head}<main>\n{chr(10).join(parts)}\n</main><script>{script}</script></body></html>\n"
     )
 
 
@@ -84,7 +88,7 @@ def _worst_first(diagnosis: Diagnosis) -> tuple[int, int, str]:
     return states.STATES.index(states.state_of(diagnosis)), 0, diagnosis.table
 
 
-def _allowed() -> str:
+def _allowed(script: str) -> str:
     """No requests, and the one script whose digest this is."""
-    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"

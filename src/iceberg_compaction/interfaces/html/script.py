@@ -1,9 +1,43 @@
-"""The report's script: search, sort, filter and copy. The page can be read without it; controls that need it are hidden
-until it runs."""
+"""The scripts of pages: search, sort, filter and copy. A page can be read without them; controls that need one are
+hidden until it runs."""
 
 from __future__ import annotations
 
-SCRIPT = """
+COPY = """
+(function () {
+  "use strict";
+  const all = (root, query) => Array.from(root.querySelectorAll(query));
+  function copied(text) {
+    if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
+    const area = document.createElement("textarea");
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done ? Promise.resolve() : Promise.reject();
+  }
+
+  for (const button of all(document, "button.copy")) {
+    button.hidden = false;
+    const code = button.previousElementSibling;
+    button.addEventListener("click", () => {
+      const say = (word) => {
+        button.textContent = word;
+        setTimeout(() => { button.textContent = "Copy"; }, 2000);
+      };
+      copied(code.textContent).then(() => say("Copied"), () => {
+        getSelection().selectAllChildren(code);
+        say("Press Ctrl+C");
+      });
+    });
+  }
+})();
+"""
+
+SCRIPT = (
+    COPY
+    + """
 (function () {
   "use strict";
   const all = (root, query) => Array.from(root.querySelectorAll(query));
@@ -75,32 +109,6 @@ SCRIPT = """
   });
   form.hidden = false;
 
-  function copied(text) {
-    if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text);
-    const area = document.createElement("textarea");
-    area.value = text;
-    document.body.append(area);
-    area.select();
-    const done = document.execCommand("copy");
-    area.remove();
-    return done ? Promise.resolve() : Promise.reject();
-  }
-
-  for (const button of all(document, "button.copy")) {
-    button.hidden = false;
-    const code = button.previousElementSibling;
-    button.addEventListener("click", () => {
-      const say = (word) => {
-        button.textContent = word;
-        setTimeout(() => { button.textContent = "Copy"; }, 2000);
-      };
-      copied(code.textContent).then(() => say("Copied"), () => {
-        getSelection().selectAllChildren(code);
-        say("Press Ctrl+C");
-      });
-    });
-  }
-
   function open() {
     const target = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
     if (target && target.tagName === "DETAILS") { target.open = true; target.scrollIntoView(); }
@@ -110,3 +118,4 @@ SCRIPT = """
   open();
 })();
 """
+)

@@ -56,8 +56,12 @@ dl { margin: 0; } dd { margin: 0; } dt { color: var(--soft); }
 .bars b { text-align: right; font-weight: 400; }
 figure { margin: 10px 0 0; } figcaption { font-size: 14px; } svg { display: block; width: 100%; height: 70px; }
 svg .bar { fill: var(--blue); } svg .line { fill: none; stroke: var(--blue); stroke-width: 2; }
-svg .axis { stroke: var(--edge); }
-svg .line, svg .axis { vector-effect: non-scaling-stroke; }
+svg .axis, svg .mark { stroke: var(--edge); } svg .mark { stroke-dasharray: 4 3; }
+.below { padding-left: 1em; } .meter .past { background: var(--edge); }
+.bars.wide dd { grid-template-columns: minmax(0, 1fr) 7.5em; }
+.compacted { --tone: var(--good); } .conflict, .failed, .stopped { --tone: var(--bad); }
+.skipped { --tone: var(--warn); } .running { --tone: var(--blue); }
+svg .line, svg .axis, svg .mark { vector-effect: non-scaling-stroke; }
 .ends { display: flex; justify-content: space-between; color: var(--soft); font-size: 13px; margin: 2px 0 0; }
 .command { display: flex; flex-wrap: wrap; gap: 8px; align-items: flex-start; justify-content: space-between;
   margin: 4px 0; padding: 8px 10px; background: var(--pale); border-radius: 8px; }
@@ -96,6 +100,8 @@ th[aria-sort] button::after { content: " \\2191"; } th[aria-sort=descending] but
 @media (max-width: 480px) {
   .part { grid-template-columns: minmax(0, 1fr) 6.5em; } .part .meter { grid-column: 1 / -1; order: 1; }
   .part .why { order: 2; } .facts > div { grid-template-columns: minmax(0, 1fr); gap: 0; }
-  .bars > div { grid-template-columns: 9em minmax(0, 1fr); } .bars dd { grid-template-columns: minmax(0, 1fr) 3.5em; } }
+  .bars > div { grid-template-columns: 9em minmax(0, 1fr); } .bars dd { grid-template-columns: minmax(0, 1fr) 3.5em; }
+  .bars.wide > div { grid-template-columns: 7em minmax(0, 1fr); }
+  .bars.wide dd { grid-template-columns: minmax(0, 1fr) 6em; } }
 @media print { .tools, .copy, .skip { display: none !important; } .card { break-inside: avoid-page; } }
 """

@@ -1,15 +1,14 @@
-"""How outcomes, past runs and the cache look to people."""
+"""How outcomes and the cache look to people."""
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
 from typing_extensions import assert_never
 
 from iceberg_compaction.interfaces.cli.screens import paragraphs
-from iceberg_compaction.interfaces.cli.screens.grid import GridColumn, figures, grid, sentences
+from iceberg_compaction.interfaces.cli.screens.grid import figures, grid, sentences
 from iceberg_compaction.model import outcome, partition_words, plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.outcome import GroupEnd
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.cache_figures import CacheFigures
     from iceberg_compaction.model.outcome import Outcome
-    from iceberg_compaction.model.run_record import RunRecord
 
-__all__ = ["cache_sentence", "grid", "groups_left", "history", "outcome_kind", "outcome_overview", "outcome_sentences"]
+__all__ = ["cache_sentence", "grid", "groups_left", "outcome_kind", "outcome_overview", "outcome_sentences"]
 
 _MOST_GROUPS = 20
 
@@ -104,41 +102,6 @@ def groups_left(one: Outcome) -> Iterator[RenderableType]:
     if len(reasons) > _MOST_GROUPS:
         left = sum(len(members) for members in list(reasons.values())[_MOST_GROUPS:])
         yield f"… and {plurals.count(left, 'more group', 'more groups')} (--output json shows all)."
-
-
-def history(found: Sequence[RunRecord]) -> Iterator[RenderableType]:
-    """Past runs, the newest first: a line for each, and what happened in words."""
-    if not found:
-        yield "No run is recorded."
-        return
-    table = grid(
-        "Table",
-        GridColumn(name="Started (UTC)"),
-        GridColumn(name="Run", drop=2),
-        "Outcome",
-        figures("Files", drop=1),
-        figures("Copied", drop=4),
-        figures("Seconds", drop=3),
-        sentences("What happened", least=40, drop=5),
-    )
-    for entry in found:
-        one = entry.outcome
-        table.add_row(
-            escape(entry.table),
-            f"{datetime.fromtimestamp(entry.started_ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%S}",
-            entry.run_id[:8],
-            outcome_kind(one),
-            f"{one.files_removed:,} -> {one.files_added:,}" if one.files_removed else "",
-            f"{one.effort.copied_share:.0%}" if one.effort.groups else "",
-            f"{one.seconds:.1f}",
-            escape(one.sentence),
-        )
-    failures = [entry for entry in found if not entry.outcome.ok]
-    table.instead["What happened"] = [
-        paragraphs.Named(name=f"{entry.run_id[:8]} {entry.table}", sentence=entry.outcome.sentence)
-        for entry in failures
-    ]
-    yield table
 
 
 def cache_sentence(found: CacheFigures, *, cleared: bool) -> str:

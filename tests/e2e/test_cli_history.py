@@ -104,10 +104,10 @@ def test_runs_without_an_end_are_listed_as_such_with_the_way_to_go_on(store: Run
     assert (running["state"], died["state"], ended["state"]) == ("running", "stopped", "ended")
     assert running["outcome"] is None
     assert running["process"] == os.getpid()
-    assert f"iceberg-compact resume {DIED}" in died["sentence"]
+    assert "iceberg-compact resume" in died["command"]
     screen = invoke(path, "history", width=80).stdout
     assert "running" in screen
-    assert f"resume {DIED}" in re.sub(r"\s+", " ", screen)
+    assert re.search(rf"resume .*{DIED}", screen)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_watching_a_run_that_has_ended_shows_its_end(store: RunStore, path: Path
 
 def test_watching_a_run_that_died_says_so(store: RunStore, path: Path) -> None:
     result = invoke(path, "watch", DIED, code=1)
-    assert f"resume {DIED}" in result.stderr
+    assert re.search(rf"resume .*{DIED}", result.stderr)
     last = json.loads(invoke(path, "watch", DIED, "--output", "json", code=1).stdout.splitlines()[-1])
     assert (last["kind"], last["exit_code"]) == ("stopped", 1)
 

@@ -3,6 +3,7 @@ tests/e2e/screens were looked at; `make screens` stores them anew, and the diff 
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
@@ -10,10 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from rich.cells import cell_len
-from tests.factories import screens
+from tests.factories import reports, screens
 from tests.factories.screens import COMBINED, LONG, STORED, WIDE, WIDTHS
+from tests.factories.stores import make_start
 
 from iceberg_compaction.catalog import sample_lake
+from iceberg_compaction.interfaces import wiring
+from iceberg_compaction.interfaces.cli.screens import report_story, uncut
+from iceberg_compaction.interfaces.cli.screens.paragraphs import Paragraph
+from iceberg_compaction.model.run_record import Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +27,20 @@ if TYPE_CHECKING:
 
 CATALOG = "--catalog-uri sqlite:///catalog.db"
 QUIET = f"--no-progress {CATALOG}"
-VERBS = ("doctor", "plan", "apply", "run", "manifests", "history", "cache", "demo", "version")
+VERBS = (
+    "doctor",
+    "plan",
+    "apply",
+    "run",
+    "manifests",
+    "history",
+    "report",
+    "watch",
+    "cancel",
+    "cache",
+    "demo",
+    "version",
+)
 # Commands that only read, by the name of their screen; with file sizes that vary or without.
 READING = {
     "doctor": (f"doctor {QUIET}", False),
@@ -88,6 +107,27 @@ def test_commands_that_change_tables_and_the_history_of_them(lake: Path) -> None
     screens.compare("history", "history", shown)
 
 
+def test_runs_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store, noon = wiring.run_store("runs.db"), reports.NOON
+    process = Process(host="worker-7/boot/pid", pid=4711, started="1")
+    for run_id, table in (("1badcafe" * 4, "db.events"), ("2badcafe" * 4, LONG)):
+        store.begin(make_start(run_id, table=table, started_ms=noon, process=process))
+    shown = {width: screens.show("history", "--store", "sqlite:runs.db", width=width) for width in WIDTHS}
+    screens.compare("history-unfinished", "history --store sqlite:runs.db", shown)
+
+
+def test_the_report_of_a_run() -> None:
+    shown = {}
+    for width in WIDTHS:
+        console = uncut.UncutConsole(file=io.StringIO(), width=width, highlight=False)
+        for part in report_story.story(reports.report(table=LONG)):
+            console.print(Paragraph(text=part) if isinstance(part, str) else part)
+        shown[width] = console.file.getvalue().rstrip()  # type: ignore[attr-defined]
+        assert_nothing_is_cut(shown[width])
+    screens.compare("report", "report latest", shown)
+
+
 @pytest.mark.parametrize("action", ["show", "clear"])
 def test_the_cache(action: str, lake: Path) -> None:
     shown = {width: screens.show("cache", action, width=width) for width in WIDTHS}
@@ -151,6 +191,17 @@ def assert_nothing_is_cut(screen: str) -> None:
 
 def test_every_screen_that_is_stored_is_of_a_test() -> None:
     helps = [f"help-{verb}" for verb in ("all", *VERBS)]
-    names = {*READING, *CHANGING, *helps, "history", "cache-show", "cache-clear", "errors", "demo"}
+    names = {
+        *READING,
+        *CHANGING,
+        *helps,
+        "history",
+        "history-unfinished",
+        "report",
+        "cache-show",
+        "cache-clear",
+        "errors",
+        "demo",
+    }
     assert {file.stem for file in STORED.glob("*.txt")} == names
     assert os.environ.get(screens.WRITE) in (None, "write")

@@ -89,6 +89,6 @@ def report(table: str = "shop.events", **more: Any) -> RunReport:
         "followed_by": (
             FollowingRun(run_id="b" * 32, started_ms=NOON + 10**8, kind=Kind.HEALTHY, sentence="Nothing to do."),
         ),
-        "unknown": ("Commits of other programs: `iceberg-compact doctor --table x` shows them.",),
+        "unknown": ("Commits of other programs since the run: only the table has them.",),
     }
     return RunReport(**{**fields, **more})

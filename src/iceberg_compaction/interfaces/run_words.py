@@ -196,4 +196,7 @@ def _share(before: float, after: float) -> str:
     """A difference in percent, or how many times as much it is."""
     if not before or before == after:
         return ""
-    return f"{after / before:,.0f} x" if after >= _MANY_TIMES * before else f"{(after - before) / before:+.0%}"
+    if after >= _MANY_TIMES * before:
+        return f"{after / before:,.0f} x"
+    share = f"{(after - before) / before:+.0%}"
+    return share if share.strip("+-") != "0%" else ""

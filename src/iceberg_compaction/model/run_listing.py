@@ -27,4 +27,5 @@ class UnfinishedListing(Value):
     heartbeat_ms: int  # the last one
     machine: str
     process: int
-    sentence: str  # what it does, or what to do
+    sentence: str  # what it does, or what became of it
+    command: str | None = None  # that goes on with its work

@@ -49,6 +49,7 @@ class RunReport(Value):
     table: str
     state: RunState
     sentence: str
+    command: str | None = None  # that goes on with its work, if it died
     started_ms: int
     finished_ms: int | None
     record: RunRecord | None

@@ -83,8 +83,7 @@ def listing(run: UnfinishedRun, now_ms: int, silent_ms: int | None = None) -> Un
     machine = start.process.host.partition("/")[0]
     if has_ended:
         sentence = (
-            "The run ended without an outcome. The next run on the table takes over its work and removes the rest, or: "
-            f"`iceberg-compact resume {start.run_id}`"
+            "The run ended without an outcome. The next run on the table takes over its work; `resume` does it now."
         )
     else:
         sentence = f"The run is at work in process {start.process.pid} of {machine}."
@@ -97,6 +96,7 @@ def listing(run: UnfinishedRun, now_ms: int, silent_ms: int | None = None) -> Un
         machine=machine,
         process=start.process.pid,
         sentence=sentence,
+        command=f"iceberg-compact resume {start.run_id}" if has_ended else None,
     )
 
 

@@ -151,7 +151,7 @@ class TableOutput:
     def run_report(self, report: RunReport) -> None:
         from iceberg_compaction.interfaces.cli.screens import report_story
 
-        self._show(*report_story.story(report))
+        self._show(*report_story.story(_with_command(report)))
 
     def cache(self, found: CacheFigures, *, cleared: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import result_tables
@@ -182,7 +182,7 @@ def _with_commands(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 def _with_command(value: Told) -> Told:
-    return value.model_copy(update={"sentence": commands.complete(value.sentence)})
+    return value.model_copy(update={"command": None if value.command is None else commands.complete(value.command)})
 
 
 def console() -> Console:

@@ -172,6 +172,7 @@ def _unknown(report: RunReport) -> str:
 
 def _commands(report: RunReport, command: Command) -> str:
     lines = [command("report", report.run_id), command("history", "--table", report.table)]
+    lines += [] if report.command is None else [report.command]
     return _card("Commands", "".join(tags.command(line) for line in lines))
 
 

@@ -31,6 +31,7 @@ class RunEnd:
 
     record: RunRecord | None
     sentence: str = ""
+    command: str | None = None  # that goes on with its work
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,12 +77,13 @@ class RunFollower:
             self._missing_since_ms = None
             return None
         if listing is not None and journal is not None and not journal.ended:
-            return RunEnd(record=None, sentence=listing.sentence)  # its process is gone
+            return RunEnd(record=None, sentence=listing.sentence, command=listing.command)  # its process is gone
         self._missing_since_ms = self._missing_since_ms or now_ms
         if now_ms - self._missing_since_ms < GRACE_MS:
             return None
-        gone = "The run has ended, and the run store does not have its outcome."
-        return RunEnd(record=None, sentence=gone if listing is None else listing.sentence)
+        if listing is not None:
+            return RunEnd(record=None, sentence=listing.sentence, command=listing.command)
+        return RunEnd(record=None, sentence="The run has ended, and the run store does not have its outcome.")
 
     def _silent_ms(self, run: UnfinishedRun, now_ms: int) -> int:
         """Since when there was no heartbeat. Clocks of machines differ, so only this machine's counts."""

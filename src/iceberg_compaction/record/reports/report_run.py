@@ -78,6 +78,7 @@ def _of_unfinished(store: RunStore, journal: UnfinishedRun, logged: Sequence[Log
         table=listing.table,
         state=listing.state,
         sentence=listing.sentence,
+        command=listing.command,
         started_ms=listing.started_ms,
         finished_ms=None,
         record=None,
@@ -171,7 +172,6 @@ def _unknown(record: RunRecord, logged: Sequence[LoggedEvent]) -> tuple[str, ...
         unknown.append("The ends of all groups: a record lists a thousand, those that were not committed first.")
     if outcome.snapshot_ids:
         unknown.append(
-            "Commits of other programs since the run: only the table has them; "
-            f"`iceberg-compact doctor --table {record.table}` shows its writers."
+            "Commits of other programs since the run: only the table has them, and `doctor` shows its writers."
         )
     return tuple(unknown)

@@ -86,11 +86,12 @@ def _finish(end: RunEnd, run: NamedRun, console: ConsoleOptions) -> int:
         else:
             output.output(console.output).outcomes([outcome], single=True)
         return code
-    sentence = commands.complete(end.sentence)
+    command = None if end.command is None else commands.complete(end.command)
     if console.output is Format.JSON:
-        content = {"kind": "stopped", "table": run.table, "run_id": run.run_id, "sentence": sentence}
-        _write_line(content | {"exit_code": exits.FAILED})
-    sys.stderr.write(f"error: {run.table}: {sentence}\n")
+        content = {"kind": "stopped", "table": run.table, "run_id": run.run_id, "sentence": end.sentence}
+        _write_line(content | {"command": command, "exit_code": exits.FAILED})
+    way_on = "" if command is None else f" To go on: {command}"
+    sys.stderr.write(f"error: {run.table}: {end.sentence}{way_on}\n")
     return exits.FAILED
 
 

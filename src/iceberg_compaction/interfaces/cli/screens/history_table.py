@@ -39,7 +39,7 @@ def history(found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing])
     )
     for run in unfinished:
         colour = "cyan" if run.state is RunState.RUNNING else "red"
-        words = run.sentence if run.state is RunState.RUNNING else "The run ended without an outcome."
+        words = run.sentence.partition(". ")[0].rstrip(".") + "."
         start = (escape(run.table), run_words.moment(run.started_ms), run.run_id[:_SHORT])
         table.add_row(*start, f"[{colour}]{run.state.value}[/]", "", "", "", escape(words))
     for entry in found:
@@ -62,4 +62,5 @@ def history(found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing])
     yield table
     for run in unfinished:
         if run.state is RunState.STOPPED:
-            yield paragraphs.Named(name=f"{run.run_id[:_SHORT]} {run.table}", sentence=run.sentence)
+            yield paragraphs.Named(name=run.table, sentence=f"run {run.run_id[:_SHORT]}: {run.sentence}")
+            yield paragraphs.Command(label="  To go on:", command=run.command or "")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from iceberg_compaction.interfaces import run_words
-from iceberg_compaction.interfaces.cli import commands
 from iceberg_compaction.interfaces.cli.screens import paragraphs, result_tables
 from iceberg_compaction.interfaces.cli.screens.grid import GridColumn, figures, grid, sentences
 
@@ -26,7 +25,9 @@ def story(report: RunReport) -> Iterator[RenderableType]:
     """The whole report."""
     head = f"run {report.run_id}, {run_words.state(report)}, {run_words.time_taken(report)}"
     yield paragraphs.Named(name=report.table, sentence=head)
-    yield paragraphs.detail(commands.complete(report.sentence))
+    yield paragraphs.detail(report.sentence)
+    if report.command is not None:
+        yield paragraphs.Command(label="  To go on:", command=report.command)
     yield ""
     yield from _figures(report)
     yield from _stages(report)
@@ -37,7 +38,7 @@ def story(report: RunReport) -> Iterator[RenderableType]:
     yield from _followed(report)
     if report.unknown:
         yield "Not known:"
-        yield from (paragraphs.bullet(commands.complete(sentence)) for sentence in report.unknown)
+        yield from (paragraphs.bullet(sentence) for sentence in report.unknown)
 
 
 def _figures(report: RunReport) -> Iterator[RenderableType]:

@@ -168,7 +168,7 @@ def facts(report: RunReport) -> Iterator[str]:
 def event_words(event: Event) -> str:
     """An event for people."""
     match event:
-        case events.Planning() | events.Committing():
+        case events.Planning() | events.Comparing() | events.Committing():
             return event.kind
         case events.Planned() | events.GroupFailed():
             return f"{event.kind.replace('-', ' ')}: {event.sentence}"

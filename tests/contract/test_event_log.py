@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,8 @@ from iceberg_compaction.record.entries import keys
 from iceberg_compaction.record.entries.memory import MemoryEntries
 
 if TYPE_CHECKING:
+    from tests.factories.stores import Place
+
     from iceberg_compaction.record.entries.door import StoreEntries
 
 OF = {"table": "db.t", "run_id": "a"}
@@ -22,8 +25,8 @@ FIGURES = TableFigures(snapshot_id=1, data_files=4, small_files=3, bytes=400)
 
 
 @pytest.fixture
-def entries() -> StoreEntries:
-    return MemoryEntries()
+def entries(every_place: Place) -> StoreEntries:
+    return every_place.entries()
 
 
 def rewriting(done: int, total: int = 1000) -> events.Rewriting:
@@ -75,7 +78,9 @@ def test_the_end_of_a_run_is_kept_without_the_list_of_its_groups(entries: StoreE
     assert logged.event.outcome == outcome.model_copy(update={"group_outcomes": ()})
 
 
-def test_tasks_and_failures_without_end_do_not_fill_the_store(entries: StoreEntries) -> None:
+def test_tasks_and_failures_without_end_do_not_fill_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(event_log.MOST, "group-failed", 7)
+    entries = MemoryEntries()
     failed = events.GroupFailed(**OF, group_id=1, sentence="No.")
     steps = [(1, failed)] * (event_log.MOST["group-failed"] + 5)
     assert len(log(entries, *steps).events("a")) == event_log.MOST["group-failed"]
@@ -120,3 +125,14 @@ def test_unreadable_health_is_left_out_with_a_warning(entries: StoreEntries, cap
     entries.change({newest.key: "{"})
     assert [entry.at_ms for entry in health.of_table("c", "db.t")] == [10]
     assert "unreadable" in caplog.text
+
+
+def test_an_outbox_that_is_opened_again_writes_again() -> None:
+    entries = MemoryEntries()
+    box = outbox.Outbox(entries=entries)
+    for key in ("a", "b"):
+        with box:
+            box.put(key, "1")
+            while not entries.get([key]):  # its own thread writes it
+                threading.Event().wait(0.01)
+    assert [entry.key for entry in entries.scan("")] == ["a", "b"]

@@ -63,7 +63,8 @@ class Outbox:
         return batch
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._write, name="outbox", daemon=True).start()
+        self._over = threading.Event()  # a run may be at work more than once
+        threading.Thread(target=self._write, args=(self._over,), name="outbox", daemon=True).start()
         return self
 
     def __exit__(
@@ -72,8 +73,8 @@ class Outbox:
         self._over.set()
         self.try_flush()
 
-    def _write(self) -> None:
-        while not self._over.wait(EVERY_S):
+    def _write(self, over: threading.Event) -> None:
+        while not over.wait(EVERY_S):
             self.try_flush()
 
     def try_flush(self) -> None:

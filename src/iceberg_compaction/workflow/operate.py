@@ -86,6 +86,8 @@ def _work(operation: Operation[P], house: House, run: Run, ledger: run_ledger.Le
     table = load_tables.load_table(house.catalog, operation.table)
     run.catalog = table_folders.entry(table).catalog
     recovered = recover.recover(table, run)
+    if recovered is not recover.NOTHING:
+        run.emit(events.Planning(table=operation.table, run_id=run.run_id))  # again, so that each stage has its time
     for number in range(1, _PLANS + 1):
         with spans.of_stage("planning"):
             planned = operation.plan(table, run, ledger)

@@ -78,7 +78,7 @@ class RunFollower:
             return None
         if listing is not None and journal is not None and not journal.ended:
             return RunEnd(record=None, sentence=listing.sentence, command=listing.command)  # its process is gone
-        self._missing_since_ms = self._missing_since_ms or now_ms
+        self._missing_since_ms = now_ms if self._missing_since_ms is None else self._missing_since_ms
         if now_ms - self._missing_since_ms < GRACE_MS:
             return None
         if listing is not None:

@@ -14,6 +14,8 @@ READY := $(VENV)/.ready
 WITH_JAVA := JAVA_HOME="$$(scripts/ensure_java.sh)" && export JAVA_HOME &&
 # The tests of the report look at it in a browser, which another script finds or installs.
 WITH_BROWSER := CHROMIUM="$$(scripts/ensure_browser.sh)" && export CHROMIUM &&
+# Those of dashboard and alerts ask a Prometheus.
+WITH_PROMETHEUS := PROMETHEUS="$$(scripts/ensure_prometheus.sh)" && export PROMETHEUS &&
 
 # The lake of `make demo`, which the examples of the documentation use.
 KEEP := lake
@@ -32,7 +34,7 @@ quick: $(READY) ## run the tests that need neither a JVM nor a server
 	@ICEBERG_COMPACTION_QUICK=1 $(PY) -m pytest -m "not (interop or lab or spark or server or slow)" -p no:cacheprovider $(SHARED) $(ARGS)
 
 test: $(READY) ## run all tests except lab and interop (ARGS='-k name' selects tests)
-	@$(WITH_JAVA) $(WITH_BROWSER) $(PY) -m pytest -m "not (interop or lab)" -p no:cacheprovider $(SHARED) $(ARGS)
+	@$(WITH_JAVA) $(WITH_BROWSER) $(WITH_PROMETHEUS) $(PY) -m pytest -m "not (interop or lab)" -p no:cacheprovider $(SHARED) $(ARGS)
 
 docs: $(READY) ## build the documentation into site/, check its links, run its examples
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.proof import Proof
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, FileGroup, LeftOut, Plan
     from iceberg_compaction.model.table_health import TableHealth
+    from iceberg_compaction.observe.metrics.run_metrics import RunMetrics
     from iceberg_compaction.operations.rewrite_files.plan_file import load_plan, save_plan
     from iceberg_compaction.settings import CatalogSettings
     from iceberg_compaction.version import __version__
@@ -45,6 +46,7 @@ _HOMES = {
     "PortableTask": "model.portable_task",
     "Proof": "model.proof",
     "ProofLevel": "model.policies",
+    "RunMetrics": "observe.metrics.run_metrics",
     "Strategy": "model.policies",
     "TableHealth": "model.table_health",
     "__version__": "version",
@@ -73,6 +75,7 @@ __all__ = [
     "PortableTask",
     "Proof",
     "ProofLevel",
+    "RunMetrics",
     "Strategy",
     "TableHealth",
     "__version__",

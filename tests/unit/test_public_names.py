@@ -24,6 +24,7 @@ def test_public_names_are_exactly_these() -> None:
         "PortableTask",
         "Proof",
         "ProofLevel",
+        "RunMetrics",
         "Strategy",
         "TableHealth",
         "__version__",

@@ -99,7 +99,9 @@ class MetricFeed:
                 self._take(event, run, now)
             elif isinstance(event, events.Planned):  # it is only shown
                 self._enter_look(event)
-            elif not isinstance(event, events.Planning) or event.performs:
+            elif isinstance(event, events.Comparing) or (isinstance(event, events.Planning) and not event.performs):
+                return  # files are only looked at, or a plan is only shown
+            else:
                 self._take(event, self._begin_run(event, now), now)
 
     def enter_health(self, health: TableHealth) -> None:

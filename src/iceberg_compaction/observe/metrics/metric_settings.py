@@ -19,7 +19,7 @@ from iceberg_compaction.observe.metrics.price_list import Prices
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_PREFIX = "ICEBERG_COMPACTION_METRICS_"
+_TABLES = "ICEBERG_COMPACTION_METRICS_TABLES"
 _PRICES = "ICEBERG_COMPACTION_PRICES"
 _LAST_PORT = 65535
 TABLES = 500  # about 30 series each
@@ -54,14 +54,14 @@ class MetricsFlags:
 def load_metrics_settings(flags: MetricsFlags, environ: Mapping[str, str]) -> MetricsSettings:
     """Flags over environment: `ICEBERG_COMPACTION_METRICS_PORT`, `_FILE`, `_PUSH`, `_TABLES`, `_WAIT`, and
     `ICEBERG_COMPACTION_PRICES`. Raises ConfigError for one that cannot be meant."""
-    address, port = _listener(flags.port or environ.get(f"{_PREFIX}PORT"))
+    address, port = _listener(flags.port or environ.get("ICEBERG_COMPACTION_METRICS_PORT"))
     return MetricsSettings(
         address=address,
         port=port,
-        file=_file(flags.file or environ.get(f"{_PREFIX}FILE")),
-        push=_url(flags.push or environ.get(f"{_PREFIX}PUSH")),
-        tables=_tables(environ.get(f"{_PREFIX}TABLES")),
-        wait=durations.parse_seconds(wait) if (wait := environ.get(f"{_PREFIX}WAIT")) else 0.0,
+        file=_file(flags.file or environ.get("ICEBERG_COMPACTION_METRICS_FILE")),
+        push=_url(flags.push or environ.get("ICEBERG_COMPACTION_METRICS_PUSH")),
+        tables=_tables(environ.get(_TABLES)),
+        wait=durations.parse_seconds(wait) if (wait := environ.get("ICEBERG_COMPACTION_METRICS_WAIT")) else 0.0,
         prices=price_list.parse_prices(environ.get(_PRICES), variable=_PRICES),
     )
 
@@ -108,5 +108,5 @@ def _tables(text: str | None) -> int:
     if not text:
         return TABLES
     if not text.isascii() or not text.isdigit():
-        raise errors.ConfigError(f"{_PREFIX}TABLES: {text!r} is not a number of tables.")
+        raise errors.ConfigError(f"{_TABLES}: {text!r} is not a number of tables.")
     return int(text)

@@ -54,6 +54,8 @@ class Job:
     options: dict[str, Any]
     run_id: str = ""  # empty: one of its own
     manifests: bool = False  # not data files, but manifests are rewritten
+    goes_on: str = ""  # no run of its own: this one is resumed
+    weather: int = 0  # a seed: storage and catalog fail now and then, and only a good end is one, see tests.lab
     call: str = ""  # the call at a port at which the child is killed, and the other fields of that Moment
     when: str = ports.BEFORE
     nth: int = 1
@@ -177,16 +179,28 @@ def _work(job: Job) -> None:
     watch = ports.watch
     watch.acts += _acts(job, settings)
     watched_io = {**settings.properties, "py-io-impl": ports.FILE_IO}
+    if job.weather:
+        from tests.lab import bad_weather
+
+        bad_weather.begin(job.weather)
+        watched_io["py-io-impl"] = bad_weather.FILE_IO
     catalog = watch.catalog(connect.connect(settings.model_copy(update={"properties": watched_io})))
+    if job.weather:
+        catalog = bad_weather.catalog(catalog)
     run = wiring.new_run(store=watch.store(wiring.run_store(job.state)), on_event=watch.on_event)
     clock, run_id = run.clock, job.run_id or run.run_id
     run = replace(run, run_id=run_id, clock=lambda: clock() + job.late_ms, cache=watch.cache(run.cache))
     if job.host:
         _move(job.host)
+    _write_at_once()
     if job.manifests:
-        work.rewrite_manifests(catalog, job.table, run)
+        outcome = work.rewrite_manifests(catalog, job.table, run)
+    elif job.goes_on:
+        outcome = work.resume(catalog, job.goes_on, watch.engines(), run)
     else:
-        work.compact_table(catalog, job.table, Policy.model_validate(job.options), watch.engines(), run)
+        outcome = work.compact_table(catalog, job.table, Policy.model_validate(job.options), watch.engines(), run)
+    if job.weather and outcome.kind.value not in ("compacted", "healthy"):
+        raise RuntimeError(outcome.sentence)
 
 
 def _acts(job: Job, settings: CatalogSettings) -> Iterator[tuple[ports.Moment, Callable[[], None]]]:
@@ -198,6 +212,19 @@ def _acts(job: Job, settings: CatalogSettings) -> Iterator[tuple[ports.Moment, C
         how = signal.SIGSTOP if job.stops else signal.SIGKILL
         moment = ports.Moment(call=job.call, when=job.when, nth=job.nth, since=job.since)
         yield moment, lambda: os.kill(os.getpid(), how)
+
+
+def _write_at_once() -> None:
+    """Entries for the run store do not wait for a second, so that every kill finds the same ones there."""
+    from iceberg_compaction.record import outbox
+
+    put = outbox.Outbox.put
+
+    def at_once(box: outbox.Outbox, key: str, value: str) -> None:
+        put(box, key, value)
+        box.try_flush()
+
+    outbox.Outbox.put = at_once  # type: ignore[method-assign]
 
 
 def _move(host: str) -> None:

@@ -3,6 +3,7 @@ and are counted, so that a test can act at any of them. Ports are wrapped where 
 product knows of this.
 
     store.METHOD                 each method of the run store's contract
+    entries.checkpoint           a checkpoint is changed; entries.checkpoint-head: its head
     io.KIND.create|write|close   a file is written; KIND: data-file, manifest, manifest-list, table-metadata
     io.KIND.read                 a file is opened that was there before the run
     io.KIND.read-back            a file is opened that the run wrote
@@ -154,9 +155,25 @@ class _WatchedStore:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._store, name)
+        if name == "entries":
+            return _WatchedEntries(real, self._watch)
         if not callable(real):
             return real
         return lambda *given, **more: self._watch.call(f"store.{name}", lambda: real(*given, **more))
+
+
+class _WatchedEntries:
+    def __init__(self, entries: Any, watch: Watch) -> None:
+        self._entries, self._watch = entries, watch
+
+    def change(self, values: Any, *expected: Any) -> Any:
+        kind = next(iter(values), "").partition("/")[0]
+        if not kind.startswith("checkpoint"):
+            return self._entries.change(values, *expected)
+        return self._watch.call(f"entries.{kind}", lambda: self._entries.change(values, *expected))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._entries, name)
 
 
 watch = Watch()  # of the files of this process: PyIceberg makes a FileIO by the name of its class

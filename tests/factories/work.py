@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
+from iceberg_compaction.operations.rewrite_files.resume.resume_run import ResumeRun
 from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import ANY, ManifestGoal, RewriteManifests
-from iceberg_compaction.workflow import operate
+from iceberg_compaction.workflow import operate, resumable
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.manifest_plan import ManifestPlan
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
 def compact_table(catalog: Any, name: str, policy: Policy, engines: Any, run: Run) -> Outcome:
     return operate.operate(RewriteFiles(table=name, policy=policy), _house(catalog, engines), run)
+
+
+def resume(catalog: Any, run_id: str, engines: Any, run: Run) -> Outcome:
+    head = resumable.find(run, run_id).head
+    operation = ResumeRun(table=head.entry.table, run_id=head.run_id, branch=head.branch)
+    return operate.operate(operation, _house(catalog, engines), run)
 
 
 def plan_table(catalog: Any, name: str, policy: Policy, run: Run, branch: str = "main") -> Plan:

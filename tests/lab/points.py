@@ -48,6 +48,9 @@ PLANNING = [
     _point("the engine is made", "engine.open", AFTER),
     _point("before the run is in the journal", "store.begin", BEFORE),
     _point("the run is in the journal", "store.begin", AFTER),
+    _point("before the plan is in a checkpoint", "entries.checkpoint", BEFORE),
+    _point("the plan is stored and its checkpoint has no head", "entries.checkpoint-head", BEFORE),
+    _point("the plan is in a checkpoint", "entries.checkpoint-head", AFTER),
     _point("tasks are about to be handed out", "engine.start", BEFORE),
 ]
 REWRITING = [
@@ -61,6 +64,7 @@ REWRITING = [
     _point("a file is closed", "io.data-file.close", AFTER),
     _point("footers are read back", "io.data-file.read-back", AFTER),
     _point("first task ends", "engine.task", AFTER),
+    _point("the end of the first task is emitted", "event.task-ended", BEFORE),
     _point("a file of the second group has rows and no footer", "io.data-file.write", HALF_WAY, 4, "event.committed"),
     _point("progress of the first group is emitted", "event.rewriting", BEFORE, 2),
     _point("last task ends", "engine.task", AFTER, 3),
@@ -74,6 +78,8 @@ COMMITTING = [
     _point("manifest list is about to be written", "io.manifest-list.create", BEFORE),
     _point("manifest list is half written", "io.manifest-list.write", HALF_WAY, 20),
     _point("manifest list is written", "io.manifest-list.close", AFTER),
+    _point("before the first results are in the checkpoint", "entries.checkpoint", BEFORE, 2),
+    _point("the first results are in the checkpoint", "entries.checkpoint", AFTER, 2),
     _point("before the journal has the snapshot", "store.publishing", BEFORE),
     _point("the journal has the snapshot", "store.publishing", AFTER),
     _point("first snapshot is about to be published", "catalog.commit_table", BEFORE),
@@ -93,6 +99,8 @@ COMMITTING = [
     _point("last snapshot has landed", "catalog.commit_table", AFTER, 3),
 ]
 ENDING = [
+    _point("before the checkpoint is removed", "entries.checkpoint-head", BEFORE, 2),
+    _point("the head of the checkpoint is removed", "entries.checkpoint-head", AFTER, 2),
     _point("before the run leaves the journal", "store.finish", BEFORE),
     _point("the run has left the journal", "store.finish", AFTER),
     _point("before the run is in the history", "store.save", BEFORE),

@@ -15,12 +15,13 @@ from iceberg_compaction.model import byte_size, durations, policies
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations.rewrite_files import commit_results
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
+from iceberg_compaction.operations.rewrite_files.resume.resume_run import ResumeRun
 from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import ManifestGoal, RewriteManifests
 from iceberg_compaction.operations.undo.judge_undo import UndoRequest
 from iceberg_compaction.operations.undo.undo_run import UndoRun
 from iceberg_compaction.operations.verify import verify_run
 from iceberg_compaction.settings import CatalogSettings
-from iceberg_compaction.workflow import diagnose, operate
+from iceberg_compaction.workflow import diagnose, operate, resumable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.portable_task import PortableResult, PortableTask
+    from iceberg_compaction.model.resume_view import ResumeView
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.model.undo_plan import UndoPlan
@@ -114,6 +116,17 @@ class Compactor:
     def compact_table(self, name: str) -> Outcome:
         """Plan, rewrite, prove and commit one table."""
         return operate.operate(self._rewrite(name), self._house(), self._run())
+
+    def resume(self, run_id: str) -> Outcome:
+        """Go on with a run that was killed: commit what is ready and still holds, and do only the rest."""
+        head = resumable.find(self._run(), run_id).head
+        operation = ResumeRun(table=head.entry.table, run_id=head.run_id, branch=head.branch)
+        return operate.operate(operation, self._house(), self._run())
+
+    def resumable(self, run_id: str) -> ResumeView:
+        """The progress of a run that was killed, and how much of it can be reused; writes nothing."""
+        run = self._run()
+        return resumable.show(run, self.catalog, resumable.find(run, run_id))
 
     def tasks(self, plan: Plan | EmptyPlan, *, cores: int = 1) -> list[PortableTask]:
         """The tasks of a plan, to be performed by `execute_task` anywhere; `cores`: how many will run at a time."""

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.metadata.manifest.snapshot_manifests import SnapshotManifests
+    from iceberg_compaction.model.checkpoint import CheckpointContent, CheckpointHead
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.operations.run_ledger import Ledger
+    from iceberg_compaction.record.checkpoint.checkpoints import HeldHead
     from iceberg_compaction.record.runs import Run
 
 # Called only if there are groups to rewrite, so that a healthy table never waits for an engine.
@@ -44,6 +46,15 @@ class PlannedWork(Generic[P]):
     manifests: SnapshotManifests | None = None  # None: the plan was not made just now, or is empty
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Legacy:
+    """The checkpoint of a dead run, which nobody owns."""
+
+    held: HeldHead
+    content: CheckpointContent
+    in_table: frozenset[str] = frozenset()  # names of files that snapshots of the table refer to
+
+
 class Operation(Protocol[P]):
     """One kind of work on one table."""
 
@@ -54,6 +65,14 @@ class Operation(Protocol[P]):
     @property
     def command(self) -> str:
         """The command line that does the same, for messages."""
+        ...
+
+    def wants(self, head: CheckpointHead) -> bool:
+        """Whether it would go on with the plan of a dead run on the table."""
+        ...
+
+    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
+        """Go on with a plan that it wants, and that the run owns now."""
         ...
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[P]:

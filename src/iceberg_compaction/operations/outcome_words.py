@@ -149,5 +149,8 @@ def _note(note: Note) -> str:
         case run_facts.CommittedBefore():
             ids = note.snapshot_ids
             return f"Snapshots of this plan were committed before: {len(ids)}, the last is {ids[-1]}."
+        case run_facts.TookUp():
+            tasks = plurals.count(note.tasks, "task")
+            return f"It went on with run {note.run_id}, which had done {note.done:,} of {tasks}."
         case _:
             assert_never(note)

@@ -65,7 +65,17 @@ class RewrittenBy:
     writers: tuple[str, ...]  # in words
 
 
-Note: TypeAlias = PlannedAgain | NotPlannedAgain | LeftToOthers | CommittedBefore
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TookUp:
+    """The run went on with the plan of a run that did not finish."""
+
+    run_id: str
+    groups: int  # that it went on with
+    tasks: int
+    done: int  # tasks, by the other run
+
+
+Note: TypeAlias = PlannedAgain | NotPlannedAgain | LeftToOthers | CommittedBefore | TookUp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ class Ledger:
     table: str
     run_id: str
     commits: list[CommitFacts] = field(default_factory=list)
+    gone_on_with: set[str] = field(default_factory=set)  # dead runs of the same policy
     figures: TableFigures | None = None  # the planned table with the run's commits; None: the plan measured none
     _plans: list[Plan | EmptyPlan] = field(default_factory=list)
     _groups: dict[int, dict[str, Any]] = field(default_factory=dict)  # rows of PLAN_GROUPS
@@ -37,17 +38,22 @@ class Ledger:
     _planned_around: bool = False
     _rewritten_by: RewrittenBy | None = None
 
-    def open(self, plan: Plan | EmptyPlan) -> None:
-        """The run sets out to perform this plan."""
-        self._plans.append(plan)
+    def open(self, plan: Plan | EmptyPlan, *, of_another: bool = False) -> None:
+        """The run sets out to perform this plan. `of_another`: it is a dead run's, and not what this run is for."""
+        if not of_another:
+            self._plans.append(plan)
         rows = {row["id"]: row for row in plan.groups.columns.to_pylist()}
         self._groups |= rows
         self._plan_of |= dict.fromkeys(rows, plan)
 
     def forget_plan(self) -> None:
         """Nothing of the plan was begun, and the run makes another one."""
-        for entered in (self._plans, self._groups, self._plan_of, self._ends, self._notes):
-            entered.clear()
+        groups = self._plans.pop().groups.columns["id"].to_pylist() if self._plans else []
+        for group_id in groups:
+            self._groups.pop(group_id)
+            self._plan_of.pop(group_id)
+            self._ends.pop(group_id, None)
+        self._notes = [note for note in self._notes if isinstance(note, run_facts.TookUp)]
 
     def enter_commit(self, commit: CommitFacts) -> None:
         self.commits.append(commit)
@@ -94,6 +100,15 @@ class Ledger:
     def rewritten(self, by: RewrittenBy) -> None:
         """Others have rewritten all files of the plan."""
         self._rewritten_by = by
+
+    def withdraw(self, group_ids: Iterable[int]) -> None:
+        """These groups are left to a plan that is still to be made, except for those that landed or may have."""
+        for group_id in group_ids:
+            if not self._is(group_id, GroupEnd.COMMITTED) and not self._is(group_id, GroupEnd.UNKNOWN):
+                self._groups.pop(group_id, None)
+                self._ends.pop(group_id, None)
+                self._marred.pop(group_id, None)
+                self._refused.discard(group_id)
 
     def open_groups(self) -> list[int]:
         """Groups that nothing was entered of."""

@@ -4,6 +4,7 @@ work itself is reproducible."""
 from __future__ import annotations
 
 import copy
+import itertools
 import logging
 import random
 import time
@@ -64,6 +65,7 @@ class Run:
     watch: silence.Watch = field(init=False)  # over other runs
     _events: event_log.EventWriter | None = field(default=None, init=False)
     _story: run_story.RunStory = field(default_factory=run_story.RunStory, init=False)
+    _plans: Iterator[int] = field(default_factory=itertools.count, init=False)
     _history: list[run_record.RunRecord] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -88,6 +90,10 @@ class Run:
         if self._events is not None:
             self._events.put(event, at_ms)
         self.on_event(event)
+
+    def next_plan(self) -> int:
+        """The number of a plan that the run begins to perform."""
+        return next(self._plans)
 
     def finishing(self) -> Run:
         """The same run for the commit of finished work, which a cancel does not stop at once."""

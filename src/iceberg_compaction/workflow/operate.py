@@ -1,4 +1,5 @@
-"""The main line of every operation on one table, from top to bottom: load, recover, plan, lease, perform, remember.
+"""The main line of every operation on one table, from top to bottom: load, recover, go on with the work of dead runs,
+plan, lease, perform, remember.
 Trouble with the table is an Outcome; trouble with the request (settings, catalog) is raised."""
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from iceberg_compaction.observe import run_scope
 from iceberg_compaction.observe.tracing import spans
 from iceberg_compaction.operations import run_ledger
 from iceberg_compaction.storage import request_counts
-from iceberg_compaction.workflow import recover
+from iceberg_compaction.workflow import go_on, recover
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
 
     from iceberg_compaction.operations.operation import AnyPlan, EngineFactory, Operation, P
     from iceberg_compaction.record.runs import Run
@@ -86,6 +88,21 @@ def _work(operation: Operation[P], house: House, run: Run, ledger: run_ledger.Le
     table = load_tables.load_table(house.catalog, operation.table)
     run.catalog = table_folders.entry(table).catalog
     recovered = recover.recover(table, run)
+    if not recovered.legacies:
+        return _plan_and_perform(operation, table, run, ledger, house.engines, recovered)
+    with go_on.EngineForRun(house.engines) as engines:
+        table, recovered = go_on.go_on(operation, table, run, ledger, engines, recovered)
+        return _plan_and_perform(operation, table, run, ledger, engines, recovered)
+
+
+def _plan_and_perform(
+    operation: Operation[P],
+    table: Table,
+    run: Run,
+    ledger: run_ledger.Ledger,
+    engines: EngineFactory,
+    recovered: recover.Recovered,
+) -> outcome.Outcome:
     if recovered is not recover.NOTHING:
         run.emit(events.Planning(table=operation.table, run_id=run.run_id))  # again, so that each stage has its time
     for number in range(1, _PLANS + 1):
@@ -107,7 +124,7 @@ def _work(operation: Operation[P], house: House, run: Run, ledger: run_ledger.Le
                 ),
                 spans.of_stage("execution", **facts),
             ):
-                result = operation.perform(planned, table, run, ledger, house.engines)
+                result = operation.perform(planned, table, run, ledger, engines)
         except errors.LeasedError:
             if number == _PLANS:
                 raise
@@ -116,7 +133,9 @@ def _work(operation: Operation[P], house: House, run: Run, ledger: run_ledger.Le
         else:
             break
     if recovered.waiting and result.snapshot_id is not None:
-        recovered = recover.recover_again(table, run, recovered)
+        commits = len(ledger.commits)
+        recovered = go_on.after_commit(operation, table, run, ledger, engines, recovered)
+        result = operation.idle(plan, run, ledger) if len(ledger.commits) > commits else result
     return recover.mention(recovered, result)
 
 

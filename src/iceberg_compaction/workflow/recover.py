@@ -1,7 +1,8 @@
 """Removes files of runs that never came to their end: they crashed, were killed, or never learned whether their commit
 landed. Only files with such a run's id in their names are removed, only from the folders that it wrote to, and only by
 a run on the same catalog entry, once the dead run is over, none of its commits can land any more, and no snapshot of
-the table refers to them. Files in doubt stay, however old they are, and the outcome mentions them."""
+the table refers to them. Files in doubt stay, however old they are, and the outcome mentions them. Files that a
+checkpoint names stay, too: a run may go on with them (R63)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from iceberg_compaction.metadata import reachable, table_folders
 from iceberg_compaction.model import events, outcome, plurals, table_names
 from iceberg_compaction.record import processes
 from iceberg_compaction.storage import file_names, listing, remove
-from iceberg_compaction.workflow import fates
+from iceberg_compaction.workflow import fates, legacies
 from iceberg_compaction.workflow.fates import Fate
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from iceberg_compaction.model.run_record import UnfinishedRun
+    from iceberg_compaction.operations.operation import Legacy
+    from iceberg_compaction.record.checkpoint.checkpoints import HeldHead
     from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
     from iceberg_compaction.storage.listing import Listed
@@ -46,6 +49,7 @@ class Recovered:
     unsure: tuple[str, ...] = ()  # runs for which nothing proves whether their last commit landed
     elsewhere: dict[str, str] = field(default_factory=dict)  # runs on other catalog entries of the table: run, entry
     failed: str | None = None  # the reason why nothing could be removed
+    legacies: tuple[Legacy, ...] = ()  # checkpoints of dead runs that this run may go on with
 
     @property
     def sentence(self) -> str:
@@ -80,12 +84,13 @@ def recover(table: Table, run: Run) -> Recovered:
     if run.store is None:
         return NOTHING
     try:
+        heads = legacies.heads(run, table)  # before the journal: whoever owns one is in the journal first
         unfinished = run.store.unfinished(str(table.metadata.table_uuid))
         over = run.watch.over(unfinished, run.store)
         if not over:
             return NOTHING
         run.emit(events.Recovering(table=table_names.text(table.name()), run_id=run.run_id, runs=len(over)))
-        recovered = _recover_runs(table, over, run.store, run.clock())
+        recovered = _recover_runs(table, over, run, heads)
     except errors.CompactionError as error:  # leftovers of others must not stop the work itself
         _log.warning("Files of a run that did not finish could not be removed: %s", error)
         return Recovered(failed=str(error))
@@ -102,7 +107,7 @@ def recover_again(table: Table, run: Run, before: Recovered) -> Recovered:
         _log.warning("Files of a run that did not finish could not be removed: %s", error)
         return replace(before, failed=str(error))
     again = recover(current, run)
-    return replace(again, removed={**before.removed, **again.removed})
+    return replace(again, removed=dict(Counter(before.removed) + Counter(again.removed)))
 
 
 def mention(recovered: Recovered, result: outcome.Outcome) -> outcome.Outcome:
@@ -112,39 +117,56 @@ def mention(recovered: Recovered, result: outcome.Outcome) -> outcome.Outcome:
     return result.model_copy(update={"sentence": f"{result.sentence} {recovered.sentence}"})
 
 
-def _recover_runs(table: Table, over: Sequence[UnfinishedRun], store: RunStore, now_ms: int) -> Recovered:
+def _recover_runs(table: Table, over: Sequence[UnfinishedRun], run: Run, heads: Sequence[HeldHead]) -> Recovered:
     """Recover the runs, which are over, that worked on the table under the same name and in the same catalog."""
+    store, now_ms = _store(run), run.clock()
     entry = table_folders.entry(table)
     own = [
-        run for run in over if entry.catalog and run.start.entry == entry and file_names.is_distinct(run.start.run_id)
+        each
+        for each in over
+        if entry.catalog and each.start.entry == entry and file_names.is_distinct(each.start.run_id)
     ]
-    recent = {run.start.run_id for run in over if now_ms - run.heartbeat_ms < MENTION_MS}
-    fate = {run.start.run_id: fates.judge(run.attempt, table.metadata) for run in own}
-    candidates = [run for run in own if fate[run.start.run_id] in (Fate.DECIDED, Fate.REPLACED)]
-    dead = [taken for run in candidates if (taken := store.take_over(run)) is not None]
+    recent = {each.start.run_id for each in over if now_ms - each.heartbeat_ms < MENTION_MS}
+    fate = {each.start.run_id: fates.judge(each.attempt, table.metadata) for each in own}
+    candidates = [each for each in own if fate[each.start.run_id] in (Fate.DECIDED, Fate.REPLACED)]
+    dead = [taken for each in candidates if (taken := store.take_over(each)) is not None]
     removed: dict[str, int] = {}
+    left_over: tuple[Legacy, ...] = ()
     if dead:
+        # Checkpoints are read before the files are listed. From then on no file of a dead run is added to one.
+        estate = legacies.release(run, heads, [each.start.run_id for each in dead])
         files = _list_files(table, dead)
         # The table is loaded after the files are listed: its metadata has every commit that refers to one of them.
         table = publish.reload(table)
-        asleep = {run.start.run_id for run in own if _may_be_asleep(run)}
-        fate |= {run.start.run_id: _judge(table, run, files, asleep) for run in dead}
-        dead = [run for run in dead if fate[run.start.run_id] is Fate.DECIDED]
-        removed, left = _remove(table, [run.start.run_id for run in dead], files)
-        for run in dead:
-            has_left = any(file_names.is_of_run(path, run.start.run_id) for path in left)
-            if now_ms - run.heartbeat_ms >= STRAGGLING_MS and not has_left:
-                store.mark_recovered(run.start.run_id, now_ms)
+        asleep = {each.start.run_id for each in own if _may_be_asleep(each)}
+        fate |= {each.start.run_id: _judge(table, each, files, asleep) for each in dead}
+        dead = [each for each in dead if fate[each.start.run_id] is Fate.DECIDED]
+        in_table = _names_in_table(table, [each.start.run_id for each in dead], files)
+        unused = [each.start.run_id for each in dead if each.start.run_id not in estate.writers]
+        needed = in_table | estate.names | _metadata_names(files, unused)
+        removed, left = _remove(table, [each.start.run_id for each in dead], files, needed)
+        left_over = estate.adoptable(entry, {each.start.run_id for each in dead}, in_table)
+        for each in dead:
+            has_left = any(file_names.is_of_run(path, each.start.run_id) for path in left)
+            is_past = now_ms - each.heartbeat_ms >= STRAGGLING_MS and each.start.run_id in unused
+            if is_past and not has_left:
+                store.mark_recovered(each.start.run_id, now_ms)
     return Recovered(
         removed=removed,
         waiting=tuple(run_id for run_id in fate if fate[run_id] is Fate.PENDING),
         unsure=tuple(run_id for run_id in fate if fate[run_id] is Fate.UNKNOWN and run_id in recent),
         elsewhere={
-            run.start.run_id: str(run.start.entry) if run.start.catalog else "an entry of an unknown catalog"
-            for run in over
-            if run not in own and run.start.run_id in recent
+            each.start.run_id: str(each.start.entry) if each.start.catalog else "an entry of an unknown catalog"
+            for each in over
+            if each not in own and each.start.run_id in recent
         },
+        legacies=left_over,
     )
+
+
+def _store(run: Run) -> RunStore:
+    assert run.store is not None  # else there is nothing to recover
+    return run.store
 
 
 def _may_be_asleep(run: UnfinishedRun) -> bool:
@@ -181,17 +203,33 @@ def _judge(table: Table, run: UnfinishedRun, files: Sequence[Listed], asleep: Co
     return Fate.DECIDED if replaced else Fate.UNKNOWN
 
 
-def _remove(table: Table, run_ids: Sequence[str], files: Sequence[Listed]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Remove the files of these runs that the table does not refer to. Returns the number of removed files by run, and
-    the paths that could not be removed."""
+def _names_in_table(table: Table, run_ids: Sequence[str], files: Sequence[Listed]) -> frozenset[str]:
+    """The names of those files of these runs that the table refers to."""
+    if not any(_of_run(run_id, files) for run_id in run_ids):
+        return frozenset()
+    return frozenset(reachable.names(table, run_ids))
+
+
+def _metadata_names(files: Sequence[Listed], unused: Sequence[str]) -> frozenset[str]:
+    """The names of table metadata files that are no file of these runs. Metadata of a run whose checkpoint is still of
+    use proves that its commit did not land, as long as the run is in the journal."""
+    return frozenset(
+        file.name
+        for file in files
+        if file_names.is_table_metadata(file.name) and not any(file_names.is_of_run(file.path, each) for each in unused)
+    )
+
+
+def _remove(
+    table: Table, run_ids: Sequence[str], files: Sequence[Listed], needed: Container[str]
+) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Remove the files of these runs whose names are not needed. Returns the number of removed files by run, and the
+    paths that could not be removed."""
     candidates = {file.path: run_id for run_id in run_ids for file in _of_run(run_id, files)}
-    if not candidates:
-        return {}, ()
-    reachable_names = reachable.names(table, run_ids)
-    unreachable = [path for path in candidates if file_names.base_name(path) not in reachable_names]
+    unneeded = [path for path in candidates if file_names.base_name(path) not in needed]
     # A complete metadata file may be the current one of another catalog entry.
     removable = [
-        path for path in unreachable if not file_names.is_table_metadata(path) or fates.is_incomplete(table.io, path)
+        path for path in unneeded if not file_names.is_table_metadata(path) or fates.is_incomplete(table.io, path)
     ]
     left = remove.remove_files(table.io, removable, remove.RemovalProof.RUN_OVER)
     return dict(Counter(candidates[path] for path in removable if path not in left)), left

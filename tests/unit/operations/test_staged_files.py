@@ -26,7 +26,8 @@ def rounds(folder: Path, count: int = 4) -> task_rounds.Rounds:
 
 
 def removing(work: task_rounds.Rounds) -> Any:
-    return staged_files.removing(PyArrowFileIO(), work, wiring.new_run())
+    run = wiring.new_run()
+    return staged_files.removing(staged_files.StagedFiles(PyArrowFileIO(), run), work, run)
 
 
 def names(results: list[TaskResult]) -> set[str]:

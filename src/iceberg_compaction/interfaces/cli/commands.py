@@ -25,6 +25,7 @@ _TAKEN = {
     "plan": (*_CATALOG, "state"),
     "apply": (*_CATALOG, "state", "engine"),
     "run": (*_CATALOG, "state", "engine"),
+    "resume": (*_CATALOG, "state", "engine"),
     "manifests": (*_CATALOG, "state"),
     "history": ("state",),
     "report": ("state",),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.cancel_request import Cancellation
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.model.resume_view import ResumeView
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
     from iceberg_compaction.model.run_listing import UnfinishedListing
     from iceberg_compaction.model.run_record import RunRecord
@@ -46,6 +47,7 @@ class Output(Protocol):
     def run_report(self, report: RunReport) -> None: ...
     def cache(self, found: CacheFigures, *, cleared: bool) -> None: ...
     def cancellation(self, found: Cancellation) -> None: ...
+    def resumable(self, view: ResumeView) -> None: ...
 
 
 def output(chosen: Format) -> Output:
@@ -84,6 +86,9 @@ class JsonOutput:
 
     def cancellation(self, found: Cancellation) -> None:
         self._write([found], True)
+
+    def resumable(self, view: ResumeView) -> None:
+        self._write([view], True)
 
     def _write(self, found: Sequence[Value], single: bool) -> None:
         made = [documents.document(value) for value in found]
@@ -160,6 +165,11 @@ class TableOutput:
 
     def cancellation(self, found: Cancellation) -> None:
         self._show(found.sentence)
+
+    def resumable(self, view: ResumeView) -> None:
+        from iceberg_compaction.interfaces.cli.screens import resume_story
+
+        self._show(*resume_story.story(view, command=commands.line("resume", view.run_id)))
 
     def _show_unplanned(self, found: Sequence[Value]) -> None:
         from iceberg_compaction.interfaces.cli.screens import paragraphs

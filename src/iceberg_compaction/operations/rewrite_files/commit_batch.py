@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.operations.rewrite_files.groups.collect_groups import Batch
     from iceberg_compaction.operations.rewrite_files.staged_files import StagedFiles
     from iceberg_compaction.operations.run_ledger import Ledger
+    from iceberg_compaction.record.checkpoint.open_checkpoint import OpenCheckpoint
     from iceberg_compaction.record.runs import Run
 
 _log = logging.getLogger(__name__)
@@ -35,11 +36,14 @@ class BatchCommits:
     plan: Plan
     run: Run
     ledger: Ledger
+    checkpoint: OpenCheckpoint | None = None
 
     def commit(self, batch: Batch, staged: StagedFiles) -> None:
         """Publish the groups. Once this begins, their files are removed only if they surely did not land. Raises
         ConflictError if nothing of the plan can land any more; what of this batch conflicts is only entered."""
         self.run.emit(events.Committing(table=self.plan.table, run_id=self.run.run_id, groups=len(batch.groups)))
+        if self.checkpoint is not None:
+            self.checkpoint.flush()
         staged.hold(batch.staged)
         try:
             result = replace_files.replace(self.table, self._request(batch), self.run.finishing())

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
+    from iceberg_compaction.model.checkpoint import CheckpointHead
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.rewrite_task import RewriteTask, StagedFile, TaskResult
-    from iceberg_compaction.operations.operation import EngineFactory
+    from iceberg_compaction.operations.operation import EngineFactory, Legacy
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
@@ -56,6 +57,12 @@ class CommitResults:
     @property
     def command(self) -> str:
         return "the commit, with the same results,"
+
+    def wants(self, head: CheckpointHead) -> bool:
+        return False
+
+    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
+        """It wants none."""
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan]:
         ledger.open(self.given)

@@ -16,18 +16,19 @@ from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
-from iceberg_compaction.operations.rewrite_files import failed_files, table_figures
+from iceberg_compaction.operations.rewrite_files import failed_files, rebase, table_figures
 from iceberg_compaction.plan import build, plan_request, rates
 from iceberg_compaction.record import journal, leases
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from iceberg_compaction.model.checkpoint import CheckpointHead
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.table_view import TableView
-    from iceberg_compaction.operations.operation import EngineFactory
+    from iceberg_compaction.operations.operation import EngineFactory, Legacy
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
@@ -47,11 +48,25 @@ class RewriteFiles:
     def command(self) -> str:
         return journal.command_line("run", self.table, self.branch)
 
+    def wants(self, head: CheckpointHead) -> bool:
+        return head.branch == self.branch
+
+    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
+        """A run of another policy only commits the groups that are complete."""
+        from iceberg_compaction.operations.rewrite_files.resume import inherit_plan, take_up
+
+        plan = legacy.content.plan
+        same = plan is not None and plan.policy == self.policy
+        heir = take_up.Heir(table=table, run=run, ledger=ledger, engines=engines, command=self.command)
+        heir.take_up(legacy, inherit_plan.GroupScope.STARTED if same else inherit_plan.GroupScope.READY)
+
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan | EmptyPlan]:
         """The plan, pinned to the branch's head."""
         head = look.look(table, name=self.table, branch=self.branch, where=self.policy.where, cache=run.cache)
         seen = maintainers.consider(head.view, table.metadata, self.policy.others, run.clock())
         view = failed_files.mark(leases.leave_to_others(seen, table_folders.entry(table), run), run)
+        if ledger.gone_on_with:
+            view = rebase.without_runs(view, ledger.gone_on_with)
         plan = build.build(
             target_partitions.add(table, view, head.manifests, run.cache),
             self.policy,
@@ -59,6 +74,8 @@ class RewriteFiles:
             now_ms=run.clock(),
             rates=rates.learn(*run.efforts(self.table)),
         )
+        if ledger.next_id and not isinstance(plan, EmptyPlan):  # groups of a dead run came first
+            plan = rebase.renumber(plan, ledger.next_id)
         ledger.open(plan)
         _emit_planned(plan, head.view, run, ledger)
         return PlannedWork(plan=plan, manifests=head.manifests)
@@ -91,12 +108,18 @@ class ApplyPlan:
     def command(self) -> str:
         return "`iceberg-compact apply`, with the same plan,"
 
+    def wants(self, head: CheckpointHead) -> bool:
+        return False  # it does nothing else than its plan
+
+    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
+        """It wants none."""
+
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan | EmptyPlan]:
         """The groups of the plan that still hold."""
         ledger.open(self.given)
         if isinstance(self.given, EmptyPlan):
             return PlannedWork(plan=self.given)
-        from iceberg_compaction.operations.rewrite_files import perform_files, rebase
+        from iceberg_compaction.operations.rewrite_files import perform_files
         from iceberg_compaction.operations.rewrite_files.groups import prove_groups
 
         perform_files.check_same_table(table, self.given)
@@ -162,7 +185,7 @@ def _perform(
 
 def _enter_rewrites(plan: Plan, table: Table, view: TableView, ledger: Ledger) -> None:
     """If all files of the plan were rewritten by others, its goal is reached: that is no conflict."""
-    from iceberg_compaction.operations.rewrite_files import rebase, rewritten_by
+    from iceberg_compaction.operations.rewrite_files import rewritten_by
 
     by = rewritten_by.rewritten_by(table, plan) if rebase.is_gone(plan, view) else None
     if by is not None:

@@ -6,10 +6,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.prepare import cut_tasks, prepare_job
+from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.metadata.manifest import snapshot_manifests
 from iceberg_compaction.operations.rewrite_files import (
     commit_batch,
@@ -19,8 +21,11 @@ from iceberg_compaction.operations.rewrite_files import (
     task_rounds,
 )
 from iceberg_compaction.operations.rewrite_files.groups import collect_groups
+from iceberg_compaction.record.checkpoint import open_checkpoint
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyiceberg.table import Table
 
     from iceberg_compaction.execute.engine_door import Engine, Job
@@ -28,7 +33,9 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.operations.operation import PlannedWork
     from iceberg_compaction.operations.rewrite_files.staged_files import StagedFiles
+    from iceberg_compaction.operations.rewrite_files.task_rounds import Inherited
     from iceberg_compaction.operations.run_ledger import Ledger
+    from iceberg_compaction.record.checkpoint.open_checkpoint import OpenCheckpoint
     from iceberg_compaction.record.runs import Run
 
 _log = logging.getLogger(__name__)
@@ -40,20 +47,66 @@ def apply(table: Table, planned: PlannedWork[Plan], engine: Engine, run: Run, le
     plan = planned.plan
     check_same_table(table, plan)
     progress = rewrite_progress.RewriteProgress(plan=plan, run=run, ledger=ledger)
-    job = prepare(table, planned, run, cores=progress.await_engine(engine))
-    job = dataclasses.replace(job, on_progress=progress.moved if run.has_listener else None)
+    cores = progress.await_engine(engine)
+    job = prepare(table, planned, run, cores=cores)
+    checkpoint = open_checkpoint.begin(run, table_folders.entry(table), plan, job.tasks, cores=cores)
+    perform(PlannedJob(plan=plan, job=job, checkpoint=checkpoint), table, engine, progress)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedJob:
+    """A plan with its tasks. `inherited`: the results of tasks that an earlier run has done."""
+
+    plan: Plan
+    job: Job
+    checkpoint: OpenCheckpoint | None = None
+    inherited: Inherited = dataclasses.field(default_factory=dict)
+
+    @property
+    def kept(self) -> frozenset[str]:
+        """Files of earlier runs."""
+        return frozenset(file.file_path for result in self.inherited.values() for file in result.staged)
+
+
+def perform(planned: PlannedJob, table: Table, engine: Engine, progress: rewrite_progress.RewriteProgress) -> None:
+    """Perform the tasks of a plan that are not done yet, and commit its groups."""
+    plan, run, ledger, checkpoint = planned.plan, progress.run, progress.ledger, planned.checkpoint
+    job = dataclasses.replace(planned.job, on_progress=progress.moved if run.has_listener else None)
     groups = collect_groups.CollectedGroups(plan, job.tasks, clock=run.clock)
-    commits = commit_batch.BatchCommits(table=table, plan=plan, run=run, ledger=ledger)
+    commits = commit_batch.BatchCommits(table=table, plan=plan, run=run, ledger=ledger, checkpoint=checkpoint)
     progress.begin(job.tasks)
-    renew = task_rounds.renewing(table)
-    work = task_rounds.Rounds(engine, job, cancel=run.cancel, renew=renew, later=groups.second_round)
+    past = task_rounds.PastWork(inherited=planned.inherited, save=None if checkpoint is None else checkpoint.save)
+    work = task_rounds.Rounds(
+        engine,
+        job,
+        cancel=run.cancel,
+        renew=task_rounds.renewing(table),
+        later=groups.second_round,
+        past=past,
+    )
+    staged = staged_files.StagedFiles(table.io, run, checkpoint=checkpoint, kept=planned.kept)
     try:
-        with run.cancel.looking(), staged_files.removing(table.io, work, run) as staged, work:
-            for step in groups.steps(progress.counted(work.results(), job.tasks)):
+        with _writing(checkpoint, run, ledger), run.cancel.looking(), staged_files.removing(staged, work, run), work:
+            for step in groups.steps(progress.counted(work.results(), job.tasks, inherited=work.inherited_ids)):
                 take(step, commits, staged, progress)
     except errors.ConflictError as conflict:
         # Not of one batch, but of all that the plan still holds.
         ledger.conflict(dict.fromkeys(ledger.open_groups(), str(conflict)))
+
+
+@contextmanager
+def _writing(checkpoint: OpenCheckpoint | None, run: Run, ledger: Ledger) -> Iterator[None]:
+    """Keep the checkpoint while there is work. At the end it is removed, unless files that it names may still become
+    part of the table."""
+    if checkpoint is None:
+        yield
+        return
+    try:
+        with checkpoint.writing():
+            yield
+    finally:
+        if ledger.in_doubt or not checkpoint.close():
+            run.may_leave_files()
 
 
 def take(

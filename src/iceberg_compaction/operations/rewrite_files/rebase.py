@@ -15,12 +15,12 @@ from iceberg_compaction.model.rewrite_plan import PLAN_FILES, Draft, EmptyPlan, 
 from iceberg_compaction.model.table_view import DATA
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
     from iceberg_compaction.model.partition_key import PartitionKey
-    from iceberg_compaction.model.table_view import TableView
+    from iceberg_compaction.model.table_view import Pin, TableView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,16 @@ def rebase(plan: Plan, view: TableView) -> Rebased:
     leased = frozenset(groups["id"].filter(pa.array(busy & ~bad)).to_pylist())
     dropped |= dict.fromkeys(sorted(leased), f"Another run is working on its partition ({'; '.join(view.lessees)}).")
     return Rebased(plan=_keep(plan, view, ~(bad | busy), owner), dropped=dropped, leased=leased)
+
+
+def select(plan: Plan, group_ids: Sequence[int], *, first_id: int | None, useless_deletes: int = 0) -> Plan:
+    """These groups of a plan, one at least, on the same snapshot, with ids from `first_id` on; None: with their ids."""
+    columns = plan.groups.columns
+    kept = pc.is_in(columns["id"], value_set=pa.array(group_ids, pa.int64())).to_numpy(zero_copy_only=False)
+    owner = np.repeat(np.arange(len(columns)), columns["files"].to_numpy())
+    selected = _draft(plan, kept, owner, pin=plan.pin, useless_deletes=useless_deletes)
+    assert isinstance(selected, Plan)
+    return selected if first_id is None else renumber(selected, first_id)
 
 
 def is_gone(plan: Plan, view: TableView) -> bool:
@@ -98,6 +108,13 @@ def _sentence(plan: Plan, changed: NDArray[np.int64], gone: NDArray[np.bool_]) -
 
 
 def _keep(plan: Plan, view: TableView, kept: NDArray[np.bool_], owner: NDArray[np.int64]) -> Plan | EmptyPlan:
+    useless_deletes = view.useless_deletes if plan.useless_deletes else 0
+    return _draft(plan, kept, owner, pin=view.pin, useless_deletes=useless_deletes)
+
+
+def _draft(
+    plan: Plan, kept: NDArray[np.bool_], owner: NDArray[np.int64], *, pin: Pin | None, useless_deletes: int
+) -> Plan | EmptyPlan:
     groups = plan.groups.columns.filter(pa.array(kept))
     counts = groups["files"].to_numpy()
     first = pa.array(np.cumsum(counts) - counts, pa.int64())
@@ -106,7 +123,7 @@ def _keep(plan: Plan, view: TableView, kept: NDArray[np.bool_], owner: NDArray[n
         id=plan.id,
         table=plan.table,
         created_ms=plan.created_ms,
-        pin=view.pin,
+        pin=pin,
         policy=plan.policy,
         sizes=plan.sizes,
         layout=plan.layout,
@@ -115,7 +132,7 @@ def _keep(plan: Plan, view: TableView, kept: NDArray[np.bool_], owner: NDArray[n
         left_out=plan.left_out,
         files=plan.files.filter(pa.array(kept[owner])),
         maintainers=plan.maintainers,
-        useless_deletes=view.useless_deletes if plan.useless_deletes else 0,
+        useless_deletes=useless_deletes,
     ).plan()
 
 
@@ -132,6 +149,16 @@ def restrict(
         named = pc.is_in(view.files["file_path"], value_set=pa.array(without, pa.string()))
         chosen &= ~named.to_numpy(zero_copy_only=False)
     return replace(view, selected=pa.array(chosen & ~ours))
+
+
+def without_runs(view: TableView, run_ids: Collection[str]) -> TableView:
+    """The same view, in which no file that these runs have written is a candidate."""
+    chosen = (
+        np.ones(view.files.num_rows, bool) if view.selected is None else view.selected.to_numpy(zero_copy_only=False)
+    )
+    for run_id in run_ids:
+        chosen = chosen & ~pc.match_substring(view.files["file_path"], run_id).to_numpy(zero_copy_only=False)
+    return replace(view, selected=pa.array(chosen))
 
 
 def renumber(plan: Plan, first_id: int) -> Plan:

@@ -9,7 +9,7 @@ from iceberg_compaction.execute import engine_door
 from iceberg_compaction.model import events, rewrite_task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from iceberg_compaction.execute.engine_door import Engine, TaskEnd
     from iceberg_compaction.execute.task_failure import Failure
@@ -50,14 +50,17 @@ class RewriteProgress:
         self._within |= {task: min(size, self._sizes[task]) for task, size in done.items() if task in self._sizes}
         self.emit()
 
-    def counted(self, ends: Iterable[TaskEnd], tasks: Sequence[RewriteTask]) -> Iterator[TaskEnd]:
-        """The same ends, each with an event."""
+    def counted(
+        self, ends: Iterable[TaskEnd], tasks: Sequence[RewriteTask], *, inherited: Container[int] = ()
+    ) -> Iterator[TaskEnd]:
+        """The same ends, each with an event. `inherited`: tasks that an earlier run has done."""
         files = {task.id: len(task.file_paths) for task in tasks}
         for end in ends:
             self._within.pop(end.task_id, None)
             self._files += files.get(end.task_id, 0)
             self._bytes += self._sizes.pop(end.task_id, 0)
-            self.run.emit(self._ended(end))
+            if end.task_id not in inherited:
+                self.run.emit(self._ended(end))
             self.emit()
             yield end
 

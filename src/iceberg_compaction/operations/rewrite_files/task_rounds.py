@@ -1,6 +1,7 @@
 """Work in rounds, one job each. A task gets the credentials of its round, and those that a catalog gives expire: tasks
 that storage has refused for that reason go into another round, with fresh ones. So a run may last longer than its
-credentials. Rows that move to other partitions have a second round, see gather_pieces."""
+credentials. Rows that move to other partitions have a second round, see gather_pieces. Tasks that an earlier run has
+done are not performed again."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from iceberg_compaction.model import rewrite_task
 from iceberg_compaction.storage import file_io, request_counts, vended_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from pyiceberg.table import Table
@@ -28,6 +29,16 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 Renew: TypeAlias = "Callable[[RewriteContext], RewriteContext]"
+# Results of tasks that an earlier run has done, by the input files of the task.
+Inherited: TypeAlias = "Mapping[tuple[str, ...], TaskResult]"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PastWork:
+    """The results that earlier runs have left, and where a later run finds those of this one."""
+
+    inherited: Inherited = dataclasses.field(default_factory=dict)
+    save: Callable[[RewriteTask, TaskResult], None] | None = None
 
 
 def renewing(table: Table) -> Renew | None:
@@ -48,12 +59,16 @@ class Rounds:
         cancel: CancelToken,
         renew: Renew | None,
         later: Callable[[], Sequence[RewriteTask]] = list,
+        past: PastWork | None = None,
     ) -> None:
         self._engine = engine
         self._job = job
         self._cancel = cancel
         self._renew = renew
         self._later = later
+        self._save = None if past is None else past.save
+        self._inherited = {} if past is None else past.inherited
+        self.inherited_ids: set[int] = set()  # tasks, so far
         self._works: list[Work] = []
         self._complete, self._task_left_files = False, False
         self._open = ExitStack()
@@ -77,9 +92,19 @@ class Rounds:
         self._open.__exit__(kind, error, trace)
 
     def results(self) -> Iterator[TaskEnd]:
-        yield from self._all(self._job.tasks)
-        yield from self._all(self._later())
+        yield from self._either(self._job.tasks)
+        yield from self._either(self._later())
         self._complete = True
+
+    def _either(self, tasks: Sequence[RewriteTask]) -> Iterator[TaskEnd]:
+        """First the tasks that are done already."""
+        left = [task for task in tasks if task.file_paths not in self._inherited]
+        for task in tasks:
+            if task.file_paths in self._inherited:
+                self.inherited_ids.add(task.id)
+                result = self._inherited[task.file_paths]
+                yield result.model_copy(update={"task_id": task.id, "group_id": task.group_id})
+        yield from self._all(left)
 
     def _all(self, tasks: Sequence[RewriteTask]) -> Iterator[TaskEnd]:
         """Rounds end when one in which nothing was done shows that fresh credentials do not help, or when there are
@@ -107,10 +132,13 @@ class Rounds:
         work = self._engine.start(dataclasses.replace(self._job, tasks=tuple(tasks)), cancel=self._cancel)
         self._works.append(work)
         self._open.enter_context(work)
+        by_id = {task.id: task for task in tasks}
         for end in work.results():
             self._task_left_files |= end.left_behind
             if isinstance(end, rewrite_task.TaskResult):
                 request_counts.current().add_all(end.requests)
+                if self._save is not None:
+                    self._save(by_id[end.task_id], end)
             yield end
         self._open.close()
 

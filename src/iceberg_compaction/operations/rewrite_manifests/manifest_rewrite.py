@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from iceberg_compaction.metadata.manifest.snapshot_manifests import SnapshotManifests
-    from iceberg_compaction.operations.operation import EngineFactory
+    from iceberg_compaction.model.checkpoint import CheckpointHead
+    from iceberg_compaction.operations.operation import EngineFactory, Legacy
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
@@ -56,6 +57,12 @@ class RewriteManifests:
     @property
     def command(self) -> str:
         return journal.command_line("manifests", self.table, self.branch)
+
+    def wants(self, head: CheckpointHead) -> bool:
+        return False
+
+    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
+        """It wants none."""
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[manifest_plan.ManifestPlan]:
         """The manifests to write again, and why. Reads metadata, writes nothing."""

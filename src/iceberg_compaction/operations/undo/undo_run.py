@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from iceberg_compaction.execute.task_failure import Failure
-    from iceberg_compaction.operations.operation import EngineFactory
+    from iceberg_compaction.model.checkpoint import CheckpointHead
+    from iceberg_compaction.operations.operation import EngineFactory, Legacy
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.operations.undo.judge_undo import UndoRequest, WayBack
     from iceberg_compaction.record.runs import Run
@@ -48,6 +49,12 @@ class UndoRun:
     @property
     def command(self) -> str:
         return journal.command_line(f"undo {self.request.undone_run_id}", self.table, self.branch)
+
+    def wants(self, head: CheckpointHead) -> bool:
+        return False
+
+    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
+        """It wants none."""
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[UndoPlan]:
         """The way back, from metadata."""

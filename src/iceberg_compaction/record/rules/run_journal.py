@@ -69,6 +69,11 @@ class RunJournal:
         """Return the last change that the run was about to publish."""
         return next((run.attempt for run in self._runs([run_id])), None)
 
+    def is_entered(self, run_id: str) -> bool:
+        """Return whether the run is in the journal, in whatever state, and whether or not it can be read."""
+        key = keys.key("journal", run_id)
+        return key in self.entries.get([key])
+
     def end(self, run_id: str, now_ms: int) -> None:
         """Note that the run has ended and may have left files."""
         self._update(run_id, lambda row: {"ended": row.ended or run_rows.ENDED, "heartbeat_ms": now_ms})

@@ -40,7 +40,7 @@ def match(io: FileIO, plan: Plan, results: Sequence[PortableResult]) -> Matched:
     for result in results:
         of_group[result.result.group_id].append(result)
     paths = plan.files["file_path"].to_pylist()
-    missing = _missing(io, [file for result in results for file in result.result.staged])
+    missing = missing_files(io, [file for result in results for file in result.result.staged])
     matched = Matched()
     for row in plan.groups.columns.to_pylist():
         planned = set(paths[row["first"] : row["first"] + row["files"]])
@@ -63,7 +63,7 @@ def _distinct(results: Sequence[PortableResult]) -> list[PortableResult]:
     return list({frozenset(result.file_paths): result for result in reversed(results)}.values())
 
 
-def _missing(io: FileIO, files: Sequence[StagedFile]) -> set[str]:
+def missing_files(io: FileIO, files: Sequence[StagedFile]) -> set[str]:
     """Paths of files that do not exist with the size that they should have."""
     if not files:
         return set()

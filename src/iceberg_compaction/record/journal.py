@@ -5,6 +5,7 @@ entered, it publishes nothing that could not be written down (R49), and nothing 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shlex
 import threading
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 CANCEL_S = 1.0  # between two looks for a request to cancel
 CONFIRM_WAITS_S = (0.1, 0.4, 1.5)  # a store on a volume may be away for a moment; a busy one is waited for in any case
+_MOST_ENDS = 1000  # tries to write down the end of a run, at the pace of heartbeats
 _log = logging.getLogger(__name__)
 
 
@@ -79,18 +81,31 @@ class Entry:
             self.store.committed(self.run.run_id, attempt)
 
     def close(self) -> None:
-        """Write down that the run has ended."""
+        """Write down that the run has ended. If the store is away, this is tried again while the process lives: nobody
+        else could know that the run is over."""
         self._over.set()
+        try:
+            self._end()
+        except errors.StoreError as error:
+            _log.warning("The journal of this run is not complete: %s", error)
+            threading.Thread(target=self._end_later, name="end of run", daemon=True).start()
+
+    def _end(self) -> None:
         if self.lease is not None:
-            with _warning():
-                leases.Leases(entries=self.store.entries).give_back(self.home.entry, self.lease)
-        with _warning():
-            cancel_requests.remove(self.store.entries, self.run.run_id)
-        with _warning():
-            if self.clean:
-                self.store.finish(self.run.run_id)
-            else:
-                self.store.end(self.run.run_id, self.run.clock())
+            leases.Leases(entries=self.store.entries).give_back(self.home.entry, self.lease)
+        cancel_requests.remove(self.store.entries, self.run.run_id)
+        if self.clean:
+            self.store.finish(self.run.run_id)
+        else:
+            self.store.end(self.run.run_id, self.run.clock())
+
+    def _end_later(self) -> None:
+        never = threading.Event()
+        for _ in range(_MOST_ENDS):
+            never.wait(self.run.heartbeat_s)
+            with contextlib.suppress(errors.StoreError):
+                self._end()
+                return
 
     def beat(self) -> None:
         """Write heartbeats until the run ends, and look for a request to cancel it."""

@@ -17,6 +17,7 @@ DEFAULT_PREFIX = "iceberg_compaction"
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,39}")  # a name that every server takes without quotes
 _SECRET_OPTIONS = {"password", "sslpassword"}
 _HIDDEN = "***"
+_SYSTEM_ERROR = re.compile(r"\[Errno -?\d+\] ([^\"')]+)")
 
 
 def hidden(url: str) -> str:
@@ -70,6 +71,8 @@ class ServerUrl:
     def reason(self, error: BaseException) -> str:
         """The words of an error in one line and without secrets."""
         text = str(error) or getattr(error, "detail_text", None) or type(error).__name__
+        if system := _SYSTEM_ERROR.search(text):  # clients wrap it in their own terms
+            text = system[1]
         text = " ".join(text.split()).rstrip(".")
         secrets = [self.parts.password, *(value for name, value in self.options.items() if name in _SECRET_OPTIONS)]
         for secret in filter(None, secrets):

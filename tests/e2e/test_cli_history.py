@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.e2e.test_terminal import ESCAPE
+from tests.factories import lake as lakes
 from tests.factories import terminal
 from tests.factories.stores import make_record, make_start
 from typer.testing import CliRunner
 
+from iceberg_compaction import Compactor
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli.app import app
 from iceberg_compaction.model import events
 from iceberg_compaction.model.outcome import Kind
-from iceberg_compaction.record import event_log, outbox, processes
+from iceberg_compaction.record import event_log, health_log, outbox, processes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -211,3 +213,32 @@ def test_programs_get_each_event_as_a_line(store: RunStore, path: Path) -> None:
     assert [line["kind"] for line in lines] == ["planning", "rewriting", "rewriting", "rewriting", "finished"]
     assert lines[-2]["bytes_done"] == 500
     assert all(line["run_id"] == RUNNING and line["at_ms"] for line in lines)
+
+
+def test_doctor_writes_the_health_of_tables_only_where_it_is_wanted(path: Path, tmp_path: Path) -> None:
+    lake = lakes.file_lake(tmp_path / "lake")
+    lakes.append_small_files(lakes.make_table(lake.catalog, "db.t"), 6)
+    lakes.close(lake)
+    doctor = ("doctor", "--catalog-uri", str(lake.settings.uri), "--no-progress")
+    invoke(path, *doctor)
+    assert not path.exists()
+    for _ in range(2):
+        invoke(path, *doctor, "--remember")
+    health = health_log.HealthLog(entries=wiring.run_store(path).entries)
+    (latest,) = health.latest()
+    assert (latest.table, latest.run_id, latest.figures.small_files, latest.figures.sick) == ("db.t", None, 6, True)
+    assert latest.figures.score is not None
+    assert len(health.of_table(latest.catalog, "db.t")) == 2
+    compactor = Compactor(lake.settings, engine="inline", state=path)
+    run_id = compactor.compact_table("db.t").run_id
+    assert [record.run_id for record in compactor.history("db.*", kind="compacted", since="1h")] == [run_id]
+    assert [look.run_id for look in compactor.report("latest").health] == [None, None, run_id, run_id]
+
+
+def test_doctor_says_so_if_it_cannot_remember(tmp_path: Path) -> None:
+    lake = lakes.file_lake(tmp_path / "lake")
+    lakes.append_small_files(lakes.make_table(lake.catalog, "db.t"), 1)
+    lakes.close(lake)
+    (tmp_path / "file").write_text("")
+    result = invoke(tmp_path / "file" / "runs.db", "doctor", "--catalog-uri", str(lake.settings.uri), "--remember")
+    assert "not remembered" in result.stderr

@@ -11,7 +11,8 @@ from iceberg_compaction import cancel, errors
 from iceberg_compaction.catalog import connect, load_tables
 from iceberg_compaction.interfaces import policy_options, wiring
 from iceberg_compaction.interfaces.cli import run_names
-from iceberg_compaction.model import byte_size, durations, policies
+from iceberg_compaction.model import byte_size, durations, moments, policies
+from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations.rewrite_files import commit_results
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
@@ -20,6 +21,8 @@ from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import Man
 from iceberg_compaction.operations.undo.judge_undo import UndoRequest
 from iceberg_compaction.operations.undo.undo_run import UndoRun
 from iceberg_compaction.operations.verify import verify_run
+from iceberg_compaction.record import past_runs
+from iceberg_compaction.record.reports import report_run
 from iceberg_compaction.settings import CatalogSettings
 from iceberg_compaction.workflow import diagnose, operate, resumable
 
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.portable_task import PortableResult, PortableTask
     from iceberg_compaction.model.resume_view import ResumeView
     from iceberg_compaction.model.rewrite_plan import Plan
+    from iceberg_compaction.model.run_record import RunRecord
+    from iceberg_compaction.model.run_report import RunReport
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.model.undo_plan import UndoPlan
     from iceberg_compaction.model.verification import Verification
@@ -154,6 +159,34 @@ class Compactor:
     ) -> Outcome:
         """Cluster a table's manifests by partition where that is worth a commit; no data file is touched."""
         return operate.operate(self._manifests(name, target_size, spec_id), self._house(), self._run())
+
+    def history(
+        self,
+        table: str | None = None,
+        *,
+        kind: Kind | str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        limit: int = 50,
+    ) -> list[RunRecord]:
+        """Past runs of `state`, the newest first. `table` may be a pattern such as `shop.*`; `since` and `until` are
+        moments as `history` takes them: 7d, 2026-01-31."""
+        now = wiring.now_ms()
+        wanted = past_runs.HistoryFilter(
+            tables=() if table is None else (table,),
+            kinds=frozenset() if kind is None else frozenset({Kind(kind)}),
+            since_ms=None if since is None else moments.parse_ms(since, now),
+            until_ms=None if until is None else moments.parse_ms(until, now, end=True),
+            limit=limit,
+        )
+        return [] if self._store is None else past_runs.select(self._store, wanted)
+
+    def report(self, run_id: str) -> RunReport:
+        """All that `state` has about one run: before and after, predicted and actual, the time of each stage. `run_id`
+        may be the beginning of an id, or `latest`."""
+        named = run_names.find(self._store, run_id)
+        assert self._store is not None  # else there is no run of any name
+        return report_run.report(self._store, named.run_id, wiring.now_ms())
 
     def cancel(self, run_id: str, *, wait: float | str = 30) -> Cancellation:
         """End a run that is at work in another process and has the same `state`. What it has finished is committed, and

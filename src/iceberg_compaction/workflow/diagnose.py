@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import load_tables
+from iceberg_compaction.catalog import catalog_identity, load_tables
 from iceberg_compaction.inspect import assess, delete_cost, health_request
 from iceberg_compaction.metadata import look, maintainers, snapshot_log, target_partitions
 from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.model.policies import Policy, Strategy
+from iceberg_compaction.model.run_figures import HealthEntry, TableFigures
 from iceberg_compaction.model.table_view import DATA
 from iceberg_compaction.operations.rewrite_manifests import choose_manifests, manifest_facts
 from iceberg_compaction.plan import plan_request, quick_look
@@ -28,6 +30,18 @@ _MANY_DELETES = Policy(strategy=Strategy.DELETE_FILES, delete_file_threshold=hea
 _EVERY_FILE = Policy(rewrite_all=True)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiagnosedTable:
+    """The health of a table, and the identity of its catalog, so that looks at it at different times meet."""
+
+    health: TableHealth
+    catalog: str
+
+    def entry(self, now_ms: int) -> HealthEntry:
+        """The look as the run store keeps it."""
+        return HealthEntry(at_ms=now_ms, catalog=self.catalog, table=self.health.table, figures=_figures(self.health))
+
+
 def diagnose(
     catalog: Catalog,
     name: str,
@@ -38,6 +52,19 @@ def diagnose(
     cache: arrow_cache.ArrowCache = arrow_cache.NO_CACHE,
 ) -> TableHealth:
     """Assess the table's health by a policy. `worst`: the number of partitions to name."""
+    return diagnose_table(catalog, name, policy, branch=branch, worst=worst, cache=cache).health
+
+
+def diagnose_table(
+    catalog: Catalog,
+    name: str,
+    policy: Policy,
+    *,
+    branch: str = "main",
+    worst: int = health_request.WORST,
+    cache: arrow_cache.ArrowCache = arrow_cache.NO_CACHE,
+) -> DiagnosedTable:
+    """The same with the identity of the table's catalog."""
     table = load_tables.load_table(catalog, name)
     seen = look.look(table, name=name, branch=branch, cache=cache)
     # As a plan sees it: files of older specs may move to partitions that have small files.
@@ -57,7 +84,12 @@ def diagnose(
         maintainers=tuple(each.maintainer for each in maintainers.read(table.metadata, branch)),
         worst=worst,
     )
-    return assess.assess(view, request)
+    return DiagnosedTable(health=assess.assess(view, request), catalog=catalog_identity.identity(table))
+
+
+def _figures(health: TableHealth) -> TableFigures:
+    same = TableFigures.model_fields.keys() & type(health).model_fields.keys()
+    return TableFigures(**{name: getattr(health, name) for name in same})
 
 
 def _work(view: TableView, policy: Policy) -> health_request.RunWork:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from contextlib import contextmanager
@@ -24,28 +25,50 @@ if TYPE_CHECKING:
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
     from iceberg_compaction.interfaces.cli.verbs.doctor import DoctorOptions
     from iceberg_compaction.interfaces.html.trend import EarlierLook
+    from iceberg_compaction.model.run_figures import HealthEntry
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.workflow.fleet import Diagnosis
 
 _LINE_EVERY_SECONDS = 5.0
+_log = logging.getLogger(__name__)
 _NOT_HEALTH = "{path} is not an earlier result of `doctor --output json`."
 
 
 def examine(catalog: Any, targets: Targets, asked: DoctorOptions, console: ConsoleOptions) -> list[Diagnosis]:
     """The health of all targets. What is wrong with the only one named is the command's error."""
     cache = wiring.manifest_cache()
+    looks: list[HealthEntry] = []
 
     def check(name: str) -> TableHealth:
-        return diagnose.diagnose(catalog, name, Policy(), branch=asked.branch, worst=asked.partitions, cache=cache)
+        branch, worst = asked.branch, asked.partitions
+        table = diagnose.diagnose_table(catalog, name, Policy(), branch=branch, worst=worst, cache=cache)
+        looks.append(table.entry(wiring.now_ms()))
+        return table.health
 
     if targets.single:
-        return [_for_people(check(targets.names[0]))]
-    with _progress(console, len(targets.names)) as on_done:
-        found = fleet.diagnose_all(catalog, targets.names, check, parallel=asked.parallel, on_done=on_done)
+        found: list[Diagnosis] = [check(targets.names[0])]
+    else:
+        with _progress(console, len(targets.names)) as on_done:
+            found = fleet.diagnose_all(catalog, targets.names, check, parallel=asked.parallel, on_done=on_done)
+    if asked.remember:
+        _remember(looks, asked)
     cleaned = [_for_people(one) for one in found]
     if broken := sum(isinstance(one, BrokenTable) for one in cleaned):
         exits.complain_in_words(f"{broken} of {len(found)} tables could not be read; the result says why.")
     return cleaned
+
+
+def _remember(looks: Sequence[HealthEntry], asked: DoctorOptions) -> None:
+    """Write the looks to the run store. Trouble with it does not hide the health."""
+    store = wiring.store_to_write(asked.state)
+    if store is None:
+        return
+    from iceberg_compaction.record import health_log
+
+    try:
+        health_log.HealthLog(entries=store.entries).save(looks)
+    except errors.StoreError as error:
+        _log.warning("The health of these tables is not remembered: %s", error)
 
 
 def read_earlier(path: Path) -> EarlierLook:

@@ -37,6 +37,15 @@ class DoctorOptions(options.MetricsOptions):
     ] = False
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Set them without asking.")] = False
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 when a table is sick.")] = False
+    remember: Annotated[
+        bool,
+        typer.Option(
+            "--remember",
+            envvar="ICEBERG_COMPACTION_REMEMBER_HEALTH",
+            help="Also write the figures of each table to the run store, which shows them over time.",
+        ),
+    ] = False
+    state: options.State = None
 
     @property
     def wanted(self) -> list[str]:
@@ -60,6 +69,8 @@ def doctor(catalog: options.CatalogOptions, asked: DoctorOptions, console: optio
         iceberg-compact doctor --report today.html --compare monday.json
 
         iceberg-compact doctor --table shop.events --fix-properties
+
+        iceberg-compact doctor --remember --store lake/runs.db
     """
     logs.configure(console)
     lean_start.spare_pandas()

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _INDEX = 4  # bytes of a rank
 _NO_LIMIT = 2**30  # bytes of a dictionary
+_AT_ONCE = 2**18  # rows that are compared
 _TAIL = 2**20  # bytes behind the pages that hold the indexes and the footer
 # Arguments of pyarrow's writer that speak of columns by name, or of columns with other values than ranks.
 _OF_VALUES = (
@@ -58,7 +59,7 @@ def join(
     encoded = _Encoded(ranks, arguments)
     if [level for level in encoded.repetitions if level] != [level for level in layout.repetitions if level]:
         raise ValueError("indexes of a dictionary were encoded with other levels")
-    if not encoded.decoded().equals(ranks):
+    if not encoded.holds(ranks):
         raise ValueError("indexes of a dictionary have changed while they were encoded")
     dictionary = merged.values.take(pa.array(encoded.dictionary()))
     body = merged_dictionary.plain(dictionary)
@@ -132,8 +133,15 @@ class _Encoded:
         self.repetitions = footer.leaves[0].layout.repetitions
         self.dictionary_size = 0  # without compression, header included
 
-    def decoded(self) -> pa.Table:
-        return pq.ParquetFile(pa.BufferReader(self._data)).read(use_threads=False)
+    def holds(self, ranks: pa.Table) -> bool:
+        """Whether these are the ranks that were encoded, all of them; decoded bit by bit, to save memory."""
+        expected, at = ranks.column(0), 0
+        for batch in pq.ParquetFile(pa.BufferReader(self._data)).iter_batches(_AT_ONCE, use_threads=False):
+            part = pa.chunked_array([batch.column(0)])
+            if not part.equals(expected.slice(at, len(part))):
+                return False
+            at += len(part)
+        return at == len(expected)
 
     def dictionary(self) -> npt.NDArray[np.int32]:
         """The ranks in the order of the dictionary."""

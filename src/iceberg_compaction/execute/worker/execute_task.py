@@ -40,8 +40,10 @@ def rewrite(
     limits: budgets.Budgets = budgets.DEFAULT,
 ) -> rewrite_task.TaskResult:
     """Writes the task's rows anew. If this raises, nothing stays behind, except for the files that the error names."""
-    if 1 < limits.cores < pa.cpu_count():
-        pa.set_cpu_count(limits.cores)  # threads that decode the columns of a batch; with one core there are none
+    if 1 < limits.cores != pa.cpu_count():
+        # Threads that decode the columns of a batch; with one core there are none. Spark's workers begin with one,
+        # whatever cores a task has: Spark tells libraries about the cores that it reserves.
+        pa.set_cpu_count(limits.cores)
     with request_counts.counting() as count:
         result = _rewrite(task, context, attempt, limits)
     return result.model_copy(update={"requests": count.requests})

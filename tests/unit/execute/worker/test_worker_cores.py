@@ -94,3 +94,14 @@ def test_sorting_columns_are_those_of_the_whole_file(tmp_path: pathlib.Path) -> 
         pq.SortingColumn(1, descending=True, nulls_first=False),
         pq.SortingColumn(0, descending=False, nulls_first=True),
     )
+
+
+def test_columns_are_decoded_by_as_many_threads_as_the_task_has_cores(tmp_path: pathlib.Path) -> None:
+    """Spark's workers begin with one thread."""
+    before = pa.cpu_count()
+    try:
+        pa.set_cpu_count(1)
+        rewrite(tmp_path, write_inputs(tmp_path), 2)
+        assert pa.cpu_count() == 2
+    finally:
+        pa.set_cpu_count(before)

@@ -112,6 +112,18 @@ def test_a_plan_that_is_only_shown_is_a_look_and_no_run() -> None:
     assert not any(metric is metric_list.RUNS for metric, _ in scene.values.snapshot())
 
 
+def test_progress_that_comes_late_and_an_end_that_comes_twice_are_no_other_run() -> None:
+    scene = Scene()
+    scene.emit(events.Planning)
+    scene.finish(**COMPACTED)
+    scene.emit(events.Rewriting, files_done=4, files_total=4, bytes_done=4, bytes_total=4)
+    scene.finish(outcome.Failed)
+    scene.feed.end()
+    assert scene[metric_list.RUNS, "compacted", "db.t"] == 1
+    assert scene[metric_list.RUNS, "failed", "db.t"] == 0
+    assert scene[metric_list.ACTIVE] == 0
+
+
 def test_the_end_of_a_task_adds_its_seconds_bytes_sizes_and_retries() -> None:
     scene = Scene()
     scene.emit(events.Planning)

@@ -63,7 +63,8 @@ class MetricFeed:
     tables: int
     clock: Callable[[], float]
     _runs: dict[str, _RunState] = field(default_factory=dict)  # that are at work, by id
-    _names: set[str] = field(default_factory=set)
+    _ended: set[str] = field(default_factory=set)  # runs
+    _names: set[str] = field(default_factory=set)  # tables
     _pending: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -97,11 +98,11 @@ class MetricFeed:
             run = self._runs.get(event.run_id)
             if run is not None:
                 self._take(event, run, now)
+            elif event.run_id in self._ended:
+                return  # its last progress may come late, and its end twice
             elif isinstance(event, events.Planned):  # it is only shown
                 self._enter_look(event)
-            elif isinstance(event, events.Comparing) or (isinstance(event, events.Planning) and not event.performs):
-                return  # files are only looked at, or a plan is only shown
-            else:
+            elif isinstance(event, events.Finished) or (isinstance(event, events.Planning) and event.performs):
                 self._take(event, self._begin_run(event, now), now)
 
     def enter_health(self, health: TableHealth) -> None:
@@ -140,6 +141,7 @@ class MetricFeed:
             case events.Finished():
                 self._observe(metric_list.STAGE_DURATION, max(0.0, now - run.since), run.stage.value)
                 del self._runs[event.run_id]
+                self._ended.add(event.run_id)
                 self._set_totals()
                 self._enter_outcome(event.outcome, run, now)
             case _:

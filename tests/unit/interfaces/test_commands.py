@@ -123,6 +123,7 @@ def test_a_plan_is_performed_with_the_options_that_it_was_made_with() -> None:
             "branch": "main",
             "output": "json",
             "out": None,
+            "metrics_push": "http://me:hidden@gateway:9091",
         }
     )
     words = shlex.split(commands.to_perform_plan())

@@ -99,6 +99,14 @@ def test_a_run_that_an_error_broke_off_has_failed() -> None:
     assert scene[metric_list.ACTIVE] == 0
 
 
+def test_a_command_that_an_error_ends_is_counted_though_no_run_began() -> None:
+    scene = Scene()
+    scene.feed.begin("1")
+    assert scene[metric_list.COMMAND_ERRORS] == 0
+    scene.feed.end(failed=True)
+    assert scene[metric_list.COMMAND_ERRORS] == 1
+
+
 def test_a_plan_that_is_only_shown_is_a_look_and_no_run() -> None:
     scene = Scene()
     scene.emit(events.Planning, performs=False)

@@ -20,6 +20,7 @@ from iceberg_compaction.storage import redact
 PROGRAM = "iceberg-compact"
 _CATALOG = tuple(field.name for field in fields(options.CatalogOptions))
 _CONSOLE = tuple(field.name for field in fields(options.ConsoleOptions))
+_METRICS = tuple(field.name for field in fields(options.MetricsOptions))  # the URL of a gateway may hold a password
 _TAKEN = {
     "doctor": _CATALOG,
     "plan": (*_CATALOG, "state"),
@@ -58,7 +59,7 @@ def to_perform_plan() -> str:
 
     words = [shlex.quote(program()), "run"]
     for name, parameter in inspect.signature(run).parameters.items():
-        if name not in (*_CONSOLE, "dry_run") and _given.get(name) != parameter.default:
+        if name not in (*_CONSOLE, *_METRICS, "dry_run") and _given.get(name) != parameter.default:
             words += _flags(name, parameter)
     return " ".join(words)
 

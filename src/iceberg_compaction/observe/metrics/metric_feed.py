@@ -71,6 +71,7 @@ class MetricFeed:
     def begin(self, version: str) -> None:
         """Show the metrics that are there before anything happens."""
         self._set(metric_list.BUILD_INFO, 1, version)
+        self._add(metric_list.COMMAND_ERRORS, 0)
         for kind in ("commit", "task"):
             self._add(metric_list.RETRIES, 0, kind)
         with self._lock:
@@ -82,9 +83,11 @@ class MetricFeed:
             self._pending = runs
             self._set_totals()
 
-    def end(self) -> None:
-        """No further events come. Runs that have not ended were broken off by an error."""
+    def end(self, *, failed: bool = False) -> None:
+        """No further events come. Runs that have not ended were broken off by an error. `failed`: so was the
+        command."""
         with self._lock:
+            self._add(metric_list.COMMAND_ERRORS, int(failed))
             for run in self._runs.values():
                 self._add_run(run.table, Kind.FAILED, self.clock() - run.began)
             self._runs.clear()

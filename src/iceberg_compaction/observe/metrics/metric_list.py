@@ -61,6 +61,7 @@ def _histogram(name: str, unit: str, text: str, buckets: tuple[float, ...], *lab
 
 BUILD_INFO = _gauge("build_info", "1", "1, with the version of the program.", "version")
 RUNS = _counter("runs", "{run}", "Runs that have ended, by outcome.", "outcome", "table")
+COMMAND_ERRORS = _counter("command_errors", "{command}", "Commands that an error ended, such as one of the catalog.")
 FILES_COMPACTED = _counter("files_compacted", "{file}", "Data files that committed groups replaced.", "table")
 FILES_ADDED = _counter("files_added", "{file}", "Data files that committed groups added.", "table")
 BYTES_COMPACTED = _counter("compacted_bytes", "By", "Bytes of data files that committed groups replaced.", "table")

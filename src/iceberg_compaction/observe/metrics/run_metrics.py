@@ -73,7 +73,7 @@ class RunMetrics:
 
     def __exit__(self, *raised: object) -> None:
         with self._unraised():
-            self._feed.end()
+            self._feed.end(failed=isinstance(raised[1], Exception))
         if self._outputs is not None:
             self._outputs.__exit__(*raised)
 

@@ -43,11 +43,11 @@ def show(
     result_files.check_target(how.out, option="--out")
     chosen = catalog_request.make_policy(policy)
     store = wiring.store_to_read(str(how.state) if how.state else None)
-    opened = catalog_request.open_catalog(catalog)
-    targets = catalog_request.choose_targets(opened, tables, catalog.namespace)
-    if how.out is not None and len(targets.names) != 1:
-        raise errors.ConfigError(f"--out takes one table's plan, but {len(targets.names)} tables are meant.")
     with wiring.observing(how) as metrics:
+        opened = catalog_request.open_catalog(catalog)
+        targets = catalog_request.choose_targets(opened, tables, catalog.namespace)
+        if how.out is not None and len(targets.names) != 1:
+            raise errors.ConfigError(f"--out takes one table's plan, but {len(targets.names)} tables are meant.")
         if metrics is not None:
             metrics.begin(targets.names)
         on_event = None if metrics is None else metrics.on_event

@@ -88,9 +88,9 @@ def doctor(catalog: options.CatalogOptions, asked: DoctorOptions, console: optio
     if asked.compare is not None and asked.report is None:
         raise errors.ConfigError("--compare adds the trend to the report; give --report FILE as well.")
     earlier = examination.read_earlier(asked.compare) if asked.compare else None
-    opened = catalog_request.open_catalog(catalog)
-    targets = catalog_request.find_targets(opened, asked.wanted, catalog.namespace)
     with wiring.observing(asked) as metrics:
+        opened = catalog_request.open_catalog(catalog)
+        targets = catalog_request.find_targets(opened, asked.wanted, catalog.namespace)
         found = examination.examine(opened, targets, asked, console)
         if metrics is not None:
             metrics.begin(targets.names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import typer
@@ -40,7 +41,8 @@ def run(
     if how.dry_run:
         from iceberg_compaction.interfaces.cli.fleet import plan_loop
 
-        plan_options = options.PlanOptions(branch=how.branch, state=how.state, fail_on=how.fail_on)
+        shared = {field.name: getattr(how, field.name) for field in fields(options.MetricsOptions)}
+        plan_options = options.PlanOptions(branch=how.branch, state=how.state, fail_on=how.fail_on, **shared)
         raise typer.Exit(plan_loop.show(tables, catalog, policy, console, plan_options))
     with engine_start.starting(how.engine, catalog.conf) as engines:
         code = _run(tables, catalog, policy, console, how, engines)

@@ -91,7 +91,8 @@ def _work(operation: Operation[P], house: House, run: Run, ledger: run_ledger.Le
     if not recovered.legacies:
         return _plan_and_perform(operation, table, run, ledger, house.engines, recovered)
     with go_on.EngineForRun(house.engines) as engines:
-        table, recovered = go_on.go_on(operation, table, run, ledger, engines, recovered)
+        with spans.of_stage("execution", resumed_runs=len(recovered.legacies)):
+            table, recovered = go_on.go_on(operation, table, run, ledger, engines, recovered)
         return _plan_and_perform(operation, table, run, ledger, engines, recovered)
 
 

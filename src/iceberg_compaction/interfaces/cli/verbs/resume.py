@@ -75,7 +75,10 @@ def _resume(
     head = _find(store, name).head
     operation = resume_run.ResumeRun(table=head.entry.table, run_id=head.run_id, branch=head.branch)
     targets = catalog_request.Targets(names=(operation.table,), single=True)
-    with table_loop.Session(engines, store, console, how.deadline) as session:
+    with (
+        wiring.observing(how) as metrics,
+        table_loop.Session(engines, store, console, how.deadline, metrics=metrics) as session,
+    ):
         opened = catalog_request.open_catalog(catalog)
         results = result_files.Results(catalog=opened, targets=targets, console=console, report=how.report)
         for outcome in session.operate(opened, [operation], single=True):

@@ -49,6 +49,7 @@ class CacheSettings(Value):
 
     directory: Annotated[str | None, Field(description="a folder of the user's own; None: nothing is kept")] = None
     capacity: Annotated[int, Field(ge=0, description="bytes; the least recently used entries make room")] = CACHE_BYTES
+    shared: Annotated[str | None, Field(repr=False, description="URL of a place that other machines use, too")] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,14 +91,19 @@ def load_namespace(environ: Mapping[str, str]) -> str | None:
 
 def load_cache_settings(environ: Mapping[str, str]) -> CacheSettings:
     """`ICEBERG_COMPACTION_CACHE` names the folder, and `off` keeps nothing; else it is in the user's cache folder.
-    `ICEBERG_COMPACTION_CACHE_SIZE` is how much it may hold, such as 512MB."""
+    `ICEBERG_COMPACTION_CACHE_SIZE` is how much it may hold, such as 512MB. `ICEBERG_COMPACTION_CACHE_URL` is a place
+    that other machines use, too."""
     capacity = _size(environ, "ICEBERG_COMPACTION_CACHE_SIZE")
     capacity = CACHE_BYTES if capacity is None else capacity
     chosen = environ.get("ICEBERG_COMPACTION_CACHE")
     if not chosen:
         root = environ.get("XDG_CACHE_HOME") or (environ.get("HOME") and os.path.join(environ["HOME"], ".cache"))
         chosen = os.path.join(root, "iceberg-compaction") if root else "off"
-    return CacheSettings(directory=None if chosen.lower() == "off" else chosen, capacity=capacity)
+    return CacheSettings(
+        directory=None if chosen.lower() == "off" else chosen,
+        capacity=capacity,
+        shared=environ.get("ICEBERG_COMPACTION_CACHE_URL") or None,
+    )
 
 
 def load_store(environ: Mapping[str, str]) -> str | None:

@@ -51,6 +51,7 @@ CHANCE = {
     "interfaces.cli.progress": "progress is drawn",
     "interfaces.cli.live.watching": "a run is watched now and then",
     "catalog.sample_lake": "a lake to play with, and the time of a scan",
+    "metadata.cache.shared_cache": "two processes must not write the same file",
     "record.entries.etcd": "versions of a new store are later than those of one that was lost",
     "record.entries.postgresql": "versions of a new store are later than those of one that was lost",
     "record.entries.redis": "versions of a new store are later than those of one that was lost",

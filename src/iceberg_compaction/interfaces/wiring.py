@@ -167,6 +167,12 @@ def manifest_cache(environ: Mapping[str, str] = os.environ) -> ArrowCache:
         if not user_folders.can_write(Path(chosen.directory, "entry")):
             _log.info("Parsed manifests are not kept: %s cannot be written.", chosen.directory)
             return arrow_cache.NO_CACHE
+    if chosen.directory is not None and chosen.shared is not None:
+        from iceberg_compaction.interfaces import cache_places
+        from iceberg_compaction.metadata.cache import shared_cache
+
+        shared = cache_places.open_place(chosen.shared)
+        return shared_cache.SharedCache(Path(chosen.directory), chosen.capacity, shared)
     return arrow_cache.open_cache(chosen)
 
 

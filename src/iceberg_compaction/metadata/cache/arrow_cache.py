@@ -68,6 +68,14 @@ class ArrowCache:
             self.remove([name])
             return None
 
+    def load_pack(self, name: str) -> pa.Table | None:
+        """The same for an entry that stands for many: other places may have it, too."""
+        return self.load(name)
+
+    def store_pack(self, name: str, table: pa.Table, *, instead_of: Iterable[str] = ()) -> None:
+        """Keeps an entry that stands for many."""
+        self.store(name, table, instead_of=instead_of)
+
     def store(self, name: str, table: pa.Table, *, instead_of: Iterable[str] = ()) -> None:
         """Keeps a table under a name, and then removes the entries that it replaces."""
         if self.directory is None:

@@ -44,12 +44,17 @@ def _described(schema: pa.Schema) -> list[tuple[str, int]]:
     return sizes if all(count >= 0 for _, count in sizes) else []
 
 
+def _with_sizes(rows: pa.Table, sizes: Mapping[str, int]) -> pa.Table:
+    """The rows with the number of those of each manifest."""
+    return rows.replace_schema_metadata({_SPANS: json.dumps(list(sizes.items())).encode()})
+
+
 class ManifestPack:
     """The cached manifests of one branch. `name` is that of the pack's entry, `schema` that of all rows."""
 
     def __init__(self, cache: ArrowCache, name: str, schema: pa.Schema) -> None:
         self._cache, self._name, self._schema = cache, name, schema
-        self._rows, self._spans = self._load(name)
+        self._rows, self._spans = self._parsed(name, cache.load_pack(name))
 
     def find(self, keys: Sequence[str]) -> dict[str, Rows]:
         """The rows of those manifests that are cached: a span of the pack, or a table of their own."""
@@ -58,7 +63,7 @@ class ManifestPack:
             if manifest_key in self._spans:
                 cached[manifest_key] = self._spans[manifest_key]
             else:
-                rows, spans = self._load(manifest_key)
+                rows, spans = self._parsed(manifest_key, self._cache.load(manifest_key))
                 if manifest_key in spans:
                     cached[manifest_key] = rows
         return cached
@@ -95,18 +100,14 @@ class ManifestPack:
         """Keeps manifests beside the pack."""
         for manifest_key, rows in manifests.items():
             if not isinstance(rows, tuple):
-                self._store(manifest_key, rows, {manifest_key: rows.num_rows})
+                self._cache.store(manifest_key, _with_sizes(rows, {manifest_key: rows.num_rows}))
 
     def pack(self, rows: pa.Table, sizes: Mapping[str, int]) -> None:
         """Keeps all manifests of the branch, given by the number of their rows, in a pack, and none beside it."""
-        self._store(self._name, rows, sizes, instead_of=[loose for loose in sizes if loose not in self._spans])
+        loose = [each for each in sizes if each not in self._spans]
+        self._cache.store_pack(self._name, _with_sizes(rows, sizes), instead_of=loose)
 
-    def _store(self, name: str, rows: pa.Table, sizes: Mapping[str, int], *, instead_of: Sequence[str] = ()) -> None:
-        described = {_SPANS: json.dumps(list(sizes.items())).encode()}
-        self._cache.store(name, rows.replace_schema_metadata(described), instead_of=instead_of)
-
-    def _load(self, name: str) -> tuple[pa.Table, dict[str, Span]]:
-        rows = self._cache.load(name)
+    def _parsed(self, name: str, rows: pa.Table | None) -> tuple[pa.Table, dict[str, Span]]:
         if rows is None:
             return self._schema.empty_table(), {}
         spans, start = {}, 0

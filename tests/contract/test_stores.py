@@ -158,6 +158,12 @@ def test_of_two_that_begin_the_same_run_one_is_first(every_place: stores.Place) 
     assert sorted(unfinished_ids(every_place.open())) == run_ids
 
 
+def test_of_two_that_want_the_same_lease_one_gets_it(every_place: stores.Place) -> None:
+    tables = [str(number) for number in range(50)]
+    first, second = stores.at_once(every_place, tables, stores.take_lease, stores.take_lease)
+    assert [(one is None) != (other is None) for one, other in zip(first, second, strict=True)] == [True] * len(tables)
+
+
 def test_many_may_write_at_once(store: RunStore, every_place: stores.Place) -> None:
     def work(number: int) -> None:
         own = every_place.open() if number % 3 else store

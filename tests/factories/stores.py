@@ -16,9 +16,10 @@ import pytest
 from tests.factories import store_servers
 
 from iceberg_compaction.interfaces import run_stores, wiring
-from iceberg_compaction.model import run_record
+from iceberg_compaction.model import lease, run_record
 from iceberg_compaction.model.outcome import Kind, parse
 from iceberg_compaction.model.rewrite_task import Effort
+from iceberg_compaction.record import leases, processes
 from iceberg_compaction.record.entries import sqlite
 from iceberg_compaction.record.entries.memory import MemoryEntries
 from iceberg_compaction.record.store import RunStore
@@ -207,6 +208,21 @@ def publish_at_heartbeat(store: RunStore, run_id: str) -> bool:
 def take_over_as_begun(store: RunStore, run_id: str) -> UnfinishedRun | None:
     begun = run_record.UnfinishedRun(start=make_start(run_id), heartbeat_ms=10, ended=False, attempt=None)
     return store.take_over(begun)
+
+
+def take_lease(store: RunStore, table: str) -> int | None:
+    """The token of a lease that this process gets."""
+    entry = run_record.CatalogEntry(catalog="c", table=table, table_uuid="t")
+    wanted = lease.Lease(
+        run_id=f"{os.getpid()}-{threading.get_ident()}",
+        token=0,
+        branch="main",
+        holds=(lease.EVERYTHING,),
+        process=processes.this_process(),
+        since_ms=0,
+    )
+    given = leases.Leases(entries=store.entries).give(entry, wanted, [])
+    return None if given is None else given.token
 
 
 def publish_and_die(place: Place, attempt: Attempt) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-ROUNDS = {stores.SqliteDatabase: 50, stores.ServerPlace: 20}  # `make explore` tries 50 on servers, too
+ROUNDS = {stores.SqliteDatabase: 50, stores.ServerPlace: 20}  # on servers 50, too, if ICEBERG_COMPACTION_EXPLORE is set
 
 
 @pytest.fixture(scope="module")

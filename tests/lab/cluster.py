@@ -29,6 +29,7 @@ _LIGHT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _AT = re.compile(r"Starting Spark master at (spark://\S+)")
 _PACKAGE = "org.apache.spark.deploy"
 _SECONDS = 90.0
+HANG_SECONDS = 60
 HANG, DIE, TWICE = "hang", "die", "twice"  # what becomes of the tasks of day 1
 
 
@@ -171,6 +172,8 @@ def make_rewrite(then: Callable[[], None]) -> Rewrite:
 
 
 def _hang(folder: str) -> Callable[[], None]:
+    seconds = HANG_SECONDS
+
     def hang() -> None:
         """The first attempt tells who it is: the processes from Python's to the executor's, which is the parent of
         Spark's daemon, which is the parent of this one."""
@@ -183,7 +186,7 @@ def _hang(folder: str) -> Callable[[], None]:
         if not pids.exists():
             draft.write_text(f"{os.getpid()} {os.getppid()} {executor}")
             draft.rename(pids)
-            time.sleep(60)
+            time.sleep(seconds)
 
     return hang
 

@@ -13,6 +13,8 @@ import pytest
 from tests.factories import lake as lakes
 from tests.lab import cluster, drill, scene
 
+from iceberg_compaction import Compactor
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -101,6 +103,20 @@ def test_of_two_attempts_that_both_come_to_their_end_the_other_leaves_what_the_n
     assert (lab.folder / "told" / "second-ends").exists()
     assert ends(outcome) == ["landed"] * 3
     assert left_behind(bench)
+    bench.check_readable()
+    bench.check_plain_run()
+
+
+def test_a_cancel_from_another_process_ends_a_run_whose_task_hangs(lab: Lab) -> None:
+    bench = lab.bench("db.t")
+    with cluster.driver(lab.job({"db.t": cluster.HANG})) as driver:
+        cluster.wait_until((lab.folder / "told" / "pids").exists, "no task hangs")
+        compactor = Compactor(bench.settings, engine="inline", state=bench.state)
+        answer = compactor.cancel("latest", wait=cluster.HANG_SECONDS / 2)
+        compactor.catalog.close()
+        driver.communicate()
+    assert answer.state == "cancelled", answer.sentence
+    assert f"Run {answer.run_id} was cancelled by " in answer.sentence
     bench.check_readable()
     bench.check_plain_run()
 

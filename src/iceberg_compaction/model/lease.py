@@ -22,6 +22,7 @@ MANIFESTS = "manifests"
 DELETES = "useless-deletes"
 PROPERTIES = "properties"
 
+MOST_COMMITTED = 10  # snapshots that a board names
 MOST_PARTITIONS = 10_000  # of a lease; a run on more holds everything, lest the board outgrow an entry of the store
 _BYTES = 6  # of the hash of a partition; two partitions of one hash only keep runs apart that could work at once
 
@@ -54,6 +55,7 @@ class LeaseBoard(Value):
 
     token: int = 0  # the last one
     holders: tuple[Lease, ...] = ()
+    committed: tuple[int, ...] = ()  # the last snapshots of the last holders, the newest last
 
 
 def of_partitions(partition_keys: Iterable[PartitionKey]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from iceberg_compaction.record import cancel_requests, leases, processes
 from iceberg_compaction.storage import file_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from iceberg_compaction.model.run_record import TableHome
     from iceberg_compaction.record.runs import Run
@@ -92,7 +92,7 @@ class Entry:
 
     def _end(self) -> None:
         if self.lease is not None:
-            leases.Leases(entries=self.store.entries).give_back(self.home.entry, self.lease)
+            leases.Leases(entries=self.store.entries).give_back(self.home.entry, self.lease, self._landed[-1:])
         cancel_requests.remove(self.store.entries, self.run.run_id)
         if self.clean:
             self.store.finish(self.run.run_id)
@@ -136,17 +136,26 @@ def _warning() -> Iterator[None]:
 
 
 @contextmanager
-def keep(home: TableHome, run: Run, *, branch: str, command: str, resources: tuple[str, ...]) -> Iterator[None]:
+def keep(
+    home: TableHome,
+    run: Run,
+    *,
+    branch: str,
+    command: str,
+    resources: tuple[str, ...],
+    seen: Container[int] | None = None,
+) -> Iterator[None]:
     """Keep the entry of a run on the table while it works, and its lease. `command`: the command line that does such
-    work; `resources`: what the lease is of. Without a store there is neither. LeasedError: another run has them."""
+    work; `resources`: what the lease is of. Without a store there is neither. LeasedError: another run has them, or had
+    and made a snapshot that is not among `seen`."""
     entry = _begin(home, run, branch)
     if entry is None:
         yield
         return
     run.entry = entry
     try:
-        entry.lease = _acquire(entry, branch, resources)
         threading.Thread(target=entry.beat, name="heartbeat", daemon=True).start()
+        entry.lease = _acquire(entry, branch, resources, seen)
         yield
     except errors.StateUnknownError as error:
         entry.clean = False
@@ -164,7 +173,7 @@ def keep(home: TableHome, run: Run, *, branch: str, command: str, resources: tup
         entry.close()
 
 
-def _acquire(entry: Entry, branch: str, resources: tuple[str, ...]) -> lease.Lease | None:
+def _acquire(entry: Entry, branch: str, resources: tuple[str, ...], seen: Container[int] | None) -> lease.Lease | None:
     """The lease of a run in the journal. None: the store has failed, and commits of others are conflicts as ever."""
     run = entry.run
     wanted = lease.Lease(
@@ -176,7 +185,7 @@ def _acquire(entry: Entry, branch: str, resources: tuple[str, ...]) -> lease.Lea
         since_ms=run.clock(),
     )
     try:
-        return leases.acquire(entry.home.entry, wanted, run, entry.store)
+        return leases.acquire(entry.home.entry, wanted, run, entry.store, seen)
     except errors.StoreError as error:
         _log.warning("Other runs may do the work of this one at the same time: %s", error)
         return None

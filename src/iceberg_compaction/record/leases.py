@@ -17,7 +17,7 @@ from iceberg_compaction.model import lease, partition_key
 from iceberg_compaction.record.entries import door, keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from iceberg_compaction.model.lease import Lease, LeaseBoard
     from iceberg_compaction.model.run_record import CatalogEntry, UnfinishedRun
@@ -40,32 +40,37 @@ class Leases:
         """All leases of a catalog entry, also those of dead runs."""
         return self._read(_key(entry))[0]
 
-    def give(self, entry: CatalogEntry, wanted: Lease, dead: Iterable[str], seen: int | None = None) -> Lease | None:
+    def give(
+        self, entry: CatalogEntry, wanted: Lease, dead: Iterable[str], seen: Container[int] | None = None
+    ) -> Lease | None:
         """Give the run its lease, with a token, and take away leases of dead runs, which are named by their ids. None:
-        a run that is not among them holds some of it. LeasedError: the last token is not the one that the run has
-        `seen`."""
+        a run that is not among them holds some of it. LeasedError: a holder has committed a snapshot that is not among
+        those that the run has `seen`, so its plan may be out of date."""
         gone = {wanted.run_id, *dead}
         for _ in range(_ATTEMPTS):
             board, version = self._read(_key(entry))
-            if seen is not None and board.token != seen:
-                raise errors.LeasedError(f"Another run has begun to work on {entry.table} since the plan was made.")
+            if seen is not None and any(snapshot_id not in seen for snapshot_id in board.committed):
+                raise errors.LeasedError(f"Another run has worked on {entry.table} since the plan was made.")
             kept = tuple(holder for holder in board.holders if holder.run_id not in gone)
             if any(holder.excludes(wanted) for holder in kept):
                 return None
             given = wanted.model_copy(update={"token": max(board.token + 1, wanted.since_ms)})
-            changed = lease.LeaseBoard(token=given.token, holders=(*kept, given))
+            changed = board.model_copy(update={"token": given.token, "holders": (*kept, given)})
             if self._write(_key(entry), changed, version):
                 return given
         raise errors.StoreError(f"The leases of {entry.table} change all the time; none could be taken.")
 
-    def give_back(self, entry: CatalogEntry, held: Lease) -> None:
-        """End a lease. One that another run has taken over stays with that run."""
+    def give_back(self, entry: CatalogEntry, held: Lease, committed: Sequence[int] = ()) -> None:
+        """End a lease, and name the snapshots that the run has committed. A lease that another run has taken over stays
+        with that run."""
         for _ in range(_ATTEMPTS):
             board, version = self._read(_key(entry))
             kept = tuple(holder for holder in board.holders if holder.run_id != held.run_id)
-            if kept == board.holders or self._write(
-                _key(entry), lease.LeaseBoard(token=board.token, holders=kept), version
-            ):
+            if kept == board.holders and not committed:
+                return
+            snapshots = (*board.committed, *committed)[-lease.MOST_COMMITTED :]
+            changed = board.model_copy(update={"holders": kept, "committed": snapshots})
+            if self._write(_key(entry), changed, version):
                 return
 
     def has(self, entry: CatalogEntry, held: Lease) -> bool:
@@ -91,13 +96,11 @@ class Leases:
 
 
 def leave_to_others(view: TableView, entry: CatalogEntry, run: Run) -> TableView:
-    """The same view, with the files of partitions marked that other runs on the branch hold. The run remembers the
-    board, so that it notices leases that were given since."""
+    """The same view, with the files of partitions marked that other runs on the branch hold."""
     if run.store is None or view.pin is None:
         return view
     try:
         board = Leases(entries=run.store.entries).board(entry)
-        run.seen_token = board.token
         others = [each for each in board.holders if each.run_id != run.run_id and each.branch == view.pin.branch]
         over = [each.start.run_id for each in _over(others, entry, run, run.store)]
         living = _living(others, entry, over, run.store)
@@ -115,9 +118,9 @@ def leave_to_others(view: TableView, entry: CatalogEntry, run: Run) -> TableView
     return replace(view, leased=pa.array(leased), lessees=tuple(holder.words for holder in living))
 
 
-def acquire(entry: CatalogEntry, wanted: Lease, run: Run, store: RunStore) -> Lease:
-    """Get a lease for a run. LeasedError: other runs hold some of it, or one did since the plan was made, so that the
-    plan may be out of date."""
+def acquire(entry: CatalogEntry, wanted: Lease, run: Run, store: RunStore, seen: Container[int] | None) -> Lease:
+    """Get a lease for a run. LeasedError: other runs hold some of it, or committed snapshots that are not among those
+    that the run has `seen`; None: that is no matter."""
     leases = Leases(entries=store.entries)
     for _ in range(_ATTEMPTS):
         others = [
@@ -131,7 +134,7 @@ def acquire(entry: CatalogEntry, wanted: Lease, run: Run, store: RunStore) -> Le
                 f"Another run is working on {entry.table} ({'; '.join(each.words for each in living)}); "
                 "nothing was done, run it again later."
             )
-        given = leases.give(entry, wanted, [each.run_id for each in others], run.seen_token)
+        given = leases.give(entry, wanted, [each.run_id for each in others], seen)
         if given is not None:
             return given
     raise errors.StoreError(f"The leases of {entry.table} change all the time; none could be taken.")

@@ -19,7 +19,7 @@ from iceberg_compaction.model.run_figures import HealthEntry
 from iceberg_compaction.record import event_log, health_log, journal, outbox, run_story, silence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.outcome import Outcome
@@ -58,7 +58,6 @@ class Run:
     chance: Callable[[], float] = random.random
     heartbeat_s: float = settings.HEARTBEAT_SECONDS  # between two heartbeats
     entry: journal.Entry | None = None  # in the journal, while it is at work
-    seen_token: int | None = None  # of the last lease of the table, when the plan was made
     catalog: str = ""  # the identity of the table's catalog, once the table is loaded
     outbox: outbox.Outbox | None = field(default=None, init=False)  # to the store; None: there is none
     started_ms: int = field(init=False)
@@ -103,13 +102,20 @@ class Run:
 
     @contextmanager
     def at_work(
-        self, home: run_record.TableHome, *, branch: str, command: str, resources: tuple[str, ...]
+        self,
+        home: run_record.TableHome,
+        *,
+        branch: str,
+        command: str,
+        resources: tuple[str, ...],
+        seen: Container[int] | None = None,
     ) -> Iterator[None]:
         """Keep the run's entry in the journal while it changes the table, and a lease of the resources, and write its
-        events to the store. LeasedError: another run has them, or had since the plan was made."""
+        events to the store. LeasedError: another run has them, or had and made a snapshot that is not among `seen`, on
+        which the plan was made."""
         with (
             self.outbox or nullcontext(),
-            journal.keep(home, self, branch=branch, command=command, resources=resources),
+            journal.keep(home, self, branch=branch, command=command, resources=resources, seen=seen),
         ):
             yield
 

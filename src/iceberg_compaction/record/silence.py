@@ -1,6 +1,6 @@
 """Whether runs are over. The operating system answers for its own machine; runs on other machines are over when they
 are silent for two heartbeats. Clocks of machines differ, so the time in a heartbeat alone does not make a run silent:
-one that seems to be is watched for as long, whether another heartbeat comes."""
+one that seems to be is watched until the next heartbeat should have come."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.record.store import RunStore
 
 SURELY_MS = 60 * 60_000  # clocks do not differ by more than this
-_LOOKS = 10  # in the time of two heartbeats
+_WATCHED = 1500  # milliseconds for each second between two heartbeats
+_LOOKS = 10  # in that time
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Watch:
     _seen: dict[str, _Heartbeat] = field(default_factory=dict)
 
     def over(self, runs: Sequence[UnfinishedRun], store: RunStore) -> list[UnfinishedRun]:
-        """The runs that are over. This may take the time of two of their heartbeats."""
+        """The runs that are over. This may take the time of one or two of their heartbeats."""
         for run in runs:
             self._see(run)
         return [run for run in runs if self._is_over(run, store)]
@@ -57,13 +58,13 @@ class Watch:
 
     def _stays_silent(self, run: UnfinishedRun, store: RunStore) -> bool:
         """Watch a run whose last heartbeat seems to be old, or to be of the future."""
-        heartbeat, silent_ms = self._see(run), run.start.silent_ms
-        if heartbeat.is_next and self.clock() - heartbeat.seen_ms < silent_ms:
+        heartbeat, long_ms = self._see(run), round(_WATCHED * run.start.heartbeat_s)
+        if heartbeat.is_next and self.clock() - heartbeat.seen_ms < long_ms:
             return False
         waited_ms = self.clock() - heartbeat.seen_ms
-        while waited_ms < silent_ms:
-            self.pause(silent_ms / _LOOKS / 1000)
-            waited_ms = max(waited_ms + silent_ms // _LOOKS + 1, self.clock() - heartbeat.seen_ms)
+        while waited_ms < long_ms:
+            self.pause(long_ms / _LOOKS / 1000)
+            waited_ms = max(waited_ms + long_ms // _LOOKS + 1, self.clock() - heartbeat.seen_ms)
             unfinished = store.unfinished(run.start.table_uuid)
             now = next((each for each in unfinished if each.start.run_id == run.start.run_id), None)
             if now is None or now.ended:

@@ -113,14 +113,15 @@ def _plan_and_perform(
         facts = _describe(plan)
         if plan.empty:
             return recover.mention(recovered, operation.idle(plan, run, ledger))
-        if number == _PLANS:
-            run.seen_token = None  # where runs begin all the time, a plan need not be newer than all of them
+        # Where runs end all the time, a plan need not be newer than all of them.
+        seen = None if number == _PLANS else {snapshot.snapshot_id for snapshot in table.metadata.snapshots}
         try:
             with (
                 run.at_work(
                     table_folders.home(table),
                     branch=operation.branch,
                     resources=plan.resources,
+                    seen=seen,
                     command=operation.command,
                 ),
                 spans.of_stage("execution", **facts),

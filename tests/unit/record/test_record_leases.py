@@ -58,13 +58,21 @@ def test_a_dead_run_loses_its_lease_and_cannot_give_back_that_of_another(board: 
     assert board.has(ENTRY, second)
 
 
-def test_a_lease_that_was_given_since_the_plan_is_noticed(board: leases.Leases) -> None:
-    seen = board.board(ENTRY).token
-    given = board.give(ENTRY, wanted("a", BERN), [], seen)
+def test_a_snapshot_of_another_run_since_the_plan_is_noticed(board: leases.Leases) -> None:
+    given = board.give(ENTRY, wanted("a", BERN), [], {1})
     assert given is not None
-    board.give_back(ENTRY, given)
+    board.give_back(ENTRY, given, [2])
     with pytest.raises(errors.LeasedError, match="since the plan was made"):
-        board.give(ENTRY, wanted("b", BERN), [], seen)
+        board.give(ENTRY, wanted("b", BERN), [], {1})
+    assert board.give(ENTRY, wanted("b", BERN), [], {1, 2}) is not None
+
+
+def test_a_board_names_the_last_snapshots_alone(board: leases.Leases) -> None:
+    given = board.give(ENTRY, wanted("a", BERN), [])
+    assert given is not None
+    for snapshot_id in range(100):
+        board.give_back(ENTRY, given, [snapshot_id])
+    assert board.board(ENTRY).committed == tuple(range(100 - lease.MOST_COMMITTED, 100))
 
 
 def test_a_run_on_very_many_partitions_holds_everything() -> None:

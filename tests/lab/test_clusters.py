@@ -10,12 +10,15 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from concurrent import futures
 from typing import TYPE_CHECKING
 
 import pytest
 from tests.factories import lake as lakes
 from tests.factories import storage
 from tests.lab import cluster
+
+from iceberg_compaction import Compactor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +63,35 @@ def on_progress(done):
 with SparkEngine(conf=conf, rewrite=make()) as engine:
     job = dataclasses.replace(engines.make_job(2, folder), on_progress=on_progress)
     print(json.dumps([result.task_id for result in engines.perform(engine, job)[0]]))
+"""
+
+# Its only task begins, says so, and takes a minute.
+HANGS = """
+import sys
+from pathlib import Path
+from tests.factories import work
+from iceberg_compaction import CatalogSettings, Policy, errors
+from iceberg_compaction.catalog import connect
+from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
+from iceberg_compaction.interfaces import wiring
+
+settings, state, remote, begun = sys.argv[1:]
+
+def make():
+    def rewrite(task, context, attempt):
+        import time
+        from pathlib import Path
+        Path(begun).touch()
+        time.sleep(60)
+    return rewrite
+
+catalog = connect.connect(CatalogSettings.model_validate_json(settings))
+engine = SparkEngine(conf={"spark.remote": remote}, rewrite=make())
+run = wiring.new_run(store=wiring.run_store(state))
+try:
+    work.compact_table(catalog, "db.t", Policy(min_input_files=2), lambda: engine, run)
+except errors.CancelledError as error:
+    print(error)
 """
 
 
@@ -155,3 +187,20 @@ def test_bytes_are_heard_on_spark_connect_while_a_task_runs(server: str, tmp_pat
     ended = call(HEARS, str(tmp_path), json.dumps({"spark.remote": server}), "json")
     assert (ended.returncode, ended.stdout) == (0, "[0, 1]\n"), ended.stderr
     assert int((tmp_path / "heard").read_text()) == 1000
+
+
+def test_a_cancel_from_another_process_ends_a_run_on_spark_connect(
+    server: str, lake: lakes.Lake, tmp_path: Path
+) -> None:
+    table = lakes.append_small_files(lakes.make_table(lake.catalog, "db.t"), 6)
+    before, begun = storage.row_multiset(table.scan().to_arrow()), tmp_path / "begun"
+    args = [lake.settings.model_dump_json(), str(tmp_path / "runs.db"), server, str(begun)]
+    with futures.ThreadPoolExecutor(1) as thread:
+        process = thread.submit(call, HANGS, *args)
+        cluster.wait_until(begun.exists, "no task has begun")
+        compactor = Compactor(lake.catalog, engine="inline", state=tmp_path / "runs.db")
+        answer = compactor.cancel("latest", wait=30)
+        ended = process.result()
+    assert answer.state == "cancelled", answer.sentence
+    assert f"Run {answer.run_id} was cancelled by " in ended.stdout, ended.stderr
+    assert storage.row_multiset(table.refresh().scan().to_arrow()) == before

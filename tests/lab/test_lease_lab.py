@@ -48,7 +48,7 @@ def test_of_two_runs_that_start_at_the_same_moment_one_works(
         settings=lake.settings.model_dump_json(),
         table="db.t",
         state=url_of(every_place),
-        options={"rewrite-all": True, "min-input-files": 2},
+        options={"min-input-files": 2},
         lists_calls=True,
     )
     ids, rounds = 0, 50 if "ICEBERG_COMPACTION_EXPLORE" in os.environ else ROUNDS[type(every_place)]

@@ -133,7 +133,7 @@ def test_a_history_without_a_store_is_empty_and_creates_none(path: Path) -> None
 def test_an_old_record_has_a_report_that_says_what_is_not_known(store: RunStore, path: Path) -> None:
     report = json.loads(invoke(path, "report", OLD[:6], "--output", "json").stdout)
     assert (report["run_id"], report["state"]) == (OLD, "ended")
-    assert any("did not keep" in sentence for sentence in report["unknown"])
+    assert any("does not have it" in sentence for sentence in report["unknown"])
     assert [run["run_id"] for run in report["followed_by"]] == [NEW]
     assert "Not known" in invoke(path, "report", OLD, width=80).stdout
 

@@ -19,6 +19,7 @@ from iceberg_compaction import Compactor, Kind, errors
 from iceberg_compaction.catalog import connect
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.metadata import reachable
+from iceberg_compaction.record import past_runs
 from iceberg_compaction.record.checkpoint import checkpoints
 from iceberg_compaction.workflow import recover
 
@@ -360,3 +361,18 @@ def test_recovery_removes_no_file_that_a_checkpoint_names(scene: Scene) -> None:
     assert scene.run().kind is Kind.COMPACTED
     assert scene.inputs_read() == 4
     scene.check(dead)
+
+
+def test_a_resumed_run_has_its_forecast_and_the_table_before_and_after_in_its_record(scene: Scene) -> None:
+    killed = scene.kill(THIRD_TASK)
+    outcome = scene.run(resumes=killed)
+    store = wiring.run_store(scene.state)
+    record = store.run(outcome.run_id)
+    assert record is not None
+    assert record.forecast is not None
+    assert record.before is not None
+    assert record.after is not None
+    assert (record.before.data_files, record.after.data_files) == (FILES, 4)
+    (listed,) = past_runs.unfinished(store, past_runs.HistoryFilter(), wiring.now_ms())
+    assert (listed.run_id, listed.command) == (killed, None)
+    assert "another run took over" in listed.sentence

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iceberg_compaction.model.events import Event
+    from iceberg_compaction.model.run_figures import TableFigures
     from iceberg_compaction.model.run_report import RunReport
 
 _GROUP_WORDS = {
@@ -61,8 +62,8 @@ def time_taken(report: RunReport) -> str:
 
 def before_and_after(report: RunReport) -> list[tuple[str, str, str, str]]:
     """Name, figure before, figure after, difference. Only figures that are there."""
-    before, after = report.before, report.after or report.before
-    if before is None or after is None:
+    before, after = report.before, _after(report)
+    if before is None:
         return []
     counts = {
         "Data files": "data_files",
@@ -76,14 +77,20 @@ def before_and_after(report: RunReport) -> list[tuple[str, str, str, str]]:
     }
     rows = []
     for name, field in counts.items():
-        old, new = getattr(before, field), getattr(after, field)
+        old, new = getattr(before, field), getattr(after, field, None)
         if old is not None and (old or new or field == "data_files"):
             rows.append(
                 (name, f"{old:,}", "" if new is None else f"{new:,}", "" if new is None else _signed(new - old))
             )
-    sizes = {"Size": (before.bytes, after.bytes), "Mean file": (before.mean_file_bytes, after.mean_file_bytes)}
-    rows += [(name, format_size(old), format_size(new), _share(old, new)) for name, (old, new) in sizes.items()]
+    for name, field in {"Size": "bytes", "Mean file": "mean_file_bytes"}.items():
+        old, new = getattr(before, field), getattr(after, field, None)
+        rows.append((name, format_size(old), *(("", "") if new is None else (format_size(new), _share(old, new)))))
     return rows
+
+
+def _after(report: RunReport) -> TableFigures | None:
+    """The table after the run: as it was, if the run ended and committed nothing. None: the run may go on."""
+    return report.after or (None if report.record is None else report.before)
 
 
 def predicted_and_actual(report: RunReport) -> list[tuple[str, str, str, str]]:
@@ -127,7 +134,7 @@ def stages(report: RunReport) -> list[tuple[str, float, float]]:
 
 def sizes(report: RunReport) -> list[tuple[str, int, int]]:
     """Bar of the histogram, files before, files after."""
-    before, after = report.before, report.after or report.before
+    before, after = report.before, _after(report) or report.before
     if before is None or after is None:
         return []
     return [(old.label, old.files, new.files) for old, new in zip(before.histogram, after.histogram, strict=False)]

@@ -81,7 +81,9 @@ def listing(run: UnfinishedRun, now_ms: int, silent_ms: int | None = None) -> Un
     start = run.start
     has_ended = is_over(run, now_ms - run.heartbeat_ms if silent_ms is None else silent_ms)
     machine = start.process.host.partition("/")[0]
-    if has_ended:
+    if run.taken_over:
+        sentence = "The run ended without an outcome, and another run took over its work."
+    elif has_ended:
         sentence = (
             "The run ended without an outcome. The next run on the table takes over its work; `resume` does it now."
         )
@@ -96,7 +98,7 @@ def listing(run: UnfinishedRun, now_ms: int, silent_ms: int | None = None) -> Un
         machine=machine,
         process=start.process.pid,
         sentence=sentence,
-        command=f"iceberg-compact resume {start.run_id}" if has_ended else None,
+        command=f"iceberg-compact resume {start.run_id}" if has_ended and not run.taken_over else None,
     )
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.metadata import look, maintainers, table_folders, target_partitions
-from iceberg_compaction.model import events
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations import run_facts
@@ -77,7 +76,7 @@ class RewriteFiles:
         if ledger.next_id and not isinstance(plan, EmptyPlan):  # groups of a dead run came first
             plan = rebase.renumber(plan, ledger.next_id)
         ledger.open(plan)
-        _emit_planned(plan, head.view, run, ledger)
+        table_figures.emit_planned(plan, head.view, run, ledger)
         return PlannedWork(plan=plan, manifests=head.manifests)
 
     def perform(
@@ -138,7 +137,7 @@ class ApplyPlan:
         before = [each.snapshot_id for each in table.snapshots() if prove_groups.is_of(self.given, each)]
         if rebased.dropped and before:
             ledger.note(run_facts.CommittedBefore(snapshot_ids=tuple(before)))
-        _emit_planned(rebased.plan, head.view, run, ledger)
+        table_figures.emit_planned(rebased.plan, head.view, run, ledger)
         return PlannedWork(plan=rebased.plan, manifests=head.manifests)
 
     def perform(
@@ -190,20 +189,3 @@ def _enter_rewrites(plan: Plan, table: Table, view: TableView, ledger: Ledger) -
     by = rewritten_by.rewritten_by(table, plan) if rebase.is_gone(plan, view) else None
     if by is not None:
         ledger.rewritten(by)
-
-
-def _emit_planned(plan: Plan | EmptyPlan, view: TableView, run: Run, ledger: Ledger) -> None:
-    """Inform of a plan, and of the table that it was made on."""
-    table = ledger.figures = table_figures.before(view, plan.sizes)
-    run.emit(
-        events.Planned(
-            table=plan.table,
-            run_id=run.run_id,
-            sentence=plan.sentence,
-            files=plan.input_files,
-            bytes=plan.input_bytes,
-            groups=len(plan.groups),
-            forecast=table_figures.forecast(plan),
-            before=table,
-        )
-    )

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from iceberg_compaction.inspect import histogram
+from iceberg_compaction.model import events
 from iceberg_compaction.model.run_figures import PlanForecast, TableFigures
 from iceberg_compaction.model.table_view import DATA
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.table_view import TableView
     from iceberg_compaction.operations.rewrite_files.change.replace_files import CommitResult
     from iceberg_compaction.operations.rewrite_files.groups.prove_groups import ProvedGroup
+    from iceberg_compaction.operations.run_ledger import Ledger
+    from iceberg_compaction.record.runs import Run
 
     Ints = NDArray[np.int64]
 
@@ -132,6 +135,23 @@ def forecast(plan: Plan | EmptyPlan) -> PlanForecast:
         copied_bytes=plan.copying.copied_bytes,
         core_seconds=plan.copying.core_seconds,
         measured=any(rate.runs for rate in (rates.encoding, rates.copying, rates.joining)),
+    )
+
+
+def emit_planned(plan: Plan | EmptyPlan, view: TableView, run: Run, ledger: Ledger) -> None:
+    """Inform of a plan, and of the table that it was made on."""
+    table = ledger.figures = before(view, plan.sizes)
+    run.emit(
+        events.Planned(
+            table=plan.table,
+            run_id=run.run_id,
+            sentence=plan.sentence,
+            files=plan.input_files,
+            bytes=plan.input_bytes,
+            groups=len(plan.groups),
+            forecast=forecast(plan),
+            before=table,
+        )
     )
 
 

@@ -159,13 +159,16 @@ def _followed_by(store: RunStore, record: RunRecord) -> tuple[FollowingRun, ...]
 
 def _unknown(record: RunRecord, logged: Sequence[LoggedEvent]) -> tuple[str, ...]:
     outcome = record.outcome
-    unknown = []
-    if not record.stages:
-        unknown.append(f"The time of each stage: version {record.version} did not keep it.")
-    if outcome.groups and record.before is None:
-        unknown.append(f"The table before and after the run: version {record.version} did not keep it.")
-    if outcome.groups and record.forecast is None:
-        unknown.append(f"The forecast of the plan: version {record.version} did not keep it.")
+    parts = {
+        "The time of each stage": bool(record.stages),
+        "The table before and after the run": not outcome.groups or record.before is not None,
+        "The forecast of the plan": not outcome.groups or record.forecast is not None,
+    }
+    unknown = [
+        f"{part}: the record, of version {record.version}, does not have it."
+        for part, is_there in parts.items()
+        if not is_there
+    ]
     if not logged:
         unknown.append("Single events: the store has none of this run, or they were removed because of their age.")
     if outcome.groups > len(outcome.group_outcomes):

@@ -63,4 +63,5 @@ def history(found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing])
     for run in unfinished:
         if run.state is RunState.STOPPED:
             yield paragraphs.Named(name=run.table, sentence=f"run {run.run_id[:_SHORT]}: {run.sentence}")
-            yield paragraphs.Command(label="  To go on:", command=run.command or "")
+            if run.command is not None:
+                yield paragraphs.Command(label="  To go on:", command=run.command)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.operations import run_facts
-from iceberg_compaction.operations.rewrite_files import perform_files, rewrite_progress
+from iceberg_compaction.operations.rewrite_files import perform_files, rewrite_progress, table_figures
 from iceberg_compaction.operations.rewrite_files.resume import inherit_plan
 from iceberg_compaction.record.checkpoint import checkpoints, open_checkpoint
 
@@ -82,6 +82,7 @@ class Heir:
             else:
                 self.ledger.open(whole.plan)
                 self.ledger.drop({group.id: group.reason for group in whole.groups if group.reason})
+                table_figures.emit_planned(selected.plan, whole.view, self.run, self.ledger)
             tasks, done = len(selected.job.tasks), selected.done
             groups = len(selected.plan.groups)
             self.ledger.note(run_facts.TookUp(run_id=head.run_id, groups=groups, tasks=tasks, done=done))

@@ -125,7 +125,7 @@ def test_processes_that_write_one_file_at_the_same_time_lose_nothing(tmp_path: P
 import sys
 from pathlib import Path
 from iceberg_compaction.observe.metrics import metric_list, metric_values, textfile
-values, file = metric_values.MetricValues(), textfile.Textfile(Path(sys.argv[1]))
+values, file = metric_values.MetricValues(), textfile.Textfile(Path(sys.argv[1]), 10)
 for _ in range(30):
     values.add(metric_list.TASKS, 1, "done")
     values.observe(metric_list.TASK_DURATION, 1.0)

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from iceberg_compaction import errors
-from iceberg_compaction.observe.metrics import metric_list, metric_settings, metric_values, price_list, prometheus_text
+from iceberg_compaction.observe.metrics import (
+    metric_list,
+    metric_settings,
+    metric_values,
+    price_list,
+    prometheus_text,
+    textfile,
+)
 from iceberg_compaction.observe.metrics.metric_list import MetricKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 UNITS = {"By": "_bytes", "s": "_seconds", "USD": "_dollars"}
 
@@ -58,6 +69,19 @@ def test_values_of_two_processes_add_up_and_none_is_counted_twice() -> None:
     assert file[metric_list.FILES_ADDED, ("t",)] == 9
     assert file[metric_list.FILE_SIZE, ()].counts[0] == 2  # type: ignore[union-attr]
     assert file[metric_list.ACTIVE, ()] == 0
+
+
+def test_commands_on_many_tables_share_one_file_with_as_many_series_as_the_limit_allows(tmp_path: Path) -> None:
+    for number in range(40):
+        values, file = metric_values.MetricValues(), textfile.Textfile(tmp_path / "c.prom", tables=3)
+        for _ in range(2):
+            values.add(metric_list.FILES_ADDED, 1, f"t{number}")
+            values.set(metric_list.LAST_RUN, number, f"t{number}")
+            file.write(values.snapshot())
+    written = prometheus_text.parse((tmp_path / "c.prom").read_text())
+    assert written[metric_list.FILES_ADDED, ("t0",)] == 2
+    assert written[metric_list.FILES_ADDED, (metric_list.OTHER,)] == 37 * 2
+    assert len(written) == 4 + 3
 
 
 @pytest.mark.parametrize("port", ["high", "-1", "65536", "host:", "1.5"])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 PREFIX = "iceberg_compaction_"
+TABLE = "table"  # the label
 OTHER = "other"  # the table of all tables beyond the limit
 
 

@@ -33,7 +33,7 @@ class MetricOutputs:
         self._settings = settings
         self._snapshot = snapshot
         self._collector = prometheus_text.Collector(snapshot)
-        self._file = None if settings.file is None else textfile.Textfile(Path(settings.file))
+        self._file = None if settings.file is None else textfile.Textfile(Path(settings.file), settings.tables)
         self._gateway = None if settings.push is None else push_gateway.PushGateway(settings.push)
         self._open = contextlib.ExitStack()
         self._ended = threading.Event()

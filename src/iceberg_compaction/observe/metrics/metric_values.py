@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from iceberg_compaction.observe.metrics.metric_list import MetricKind
+from iceberg_compaction.observe.metrics.metric_list import OTHER, TABLE, MetricKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,3 +87,26 @@ def merge(earlier: Mapping[Key, Figure], now: Snapshot, entered: Mapping[Key, Fi
             assert isinstance(before, float)
             merged[key] = before + figure - (ours if isinstance(ours, float) else 0.0)
     return merged
+
+
+def named_tables(*snapshots: Mapping[Key, Figure], limit: int) -> set[str]:
+    """The tables that keep series of their own: those of the first snapshot, then those of the next, up to a limit."""
+    names: dict[str, None] = {}
+    for snapshot in snapshots:
+        tables = (labels[metric.labels.index(TABLE)] for metric, labels in snapshot if TABLE in metric.labels)
+        names |= dict.fromkeys(sorted({*tables} - {OTHER}))
+    return set(list(names)[:limit])
+
+
+def fold(snapshot: Mapping[Key, Figure], tables: set[str]) -> Snapshot:
+    """The same values, with those of other tables than these together. Gauges of several tables mean nothing."""
+    folded: Snapshot = {}
+    for (metric, labels), figure in snapshot.items():
+        at = metric.labels.index(TABLE) if TABLE in metric.labels else None
+        if at is not None and labels[at] not in tables:
+            if metric.kind is MetricKind.GAUGE:
+                continue
+            labels = (*labels[:at], OTHER, *labels[at + 1 :])
+        before = folded.get((metric, labels))
+        folded[metric, labels] = figure if before is None else before + figure  # type: ignore[operator]
+    return folded

@@ -20,14 +20,18 @@ if TYPE_CHECKING:
 class Textfile:
     """The file, as this process writes it again and again."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, tables: int) -> None:
         self._path = path
+        self._tables = tables  # that have series of their own, of all commands together
         self._entered: Snapshot = {}  # of ours, in the file
 
     def write(self, now: Snapshot) -> None:
         """Add what is new. Raises OSError if it cannot be written, ValueError if the file holds something else."""
         with _locked(self._path.parent):
-            merged = metric_values.merge(self._read(), now, self._entered)
+            earlier = self._read()
+            tables = metric_values.named_tables(earlier, now, limit=self._tables)
+            ours, entered = metric_values.fold(now, tables), metric_values.fold(self._entered, tables)
+            merged = metric_values.merge(earlier, ours, entered)
             draft = self._path.parent / f".{self._path.name}.{os.getpid()}"  # the collector looks at *.prom alone
             try:
                 draft.write_bytes(prometheus_text.text(merged))

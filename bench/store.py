@@ -15,7 +15,7 @@ from typing import Any
 
 from bench import bar_lines
 
-PARTS = ("history", "leases")  # modules bench.store_NAME, in the order in which they are measured
+PARTS = ("history", "leases", "resume")  # modules bench.store_NAME, in the order in which they are measured
 
 
 def main() -> int:

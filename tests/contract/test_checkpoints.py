@@ -185,3 +185,15 @@ def test_a_head_that_cannot_be_read_is_left_alone(kept: Checkpoints, held: HeldH
     kept.entries.change({"checkpoint-head/t/z/0": '{"format": 99}'})
     assert [each.head.run_id for each in kept.heads("t")] == ["d"]
     assert len(kept.entries.scan("checkpoint-head/t/")) == 2
+
+
+def test_old_checkpoints_that_no_run_owns_are_removed_with_all_that_is_left(kept: Checkpoints, held: HeldHead) -> None:
+    young = kept.create(make_head("young", saved_ms=checkpoints.KEEP_MS), StoredPlan())  # type: ignore[arg-type]
+    kept.entries.change(blobs.pieces(b"plan", "checkpoint", "headless", 0, "plan"))
+    kept.entries.change(blobs.pieces(b"plan", "checkpoint", "beginning", 0, "plan"))
+    checkpoints.remove_old(kept.entries, checkpoints.KEEP_MS + 10, lambda run_id: run_id in ("d", "beginning"))
+    assert len(kept.heads()) == 2  # a run in the journal may work for so long
+    checkpoints.remove_old(kept.entries, checkpoints.KEEP_MS + 10, lambda run_id: run_id == "beginning")
+    assert kept.heads() == [young]
+    runs = {entry.key.split("/")[1] for entry in kept.entries.scan("checkpoint/")}
+    assert runs == {"young", "beginning"}

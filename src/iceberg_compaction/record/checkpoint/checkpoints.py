@@ -18,7 +18,7 @@ from iceberg_compaction.model.checkpoint import CheckpointContent, CheckpointHea
 from iceberg_compaction.record.entries import blobs, door, keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from iceberg_compaction.model.portable_task import PortableResult
     from iceberg_compaction.model.rewrite_plan import Plan
@@ -109,6 +109,24 @@ class Checkpoints:
         if held is None:
             raise errors.StoreError(f"The checkpoint of run {head.run_id} is gone.")
         return held
+
+
+def remove_old(entries: StoreEntries, now_ms: int, is_entered: Callable[[str], bool]) -> None:
+    """Remove checkpoints that are too old and that no run in the journal owns, and what is left of heads that are gone.
+    Recovery then removes the files of their runs, which stay in the journal until that is done."""
+    kept = Checkpoints(entries)
+    heads = kept.heads()
+    for held in heads:
+        if now_ms - held.head.saved_ms >= KEEP_MS and not is_entered(held.head.owner):
+            kept.remove(held)
+    names = {held.head.name for held in heads}
+    after = ""
+    while page := entries.scan(keys.prefix(_BODY), after=after, limit=1):
+        _, run_id, number, *_ = keys.words(page[0].key)
+        prefix = keys.prefix(_BODY, run_id, int(number))
+        if (run_id, int(number)) not in names and not is_entered(run_id):
+            _write(entries, dict.fromkeys(entry.key for entry in entries.scan(prefix)))
+        after = prefix + "~"  # after all keys that begin so
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.run_record import CatalogEntry
     from iceberg_compaction.record.runs import Run
 
+_AT_ONCE = 16  # results that do not wait for each other any longer
 _log = logging.getLogger(__name__)
 
 
@@ -36,6 +37,7 @@ class OpenCheckpoint:
     _fenced: checkpoints.FencedEntries = field(init=False)
     _keys_of: dict[str, list[str]] = field(default_factory=dict)  # the entries that name a staged file
     _removals: Iterator[int] = field(default_factory=itertools.count)
+    _unwritten: int = 0  # results, at most
 
     def __post_init__(self) -> None:
         self._fenced = checkpoints.FencedEntries(self.kept.entries, self.held)
@@ -48,6 +50,10 @@ class OpenCheckpoint:
         self._keys_of |= {file.file_path: list(entries) for file in result.staged}
         for key, value in entries.items():
             self._outbox.put(key, value)
+        self._unwritten += 1
+        if self._unwritten >= _AT_ONCE:
+            self._unwritten = 0
+            self._outbox.try_flush()
 
     def flush(self) -> None:
         """Store all results now, before a commit. If the store is away, they wait."""

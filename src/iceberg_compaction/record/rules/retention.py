@@ -11,6 +11,7 @@ import pydantic
 
 from iceberg_compaction.model.value import Value
 from iceberg_compaction.record import event_log, health_log
+from iceberg_compaction.record.checkpoint import checkpoints
 from iceberg_compaction.record.entries import door, keys
 from iceberg_compaction.record.rules import run_rows
 
@@ -55,9 +56,15 @@ class Removal:
         state = state.model_copy(update={"at_ms": self.now_ms})
         if not self.entries.change({KEY: state.model_dump_json()}, {KEY: None if entry is None else entry.version}):
             return  # another run does it
+        checkpoints.remove_old(self.entries, self.now_ms, self._is_entered)
         self._remove_runs()
         done = {"events_until_ms": self._remove_old_events(state.events_until_ms), "table": self._remove_looks(state)}
         self.entries.change({KEY: state.model_copy(update=done).model_dump_json()})
+
+    def _is_entered(self, run_id: str) -> bool:
+        """Whether a run is in the journal."""
+        key = keys.key("journal", run_id)
+        return key in self.entries.get([key])
 
     def _remove_runs(self) -> None:
         last = keys.key("runs", keys.newest_first(self.now_ms - self.periods.history_ms))

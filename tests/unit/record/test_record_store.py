@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
+import tempfile
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,10 +28,10 @@ from iceberg_compaction.record.store import RunStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from iceberg_compaction.record.entries.door import StoreEntries
 
+_NOBODY = 65534
 MONTH = 31 * 24 * 3_600_000
 
 # As version 0.1 wrote them, word for word.
@@ -278,6 +281,26 @@ def test_a_store_that_may_only_be_read_is_read(database: stores.SqliteDatabase) 
     database.open().save(make_record("r"))
     database.path.chmod(0o400)
     assert [record.run_id for record in database.open().history()] == ["r"]
+
+
+def test_a_store_in_a_folder_that_may_only_be_read_is_read() -> None:
+    """SQLite would create files beside it."""
+    folder = Path(tempfile.mkdtemp())
+    database = stores.SqliteDatabase(path=folder / "runs.db")
+    try:
+        database.open().save(make_record("r"))
+        database.path.chmod(0o444)
+        folder.chmod(0o555)
+        child = os.fork()
+        if child == 0:
+            if os.geteuid() == 0:
+                os.setuid(_NOBODY)
+            os._exit(0 if [record.run_id for record in database.open().history()] == ["r"] else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert os.listdir(folder) == ["runs.db"]
+    finally:
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
 
 
 def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ VERBS = (
     "plan",
     "apply",
     "run",
+    "resume",
     "manifests",
     "history",
     "report",

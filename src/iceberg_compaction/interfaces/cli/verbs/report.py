@@ -23,8 +23,10 @@ def report(
     ] = None,
     state: options.State = None,
 ) -> None:
-    """Show one run in full: the table before and after it, the plan's forecast and what it became, the time of each
-    stage, groups, commits, proof and requests. Reads the run store only.
+    """Show one run in full, from the run store alone.
+
+    The report has the table before and after the run, the plan's forecast and what it became, the time of each stage,
+    groups, commits, proof and requests.
 
     Examples:
 

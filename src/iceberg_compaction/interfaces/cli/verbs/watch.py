@@ -19,9 +19,9 @@ def watch(
     ] = None,
     state: options.State = None,
 ) -> None:
-    """Watch a run that another process performs, until it ends. Ctrl-C ends the watching, not the run.
+    """Watch a run of another process until it ends.
 
-    The exit code is that of the run: 0 done or nothing to do, 1 failed or died.
+    Ctrl-C ends the watching, not the run. The exit code is that of the run: 0 done or nothing to do, 1 failed or died.
 
     Examples:
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _LAB = Path(__file__).parent / "lab"
 # What a developer has configured on the machine must not leak into a test, nor a test write to a real lake.
-_FOREIGN = ("AWS_", "CATALOG_", "COLUMNS", "PYICEBERG_", "REDIS_URL", "STORE_URL")
+_FOREIGN = ("AWS_", "CATALOG_", "COLUMNS", "OTEL_", "PYICEBERG_", "TRACEPARENT", "REDIS_URL", "STORE_URL")
 
 examples.load_profile()
 

@@ -41,7 +41,7 @@ class Collector:
 
     def variables(self) -> dict[str, str]:
         """The environment of a process that sends here."""
-        return {"OTEL_EXPORTER_OTLP_ENDPOINT": self.endpoint, "OTEL_PYTHON_EXPORTER_OTLP_TIMEOUT": "5"}
+        return {"OTEL_EXPORTER_OTLP_ENDPOINT": self.endpoint}
 
     def named(self, name: str) -> list[ReceivedSpan]:
         with self._lock:

@@ -38,6 +38,8 @@ VERBS = (
     "report",
     "watch",
     "cancel",
+    "verify",
+    "undo",
     "cache",
     "demo",
     "version",

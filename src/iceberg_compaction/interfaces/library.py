@@ -238,7 +238,13 @@ class Compactor:
     def _undo(self, run_id: str, table: str | None, despite_differences: bool = False) -> UndoRun:
         name, remembered = self._past_run(run_id, table)
         branch = None if self._branch == "main" else self._branch
-        request = UndoRequest(table=name, undone_run_id=run_id, branch=branch, remembered=remembered)
+        request = UndoRequest(
+            table=name,
+            undone_run_id=run_id,
+            branch=branch,
+            remembered=remembered,
+            undone_by=wiring.undone_by(self._store, name, run_id),
+        )
         return UndoRun(request=request, despite_differences=despite_differences)
 
     def _past_run(self, run_id: str, table: str | None) -> tuple[str, tuple[int, ...]]:

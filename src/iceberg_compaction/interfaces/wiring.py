@@ -194,6 +194,19 @@ def past_run(store: RunStore | None, run_id: str) -> RunRecord | None:
         return None
 
 
+def undone_by(store: RunStore | None, table: str, run_id: str) -> str | None:
+    """The run that undid a run, as far as the newest undos of the table say; None: none, or the store cannot say."""
+    from iceberg_compaction.model import outcome
+
+    try:
+        records = [] if store is None else store.history(table, kind=outcome.Kind.UNDONE)
+    except errors.StoreError as error:
+        _log.warning("Earlier undos are not looked up: %s", error)
+        return None
+    undone = {each.run_id: each.outcome for each in records if isinstance(each.outcome, outcome.Undone)}
+    return next((each for each, end in undone.items() if end.undone_run_id == run_id), None)
+
+
 def store_to_read(given: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> RunStore | None:
     """The run store for a command that adds nothing to it: as given, else as the user's settings say. None: there is no
     home folder. ConfigError: the file is something else."""

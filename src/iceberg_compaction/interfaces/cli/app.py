@@ -23,6 +23,8 @@ from iceberg_compaction.interfaces.cli.verbs.plan import plan
 from iceberg_compaction.interfaces.cli.verbs.report import report
 from iceberg_compaction.interfaces.cli.verbs.resume import resume
 from iceberg_compaction.interfaces.cli.verbs.run import run
+from iceberg_compaction.interfaces.cli.verbs.undo import undo
+from iceberg_compaction.interfaces.cli.verbs.verify import verify
 from iceberg_compaction.interfaces.cli.verbs.watch import watch
 from iceberg_compaction.version import __version__
 
@@ -66,7 +68,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for _verb in (doctor, plan, apply, run, resume, manifests, history, report, watch, cancel, cache, demo):
+for _verb in (doctor, plan, apply, run, resume, manifests, history, report, watch, cancel, verify, undo, cache, demo):
     app.command(cls=help_screen.VerbCommand)(_verb)
 
 

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.run_listing import UnfinishedListing
     from iceberg_compaction.model.run_record import RunRecord
     from iceberg_compaction.model.run_report import RunReport
+    from iceberg_compaction.model.undo_plan import UndoPlan
     from iceberg_compaction.model.unplanned import Unplanned
     from iceberg_compaction.model.value import Value
+    from iceberg_compaction.model.verification import Verification
     from iceberg_compaction.workflow.fleet import Diagnosis
 
     Told = TypeVar("Told", UnfinishedListing, RunReport)
@@ -48,6 +50,9 @@ class Output(Protocol):
     def cache(self, found: CacheFigures, *, cleared: bool) -> None: ...
     def cancellation(self, found: Cancellation) -> None: ...
     def resumable(self, view: ResumeView) -> None: ...
+    def verification(self, found: Verification) -> None: ...
+    def undo_plan(self, found: UndoPlan) -> None: ...
+    def undo_outcome(self, found: Outcome) -> None: ...
 
 
 def output(chosen: Format) -> Output:
@@ -89,6 +94,15 @@ class JsonOutput:
 
     def resumable(self, view: ResumeView) -> None:
         self._write([view], True)
+
+    def verification(self, found: Verification) -> None:
+        self._write([found], True)
+
+    def undo_plan(self, found: UndoPlan) -> None:
+        self._write([found], True)
+
+    def undo_outcome(self, found: Outcome) -> None:
+        self._write(_with_commands([found]), True)
 
     def _write(self, found: Sequence[Value], single: bool) -> None:
         made = [documents.document(value) for value in found]
@@ -170,6 +184,22 @@ class TableOutput:
         from iceberg_compaction.interfaces.cli.screens import resume_story
 
         self._show(*resume_story.story(view, command=commands.line("resume", view.run_id)))
+
+    def verification(self, found: Verification) -> None:
+        from iceberg_compaction.interfaces.cli.screens import undo_story
+
+        self._show(*undo_story.verification(found))
+
+    def undo_plan(self, found: UndoPlan) -> None:
+        from iceberg_compaction.interfaces.cli.screens import undo_story
+
+        self._show(*undo_story.plan(found))
+
+    def undo_outcome(self, found: Outcome) -> None:
+        from iceberg_compaction.interfaces.cli.screens import undo_story
+
+        (outcome,) = _with_commands([found])
+        self._show(*undo_story.outcome(outcome))
 
     def _show_unplanned(self, found: Sequence[Value]) -> None:
         from iceberg_compaction.interfaces.cli.screens import paragraphs

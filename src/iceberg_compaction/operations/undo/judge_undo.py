@@ -38,6 +38,7 @@ class UndoRequest:
     undone_run_id: str
     branch: str | None = None  # None: the one that the run committed to
     remembered: tuple[int, ...] = ()  # its snapshots, as the run store has them
+    undone_by: str | None = None  # the run that undid it, as the run store has it
     paths: delete_paths.NamedPaths = field(default_factory=delete_paths.NamedPaths)
 
 
@@ -112,7 +113,7 @@ def judge(request: UndoRequest, table: Table, cache: ArrowCache) -> WayBack:
     head = metadata.snapshot_by_name(branch)
     assert head is not None
     line = run_commits.history(metadata, head.snapshot_id)
-    later_commits.check_line(commits, line, branch)
+    later_commits.check_line(commits, line, branch, request.undone_by)
     changes = tuple(changed_files.read(table, commit) for commit in commits.snapshots)
     before = _live(table, head, cache, branch)
     since = later_commits.snapshots_since(commits, line)

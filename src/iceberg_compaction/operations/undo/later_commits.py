@@ -32,9 +32,9 @@ def check_present(commits: RunCommits) -> None:
         raise UndoRefusal("The table has no snapshot of it: the run committed none, or they expired since")
 
 
-def check_line(commits: RunCommits, line: Mapping[int, Snapshot], branch: str) -> None:
+def check_line(commits: RunCommits, line: Mapping[int, Snapshot], branch: str, undone_by: str | None) -> None:
     """Raises UndoRefusal unless the branch, whose history is `line`, descends from all commits of the run, and has the
-    snapshots before them."""
+    snapshots before them. `undone_by`: a run that undid it before."""
     for snapshot in line.values():
         summary = run_commits.properties(snapshot)
         if summary.get(run_commits.UNDOES) == commits.run_id:
@@ -42,6 +42,8 @@ def check_line(commits: RunCommits, line: Mapping[int, Snapshot], branch: str) -
             raise UndoRefusal(f"It was undone already, by run {by} in snapshot {snapshot.snapshot_id}")
     for commit in commits.snapshots:
         if commit.snapshot_id not in line:
+            if undone_by is not None:
+                raise UndoRefusal(f"It was undone already, by run {undone_by}")
             raise UndoRefusal(
                 f"The branch {branch} does not have its snapshot {commit.snapshot_id} any more: it was rolled back, or "
                 "the table was replaced"

@@ -1,0 +1,52 @@
+"""The past run that a verb is about, and its table. The run store knows both; without it, the table given by name has
+the ids of its runs in its history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import load_tables
+from iceberg_compaction.interfaces.cli import run_names
+from iceberg_compaction.model import plurals
+from iceberg_compaction.operations.past_runs import run_commits
+
+if TYPE_CHECKING:
+    from iceberg_compaction.record.store import RunStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastRun:
+    """A run and its table. `remembered`: its snapshots, as the store has them."""
+
+    run_id: str
+    table: str
+    remembered: tuple[int, ...] = ()
+
+
+def find(catalog: Any, store: RunStore | None, name: str, table: str | None, namespace: str | None) -> PastRun:
+    """The run of this name. ConfigError: neither the store nor the table has it, or several are meant."""
+    full = None if table is None else load_tables.full_name(catalog, table, namespace)
+    try:
+        named = run_names.find(store, name, table=full)
+    except (errors.ConfigError, errors.StoreError):
+        if full is None:
+            raise
+        return _from_table(catalog, full, name)
+    remembered = () if named.record is None else named.record.outcome.snapshot_ids
+    return PastRun(run_id=named.run_id, table=full or named.table, remembered=remembered)
+
+
+def _from_table(catalog: Any, table: str, name: str) -> PastRun:
+    """The run by the history of its table."""
+    wanted = name.strip().lower()
+    is_latest = wanted == run_names.LATEST
+    run_ids = run_commits.full_id(load_tables.load_table(catalog, table).metadata, "" if is_latest else wanted)
+    if not run_ids:
+        raise errors.ConfigError(
+            f"Neither the run store nor the history of {table} has the run {name!r}; its snapshots may have expired."
+        )
+    if len(run_ids) > 1 and not is_latest:
+        raise errors.ConfigError(f"Several runs begin with {name!r}: {plurals.listed(run_ids[:5])}; give more of it.")
+    return PastRun(run_id=run_ids[0], table=table)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.proof import Proof
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, FileGroup, LeftOut, Plan
     from iceberg_compaction.model.table_health import TableHealth
+    from iceberg_compaction.model.undo_plan import UndoPlan, UndoWay
+    from iceberg_compaction.model.verification import CheckVerdict, Verification
     from iceberg_compaction.observe.metrics.run_metrics import RunMetrics
     from iceberg_compaction.operations.rewrite_files.plan_file import load_plan, save_plan
     from iceberg_compaction.settings import CatalogSettings
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "CatalogSettings": "settings",
+    "CheckVerdict": "model.verification",
     "CompactionError": "errors",
     "Compactor": "interfaces.library",
     "CopyMode": "model.policies",
@@ -49,6 +52,9 @@ _HOMES = {
     "RunMetrics": "observe.metrics.run_metrics",
     "Strategy": "model.policies",
     "TableHealth": "model.table_health",
+    "UndoPlan": "model.undo_plan",
+    "UndoWay": "model.undo_plan",
+    "Verification": "model.verification",
     "__version__": "version",
     "commit_tasks": "interfaces.library",
     "execute_task": "execute.perform_task",
@@ -59,6 +65,7 @@ _HOMES = {
 
 __all__ = [
     "CatalogSettings",
+    "CheckVerdict",
     "CompactionError",
     "Compactor",
     "CopyMode",
@@ -78,6 +85,9 @@ __all__ = [
     "RunMetrics",
     "Strategy",
     "TableHealth",
+    "UndoPlan",
+    "UndoWay",
+    "Verification",
     "__version__",
     "commit_tasks",
     "execute_task",

@@ -17,8 +17,9 @@ from tests.factories.stores import make_start
 
 from iceberg_compaction.catalog import sample_lake
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.interfaces.cli.screens import report_story, uncut
+from iceberg_compaction.interfaces.cli.screens import report_story, uncut, undo_story
 from iceberg_compaction.interfaces.cli.screens.paragraphs import Paragraph
+from iceberg_compaction.model import verification
 from iceberg_compaction.model.run_record import Process
 
 if TYPE_CHECKING:
@@ -131,6 +132,36 @@ def test_the_report_of_a_run() -> None:
     screens.compare("report", "report latest", shown)
 
 
+def test_the_check_of_a_run() -> None:
+    proved = "64,000 rows in the written files are those of the replaced ones."
+    differs = "The replaced files hold 64,000 rows, and the written ones 63,999."
+    checks = [
+        verification.PartitionCheck(
+            partition=partition, verdict=verdict, sentence=sentence, files_read=64, files_written=1, rows_written=rows
+        )
+        for partition, verdict, sentence, rows in (
+            ('{"day":"2026-01-01"}', "proved", proved, 64000),
+            ('{"day":"2026-01-02"}', "differs", differs, 63999),
+            (f'{{"city":"{LONG}"}}', "unchecked", "A replaced file cannot be read: it is missing.", None),
+        )
+    ]
+    words = "Snapshot 7000000000000000001: 1 of 3 partitions differs. The replaced files hold 64,000 rows."
+    commit = verification.CommitCheck(
+        snapshot_id=7 * 10**18 + 1, verdict="differs", sentence=words, partitions=tuple(checks)
+    )
+    result = verification.Verification(
+        run_id="1badcafe" * 4, table=LONG, verdict="differs", sentence=words, commits=(commit,)
+    )
+    shown = {}
+    for width in WIDTHS:
+        console = uncut.UncutConsole(file=io.StringIO(), width=width, highlight=False)
+        for part in undo_story.verification(result):
+            console.print(Paragraph(text=part) if isinstance(part, str) else part)
+        shown[width] = console.file.getvalue().rstrip()  # type: ignore[attr-defined]
+        assert_nothing_is_cut(shown[width])
+    screens.compare("verify", "verify latest", shown)
+
+
 @pytest.mark.parametrize("action", ["show", "clear"])
 def test_the_cache(action: str, lake: Path) -> None:
     shown = {width: screens.show("cache", action, width=width) for width in WIDTHS}
@@ -201,6 +232,7 @@ def test_every_screen_that_is_stored_is_of_a_test() -> None:
         "history",
         "history-unfinished",
         "report",
+        "verify",
         "cache-show",
         "cache-clear",
         "errors",

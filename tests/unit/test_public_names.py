@@ -8,6 +8,7 @@ import iceberg_compaction
 def test_public_names_are_exactly_these() -> None:
     assert sorted(iceberg_compaction.__all__) == [
         "CatalogSettings",
+        "CheckVerdict",
         "CompactionError",
         "Compactor",
         "CopyMode",
@@ -27,6 +28,9 @@ def test_public_names_are_exactly_these() -> None:
         "RunMetrics",
         "Strategy",
         "TableHealth",
+        "UndoPlan",
+        "UndoWay",
+        "Verification",
         "__version__",
         "commit_tasks",
         "execute_task",

@@ -51,7 +51,8 @@ def check_line(commits: RunCommits, line: Mapping[int, Snapshot], branch: str, u
     for commit in commits.snapshots:
         if commit.parent_snapshot_id not in line:
             raise UndoRefusal(
-                f"Snapshot {commit.parent_snapshot_id} before it has expired, and with it the files that it replaced"
+                f"The snapshot before its snapshot {commit.snapshot_id} has expired, and with it the files that it "
+                "replaced"
             )
 
 

@@ -283,7 +283,7 @@ def test_a_rewrite_of_manifests_is_rolled_back_and_later_refused(lake: Lake) -> 
 
 @pytest.mark.parametrize("act", UNTOUCHED, ids=lambda act: act.__name__)
 @pytest.mark.parametrize("with_deletes", [False, True], ids=["plain", "with deletes"])
-def test_r63_a_commit_that_touched_none_of_the_files_stays(
+def test_r64_a_commit_that_touched_none_of_the_files_stays(
     lake: Lake, act: Callable[[Table], None], with_deletes: bool
 ) -> None:
     table = city_table(lake)
@@ -309,7 +309,7 @@ def test_r63_a_commit_that_touched_none_of_the_files_stays(
 
 
 @pytest.mark.parametrize(("act", "reason"), TOUCHED, ids=[act.__name__ for act, _ in TOUCHED])
-def test_r63_a_commit_that_touched_the_files_refuses_the_undo(
+def test_r64_a_commit_that_touched_the_files_refuses_the_undo(
     lake: Lake, act: Callable[[Table], None], reason: str
 ) -> None:
     table = city_table(lake)
@@ -323,7 +323,7 @@ def test_r63_a_commit_that_touched_the_files_refuses_the_undo(
     assert (again(table).metadata_location, rows_of(table)) == (location, content)
 
 
-def test_r63_a_delete_file_that_would_reach_files_of_others_refuses_the_undo(lake: Lake) -> None:
+def test_r64_a_delete_file_that_would_reach_files_of_others_refuses_the_undo(lake: Lake) -> None:
     table = delete_id(city_table(lake), 3, "Oslo")
     run_id = compact(lake, **{"delete-file-threshold": 1})
     table = again(table)
@@ -501,7 +501,7 @@ def _metadata_files(table: Table) -> list[str]:
 
 
 @pytest.mark.parametrize("after", [lambda table: None, append], ids=["rollback", "replace"])
-def test_r64_the_snapshot_that_keeps_the_files_must_be_there_when_the_commit_lands(
+def test_r65_the_snapshot_that_keeps_the_files_must_be_there_when_the_commit_lands(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, after: Callable[[Table], None]
 ) -> None:
     table = city_table(lake)

@@ -50,9 +50,9 @@ class Output(Protocol):
     def cache(self, found: CacheFigures, *, cleared: bool) -> None: ...
     def cancellation(self, found: Cancellation) -> None: ...
     def resumable(self, view: ResumeView) -> None: ...
-    def verification(self, found: Verification) -> None: ...
-    def undo_plan(self, found: UndoPlan) -> None: ...
-    def undo_outcome(self, found: Outcome) -> None: ...
+    def verification(self, result: Verification) -> None: ...
+    def undo_plan(self, plan: UndoPlan) -> None: ...
+    def undo_outcome(self, outcome: Outcome) -> None: ...
 
 
 def output(chosen: Format) -> Output:
@@ -95,14 +95,14 @@ class JsonOutput:
     def resumable(self, view: ResumeView) -> None:
         self._write([view], True)
 
-    def verification(self, found: Verification) -> None:
-        self._write([found], True)
+    def verification(self, result: Verification) -> None:
+        self._write([result], True)
 
-    def undo_plan(self, found: UndoPlan) -> None:
-        self._write([found], True)
+    def undo_plan(self, plan: UndoPlan) -> None:
+        self._write([plan], True)
 
-    def undo_outcome(self, found: Outcome) -> None:
-        self._write(_with_commands([found]), True)
+    def undo_outcome(self, outcome: Outcome) -> None:
+        self._write(_with_commands([outcome]), True)
 
     def _write(self, found: Sequence[Value], single: bool) -> None:
         made = [documents.document(value) for value in found]
@@ -185,20 +185,20 @@ class TableOutput:
 
         self._show(*resume_story.story(view, command=commands.line("resume", view.run_id)))
 
-    def verification(self, found: Verification) -> None:
+    def verification(self, result: Verification) -> None:
         from iceberg_compaction.interfaces.cli.screens import undo_story
 
-        self._show(*undo_story.verification(found))
+        self._show(*undo_story.verification(result))
 
-    def undo_plan(self, found: UndoPlan) -> None:
+    def undo_plan(self, plan: UndoPlan) -> None:
         from iceberg_compaction.interfaces.cli.screens import undo_story
 
-        self._show(*undo_story.plan(found))
+        self._show(*undo_story.plan(plan))
 
-    def undo_outcome(self, found: Outcome) -> None:
+    def undo_outcome(self, outcome: Outcome) -> None:
         from iceberg_compaction.interfaces.cli.screens import undo_story
 
-        (outcome,) = _with_commands([found])
+        (outcome,) = _with_commands([outcome])
         self._show(*undo_story.outcome(outcome))
 
     def _show_unplanned(self, found: Sequence[Value]) -> None:

@@ -64,13 +64,13 @@ def _row(partition: PartitionCheck) -> tuple[str, ...]:
     )
 
 
-def plan(found: UndoPlan) -> Iterator[RenderableType]:
+def plan(undo: UndoPlan) -> Iterator[RenderableType]:
     """The way back, or why there is none."""
-    yield paragraphs.Named(name=found.table, sentence=found.sentence)
-    if not found.empty:
+    yield paragraphs.Named(name=undo.table, sentence=undo.sentence)
+    if not undo.empty:
         yield paragraphs.detail("Rows are compared before anything is committed. Nothing has been changed yet.")
 
 
-def outcome(found: Outcome) -> Iterator[RenderableType]:
+def outcome(end: Outcome) -> Iterator[RenderableType]:
     """What became of the undo."""
-    yield paragraphs.Named(name=found.table, sentence=found.sentence)
+    yield paragraphs.Named(name=end.table, sentence=end.sentence)

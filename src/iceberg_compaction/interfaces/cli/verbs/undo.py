@@ -40,7 +40,7 @@ class UndoOptions:
 @exits.reported
 @spread.spread
 def undo(
-    run: options.RunName, catalog: options.CatalogOptions, asked: UndoOptions, console: options.ConsoleOptions
+    run: options.RunName, catalog: options.CatalogOptions, how: UndoOptions, console: options.ConsoleOptions
 ) -> None:
     """Bring back the files that a run replaced. If nothing was committed since, the branch goes back to the snapshot
     before the run; else a new snapshot replaces the run's files, as long as nothing of them was deleted or rewritten.
@@ -54,23 +54,22 @@ def undo(
     """
     logs.configure(console)
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli import past_runs
-    from iceberg_compaction.interfaces.cli.fleet import catalog_request
+    from iceberg_compaction.interfaces.cli.fleet import catalog_request, run_request
     from iceberg_compaction.operations.undo.judge_undo import UndoRequest
     from iceberg_compaction.operations.undo.undo_run import UndoRun
 
     opened = catalog_request.open_catalog(catalog)
-    store = wiring.store_to_read(asked.state)
-    past = past_runs.find(opened, store, run, asked.table, catalog.namespace)
+    store = wiring.store_to_read(how.state)
+    past = run_request.find(opened, store, run, how.table, catalog.namespace)
     request = UndoRequest(
         table=past.table,
         undone_run_id=past.run_id,
-        branch=asked.branch,
+        branch=how.branch,
         remembered=past.remembered,
         undone_by=wiring.undone_by(store, past.table, past.run_id),
     )
-    operation = UndoRun(request=request, despite_differences=asked.despite_differences)
-    code = _plan(opened, operation, console) if asked.dry_run else _undo(opened, operation, asked, console)
+    operation = UndoRun(request=request, despite_differences=how.despite_differences)
+    code = _plan(opened, operation, console) if how.dry_run else _undo(opened, operation, how, console)
     raise typer.Exit(code)
 
 
@@ -85,14 +84,14 @@ def _plan(catalog: Any, operation: UndoRun, console: options.ConsoleOptions) -> 
     return exits.FAILED if plan.empty else exits.DONE
 
 
-def _undo(catalog: Any, operation: UndoRun, asked: UndoOptions, console: options.ConsoleOptions) -> int:
+def _undo(catalog: Any, operation: UndoRun, how: UndoOptions, console: options.ConsoleOptions) -> int:
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import output
     from iceberg_compaction.interfaces.cli.fleet import result_files, table_loop
 
-    store = wiring.store_to_write(asked.state)
-    engines = wiring.engine_factory(asked.engine)
-    with table_loop.Session(engines, store, console, asked.deadline) as session:
+    store = wiring.store_to_write(how.state)
+    engines = wiring.engine_factory(how.engine)
+    with table_loop.Session(engines, store, console, how.deadline) as session:
         results = list(session.operate(catalog, [operation], single=True))
     output.output(console.output).undo_outcome(results[0])
     if session.stopped is not None:

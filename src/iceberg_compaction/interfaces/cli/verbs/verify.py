@@ -10,7 +10,7 @@ import typer
 from iceberg_compaction.interfaces.cli import exits, logs, options, spread
 
 if TYPE_CHECKING:
-    from iceberg_compaction.interfaces.cli.past_runs import PastRun
+    from iceberg_compaction.interfaces.cli.fleet.run_request import PastRun
     from iceberg_compaction.model.verification import Verification
 
 ENGINE = typer.Option(metavar="inline|spark", help="Where files are read: in this process, or on Spark.")
@@ -32,7 +32,7 @@ class VerifyOptions:
 @exits.reported
 @spread.spread
 def verify(
-    run: options.RunName, catalog: options.CatalogOptions, asked: VerifyOptions, console: options.ConsoleOptions
+    run: options.RunName, catalog: options.CatalogOptions, how: VerifyOptions, console: options.ConsoleOptions
 ) -> None:
     """Prove a past run again: read the files that it wrote, and compare their rows with the proof of the run and with
     the files that it replaced, as long as these exist. Nothing is written.
@@ -47,13 +47,13 @@ def verify(
     """
     logs.configure(console)
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli import output, past_runs
-    from iceberg_compaction.interfaces.cli.fleet import catalog_request
+    from iceberg_compaction.interfaces.cli import output
+    from iceberg_compaction.interfaces.cli.fleet import catalog_request, run_request
     from iceberg_compaction.model.verification import CheckVerdict
 
     opened = catalog_request.open_catalog(catalog)
-    past = past_runs.find(opened, wiring.store_to_read(asked.state), run, asked.table, catalog.namespace)
-    result = _verify(opened, past, asked, console)
+    past = run_request.find(opened, wiring.store_to_read(how.state), run, how.table, catalog.namespace)
+    result = _verify(opened, past, how, console)
     output.output(console.output).verification(result)
     codes = {
         CheckVerdict.PROVED: exits.DONE,
@@ -63,7 +63,7 @@ def verify(
     raise typer.Exit(codes[result.verdict])
 
 
-def _verify(catalog: Any, past: PastRun, asked: VerifyOptions, console: options.ConsoleOptions) -> Verification:
+def _verify(catalog: Any, past: PastRun, how: VerifyOptions, console: options.ConsoleOptions) -> Verification:
     from iceberg_compaction import cancel
     from iceberg_compaction.catalog import load_tables
     from iceberg_compaction.interfaces import wiring
@@ -71,10 +71,10 @@ def _verify(catalog: Any, past: PastRun, asked: VerifyOptions, console: options.
     from iceberg_compaction.model import durations
     from iceberg_compaction.operations.verify import verify_run
 
-    seconds = None if asked.deadline is None else durations.parse_seconds(asked.deadline)
+    seconds = None if how.deadline is None else durations.parse_seconds(how.deadline)
     token = cancel.CancelToken(seconds=seconds)
     request = verify_run.VerifyRun(table=past.table, checked_run_id=past.run_id, remembered=past.remembered)
     with interrupt.listening(token), progress.progress(console) as shown:
         run = wiring.new_run(on_event=shown.on_event, cancel=token)
         table = load_tables.load_table(catalog, past.table)
-        return verify_run.verify(request, table, run, wiring.engine_factory(asked.engine))
+        return verify_run.verify(request, table, run, wiring.engine_factory(how.engine))

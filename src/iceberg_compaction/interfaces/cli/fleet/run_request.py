@@ -15,6 +15,8 @@ from iceberg_compaction.operations.past_runs import run_commits
 if TYPE_CHECKING:
     from iceberg_compaction.record.store import RunStore
 
+_MOST_RUNS = 1000  # that are looked at for the last one that committed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
@@ -26,16 +28,29 @@ class PastRun:
 
 
 def find(catalog: Any, store: RunStore | None, name: str, table: str | None, namespace: str | None) -> PastRun:
-    """The run of this name. ConfigError: neither the store nor the table has it, or several are meant."""
+    """The run of this name; `latest` is the last one that committed something. ConfigError: neither the store nor the
+    table has it, or several are meant."""
     full = None if table is None else load_tables.full_name(catalog, table, namespace)
     try:
-        named = run_names.find(store, name, table=full)
+        named = run_names.find(
+            store, _latest(store, full) if name.strip().lower() == run_names.LATEST else name, table=full
+        )
     except (errors.ConfigError, errors.StoreError):
         if full is None:
             raise
         return _from_table(catalog, full, name)
     remembered = () if named.record is None else named.record.outcome.snapshot_ids
     return PastRun(run_id=named.run_id, table=full or named.table, remembered=remembered)
+
+
+def _latest(store: RunStore | None, table: str | None) -> str:
+    """The id of the last run that committed something."""
+    records = [] if store is None else store.history(table, limit=_MOST_RUNS)
+    for record in records:
+        if record.outcome.snapshot_ids:
+            return record.run_id
+    of_table = "" if table is None else f" of {table}"
+    raise errors.ConfigError(f"No run{of_table} in the run store has committed anything; name the table with --table.")
 
 
 def _from_table(catalog: Any, table: str, name: str) -> PastRun:

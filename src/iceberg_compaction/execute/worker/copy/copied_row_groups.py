@@ -164,12 +164,14 @@ def choose(footers: Sequence[read_files.Footer], deletes: apply_deletes.DeleteFi
     groups = _without_undersized(groups, int(_SHRINKAGE * wanted.least) if merges else 0)
     order: list[Copy | Join | Encode] = []
     kept: collections.Counter[str] = collections.Counter()
-    for way, neighbours in itertools.groupby(groups, key=lambda group: _way(group, wanted)):
-        run = list(neighbours)
+    runs = [(way, list(run)) for way, run in itertools.groupby(groups, key=lambda group: _way(group, wanted))]
+    for at, (way, run) in enumerate(runs):
         copies = tuple(group.copy for group in run if group.copy is not None)
+        # Rows that are encoded before or behind could make an undersized row group, if these are not encoded with them.
+        is_alone = all(other is not Encode for other, _ in runs[max(0, at - 1) : at + 2])
         if way is Copy:
             order += copies
-        elif way is Join and join_choice.worth_joining(copies, wanted):
+        elif way is Join and join_choice.worth_joining(copies, wanted, unfolds=is_alone):
             order.append(Join(sources=copies))
         else:
             order.append(_encode(run))

@@ -38,15 +38,17 @@ def held_at_once(sources: Sequence[copied_row_groups.Copy], decoded: frozenset[i
     return len(sources)
 
 
-def worth_joining(sources: Sequence[copied_row_groups.Copy], wanted: copied_row_groups.Wanted) -> bool:
-    """Whether joining these row groups takes less time than encoding them."""
+def worth_joining(
+    sources: Sequence[copied_row_groups.Copy], wanted: copied_row_groups.Wanted, *, unfolds: bool = True
+) -> bool:
+    """Whether joining these row groups takes less time than encoding them. `unfolds`: dictionaries may become pages."""
     judged = _judged(sources, wanted)
     decoded = _decoded(judged, wanted)
     join = len(sources) * (_PER_SOURCE + len(judged) * _PER_CHUNK)
     encode = len(sources) * _PER_ENCODED_SOURCE
     for top, column in judged:
         encode += column.bytes / _ENCODED
-        if top in decoded:
+        if top in decoded or (column.way is ways.JoinWay.ENTRIES and not unfolds):
             join += column.bytes / _DECODED
         else:
             join += column.bytes / _JOINED[column.way]

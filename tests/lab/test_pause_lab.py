@@ -1,6 +1,6 @@
 """A run is frozen past its lease (SIGSTOP), another run takes over and works, and the first one wakes up (SIGCONT).
-Its late commit is refused or harmless: the table has exactly its rows, and every file that it refers to is there. On
-each kind of catalog that can be started here."""
+Its late commit is refused or harmless: the table has exactly its rows, and every file that it refers to is there (R49).
+On each kind of catalog that can be started here."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def bench(lake: lakes.Lake, nursery: nurseries.Nursery, tmp_path: Path, monkeypa
     )
 
 
-def freeze(bench: Bench, point: Point) -> int:
+def freeze(bench: Bench, point: Point, host: str = "asleep") -> int:
     """The number of a process, on another machine, that stands still at the point."""
     assert bench.nursery is not None
-    job = dataclasses.replace(bench.job(), stops=True, host="asleep", **dataclasses.asdict(point.moment))
+    job = dataclasses.replace(bench.job(), stops=True, host=host, **dataclasses.asdict(point.moment))
     stopped = bench.nursery.run(job).stopped
     assert stopped, f"the run got past the point: {point.name}"
     return stopped
@@ -117,7 +117,15 @@ def snapshots_by_run(bench: Bench) -> dict[str, list[int]]:
 def test_a_run_that_wakes_up_after_its_lease_has_gone_to_another_commits_nothing(bench: Bench, point: Point) -> None:
     if point.only_clients and bench.settings.uri is not None and bench.settings.uri.startswith("http"):
         pytest.skip("The server writes table metadata.")
-    stopped = freeze(bench, point)
+    check_wakes_up_in_vain(bench, freeze(bench, point))
+
+
+@pytest.mark.parametrize("name", ["first task begins", "first snapshot is about to be published"])
+def test_a_run_that_is_stopped_on_this_machine_loses_its_lease_as_well(bench: Bench, name: str) -> None:
+    check_wakes_up_in_vain(bench, freeze(bench, points.BY_NAME[name], host=""))
+
+
+def check_wakes_up_in_vain(bench: Bench, stopped: int) -> None:
     time.sleep(PAST_THE_LEASE)
     outcome = take_over(bench)
     assert outcome.kind in (Kind.COMPACTED, Kind.HEALTHY), outcome.sentence

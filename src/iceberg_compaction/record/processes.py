@@ -25,12 +25,15 @@ def this_process() -> Process:
 
 
 def is_alive(process: Process) -> bool | None:
-    """Return whether the process still runs. None: this machine cannot tell."""
+    """Return whether the process still runs. None: this machine cannot tell, or the process is stopped and may or may
+    not go on."""
     if process.host != _host() or not _START.fullmatch(process.started):
         return None  # another machine, or a start in the form of an earlier version
     started = _started(process.pid)
-    if started is None or started == process.started:
-        return started is not None
+    if started is None:
+        return False
+    if started == process.started:
+        return None if _is_stopped(process.pid) else True
     # Another process has the number by now. Where starts are times of the day, the clock may have been set.
     return False if _LINUX and started else None
 
@@ -64,6 +67,14 @@ def _started(pid: int) -> str | None:
         return "" if _is_hidden(pid) else None
     except psutil.AccessDenied:
         return ""
+
+
+def _is_stopped(pid: int) -> bool:
+    """Return whether a signal or a debugger holds the process."""
+    try:
+        return psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+    except psutil.Error:
+        return False
 
 
 def _ticks_since_boot(pid: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,16 @@ def test_a_process_lives_until_it_ends_and_its_remains_do_not(child: subprocess.
     assert processes.is_alive(row) is False
     child.wait()
     assert processes.is_alive(row) is False
+
+
+def test_a_process_that_is_stopped_may_or_may_not_go_on(child: subprocess.Popen[str]) -> None:
+    row = row_of(child)
+    child.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
+    assert processes.is_alive(row) is None
+    child.send_signal(signal.SIGCONT)
+    os.waitid(os.P_PID, child.pid, os.WCONTINUED)
+    assert processes.is_alive(row) is True
 
 
 @LINUX

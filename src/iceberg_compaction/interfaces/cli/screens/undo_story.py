@@ -52,7 +52,7 @@ def verification(result: Verification) -> Iterator[RenderableType]:
 
 
 def _row(partition: PartitionCheck) -> tuple[str, ...]:
-    name = "all partitions" if partition.partition is None else partition_words.text(partition.partition)
+    name = "all partitions" if partition.partition is None else partition_words.text(partition.partition) or "the table"
     rows = "" if partition.rows_written is None else f"{partition.rows_written:,}"
     colour = _COLOURS[partition.verdict]
     return (

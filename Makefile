@@ -48,6 +48,7 @@ explore: $(READY) ## run the property tests on new examples, TIMES (10) times as
 	@seed="$${SEED:-$$(date +%s)}"; echo "To repeat this run: make explore SEED=$$seed"; \
 	ICEBERG_COMPACTION_EXPLORE=$(TIMES) $(PY) -m pytest -m "hypothesis and not (interop or lab or spark or server)" \
 		-p no:cacheprovider $(SHARED) --hypothesis-seed="$$seed" $(ARGS)
+	@ICEBERG_COMPACTION_EXPLORE=$(TIMES) $(PY) -m pytest -q -p no:cacheprovider tests/lab/test_resume_lab.py -k bad_weather
 
 interop: $(READY) ## read and compact our tables with Iceberg Java (jars come from Maven Central)
 	@$(WITH_JAVA) $(PY) -m pytest -m interop -p no:cacheprovider $(SHARED) tests/interop $(ARGS)

@@ -15,7 +15,7 @@ from tests.factories import tasks
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas, budgets, execute_task, source
 from iceberg_compaction.execute.worker.output import locations, output_file, rolling_writer
-from iceberg_compaction.model.policies import ProofLevel
+from iceberg_compaction.model.policies import CopyMode, ProofLevel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,7 +58,9 @@ def _inputs(root: Path, files: int, rows: int, noise: int = 40, **options: Any) 
 def _rewrite(
     root: Path, paths: list[Path], attempt: str = "0", limits: budgets.Budgets = budgets.DEFAULT, **options: Any
 ) -> Any:
-    return execute_task.rewrite(tasks.make_task(paths), tasks.make_context(root, SCHEMA, **options), attempt, limits)
+    copying = {"copy_row_groups": options.pop("copy", CopyMode.AUTO)}
+    context = tasks.make_context(root, SCHEMA, **options).model_copy(update=copying)
+    return execute_task.rewrite(tasks.make_task(paths), context, attempt, limits)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +101,8 @@ def test_a_tiny_rest_is_no_file_of_its_own(tmp_path: Path) -> None:
 def test_row_groups_follow_the_table(tmp_path: Path) -> None:
     paths = _inputs(tmp_path, files=10, rows=10_000)
     size = 400_000
-    result = _rewrite(tmp_path, paths, properties={"write.parquet.row-group-size-bytes": str(size)})
+    properties = {"write.parquet.row-group-size-bytes": str(size)}
+    result = _rewrite(tmp_path, paths, properties=properties, copy=CopyMode.NEVER)
     metadata = pq.read_metadata(result.staged[0].file_path)
     groups = [
         sum(metadata.row_group(group).column(column).total_compressed_size for column in range(metadata.num_columns))
@@ -141,7 +144,7 @@ def test_large_files_are_read_in_bounded_batches(tmp_path: Path, monkeypatch: py
             yield batch
 
     monkeypatch.setattr(source, "project_rows", watched)
-    result = _rewrite(tmp_path, paths, limits=limits, verify=ProofLevel.DEEP)
+    result = _rewrite(tmp_path, paths, limits=limits, verify=ProofLevel.DEEP, copy=CopyMode.NEVER)
     assert result.proof.source.rows == 20_000
     assert len(sizes) > 10
     assert max(sizes) < 300_000
@@ -202,7 +205,7 @@ def test_a_writer_that_fails_midway_leaves_nothing(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(output_file.MixedFile, "write", failing)
     with pytest.raises(errors.ExecuteError, match="No space left"):
-        _rewrite(tmp_path, paths, target=300_000)
+        _rewrite(tmp_path, paths, target=300_000, copy=CopyMode.NEVER)
     assert tasks.files_below(tmp_path) == []
 
 

@@ -56,7 +56,8 @@ def _join(
         return None
     dictionaries = [chunk.dictionary for chunk in chunks]
     is_same = all(dictionary == dictionaries[0] for dictionary in dictionaries)
-    if is_same and not ways.has_small_pages([chunk.chunk for chunk in chunks]):
+    is_useful = is_same and way is not ways.JoinWay.ENTRIES
+    if is_useful and not ways.has_small_pages([chunk.chunk for chunk in chunks]):
         return move_pages.join(groups, column, leaf.layout)
     entries = sum(page_headers.header(dictionary, 0).values for dictionary in dictionaries)
     if entries > _USEFUL * sum(chunk.chunk.values for chunk in chunks):

@@ -42,7 +42,7 @@ def merge(pages: Sequence[bytes], codec: str, layout: page_layout.Layout) -> Mer
     if any(each.kind != page_headers.DICTIONARY for each in headers):
         raise ValueError("a column has no dictionary where its footer says so")
     counts = [each.values for each in headers]
-    values = _decoded(pages, headers, codec, layout)
+    values = decoded(pages, headers, codec, layout)
     encoded = values.dictionary_encode()
     order, ordered = _order(encoded.dictionary, layout)
     rank = np.empty(len(order), np.int32)
@@ -53,7 +53,7 @@ def merge(pages: Sequence[bytes], codec: str, layout: page_layout.Layout) -> Mer
     return MergedDictionary(values=merged, ranks=tuple(np.split(ranks, np.cumsum(counts)[:-1])), ordered=ordered)
 
 
-def _decoded(
+def decoded(
     pages: Sequence[bytes], headers: Sequence[page_headers.PageHeader], codec: str, layout: page_layout.Layout
 ) -> pa.Array:
     """The entries of all dictionaries. A dictionary page holds plain values, as a data page of a required column does,

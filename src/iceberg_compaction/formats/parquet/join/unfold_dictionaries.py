@@ -7,12 +7,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.compute as pc
 
 from iceberg_compaction.formats.parquet import format_fields, page_headers, thrift
 from iceberg_compaction.formats.parquet.join import (
     joined_column,
     merge_indexes,
     merge_statistics,
+    merged_dictionary,
     page_bytes,
     remap_indexes,
 )
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.formats.parquet.join import source_chunks
 
 _WIDTHS = {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+_LENGTH = 4  # bytes of the length of a text
 _PLAIN = (page_headers.PLAIN, 2)  # encodings of a dictionary, by the names that it has had
 
 
@@ -68,6 +71,11 @@ class _Dictionary:
         self.statistics = chunk.chunk.statistics
         if self._width and self.size != self.entries * self._width:
             raise ValueError("a dictionary has more or fewer bytes than its values take")
+        if head.crc is None and head.values:  # PyIceberg writes no checksums, so only decoding shows damage
+            values = merged_dictionary.decoded([page], [head], self.codec, layout)
+            lengths = 0 if self._width else pc.sum(pc.binary_length(values)).as_py() or 0
+            if len(values) * (self._width or _LENGTH) + lengths != self.size:
+                raise ValueError("a dictionary has more or fewer bytes than its values take")
 
     def in_rows(self, indexes: np.ndarray[Any, Any]) -> tuple[bytes, int] | None:
         """Compressed bytes of the values that these indexes name, one after the other, and their size without

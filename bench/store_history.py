@@ -17,6 +17,7 @@ from tests.factories import store_servers, stores
 from iceberg_compaction.interfaces import run_stores
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_task import Effort
+from iceberg_compaction.record import past_runs
 from iceberg_compaction.record.entries import keys
 from iceberg_compaction.record.rules import run_rows
 
@@ -35,7 +36,7 @@ RARE = 20_000  # each of so many runs failed
 def bars(quick: bool) -> list[dict[str, Any]]:
     """A bar for each place: the slowest filter, the best of some rounds."""
     runs = RUNS // 10 if quick else RUNS
-    results = []
+    results: list[dict[str, Any]] = []
     for kind in ("sqlite",) if quick else ("sqlite", "postgresql", "redis"):
         with _place(kind) as url:
             began = time.perf_counter()
@@ -86,8 +87,21 @@ def _filters(runs: int) -> dict[str, dict[str, Any]]:
         "of a table and a rare kind": {"table": "db.busy", "kind": Kind.FAILED},
         "until the middle": {"until_ms": middle},
         "since the middle, a rare kind": {"since_ms": middle, "kind": Kind.FAILED},
+        "of a pattern for all tables": {"tables": "db.*"},
+        "of a pattern for half the tables, a rare kind": {"tables": "db.t*", "kind": Kind.FAILED},
+        "of a pattern for a tenth of the tables": {"tables": "db.t1?"},
+        "of a pattern for no table": {"tables": "none.*"},
         "a day in the middle of one table": {"table": "db.t4", "since_ms": middle, "until_ms": middle + 86_400_000},
     }
+
+
+def _filter(
+    tables: str | None = None, table: str | None = None, kind: Kind | None = None, **times: int
+) -> past_runs.HistoryFilter:
+    name = tables or table
+    return past_runs.HistoryFilter(
+        tables=() if name is None else (name,), kinds=frozenset() if kind is None else frozenset({kind}), **times
+    )
 
 
 def _best(url: str, how: dict[str, Any]) -> float:
@@ -97,7 +111,7 @@ def _best(url: str, how: dict[str, Any]) -> float:
 def _seconds(url: str, how: dict[str, Any]) -> float:
     began = time.perf_counter()
     store = run_stores.open_store(url, {})
-    store.history(**how)
+    past_runs.select(store, _filter(**how))
     seconds = time.perf_counter() - began
     store.entries.close()
     return seconds

@@ -41,6 +41,17 @@ def test_runs_are_selected_by_patterns_of_names(store: RunStore) -> None:
     assert ids(store, tables=("shop.o*", "shop.*"), kinds=frozenset({Kind.FAILED})) == ["run1"]
 
 
+def test_runs_of_many_tables_are_selected_as_those_of_few(store: RunStore) -> None:
+    for number in range(30):
+        kind = Kind.FAILED if number % 10 == 0 else Kind.COMPACTED
+        store.save(make_record(f"many{number:02d}", f"many.t{number}", started_ms=10_000 + number, kind=kind))
+    assert ids(store, tables=("many.*",), limit=3) == ["many29", "many28", "many27"]
+    assert ids(store, tables=("many.*",), kinds=frozenset({Kind.FAILED})) == ["many20", "many10", "many00"]
+    assert ids(store, tables=("many.*",), since_ms=10_003, until_ms=10_005) == ["many05", "many04", "many03"]
+    assert ids(store, tables=("many.*", "shop.orders"), until_ms=10_000) == ["many00", "run1"]
+    assert ids(store, tables=("many.t2?", "none.*")) == [f"many{number}" for number in range(29, 19, -1)]
+
+
 def test_runs_are_selected_by_time_both_ends_included(store: RunStore) -> None:
     assert ids(store, since_ms=1000, until_ms=3000) == ["run3", "run2", "run1"]
     assert ids(store, tables=("shop.*",), since_ms=1000, until_ms=3000) == ["run2", "run1"]

@@ -1,27 +1,18 @@
-"""Runs of a store by table, outcome and time, and runs that have not ended. The history lists each run under its
-table's name, so that a pattern of names reads the list and not the runs."""
+"""Runs of a store by table, outcome and time, and runs that have not ended."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.model import table_names
 from iceberg_compaction.model.run_listing import RunState, UnfinishedListing
 from iceberg_compaction.record import processes
-from iceberg_compaction.record.entries import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from iceberg_compaction.model.outcome import Kind
     from iceberg_compaction.model.run_record import RunRecord, UnfinishedRun
     from iceberg_compaction.record.store import RunStore
-
-_BY_TABLE = "runs-by-table"
-_PLAIN = re.compile(r"[A-Za-z0-9_.-]*")  # characters that a key has as they are
-_AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +36,9 @@ class HistoryFilter:
 
 def select(store: RunStore, wanted: HistoryFilter) -> list[RunRecord]:
     """The newest runs that fit, the newest first."""
-    if not any(table_names.is_pattern(table) for table in wanted.tables):
-        return _by_name(store, wanted)
-    records: list[RunRecord] = []
-    for run_id in _listed(store, wanted):
-        record = store.run(run_id)
-        if record is not None and (not wanted.kinds or record.outcome.kind in wanted.kinds):
-            records.append(record)
-        if len(records) == wanted.limit:
-            break
-    return records
+    tables = _tables(store, wanted)
+    records = [record for kind in wanted.kinds or (None,) for record in _of_kind(store, wanted, tables, kind)]
+    return sorted(records, key=lambda record: record.started_ms, reverse=True)[: wanted.limit]
 
 
 def unfinished(store: RunStore, wanted: HistoryFilter, now_ms: int) -> list[UnfinishedListing]:
@@ -102,26 +86,18 @@ def listing(run: UnfinishedRun, now_ms: int, silent_ms: int | None = None) -> Un
     )
 
 
-def _by_name(store: RunStore, wanted: HistoryFilter) -> list[RunRecord]:
-    """By the lists that the store has for a table and a kind."""
-    records = [
-        record
-        for table in dict.fromkeys(wanted.tables or (None,))
-        for kind in wanted.kinds or (None,)
-        for record in store.history(table, kind, wanted.since_ms, wanted.until_ms, wanted.limit)
-    ]
-    return sorted(records, key=lambda record: record.started_ms, reverse=True)[: wanted.limit]
+def _of_kind(store: RunStore, wanted: HistoryFilter, tables: list[str] | None, kind: Kind | None) -> list[RunRecord]:
+    if tables is None:
+        return store.history(None, kind, wanted.since_ms, wanted.until_ms, wanted.limit)
+    return store.history_of(tables, kind, wanted.since_ms, wanted.until_ms, wanted.limit)
 
 
-def _listed(store: RunStore, wanted: HistoryFilter) -> Iterator[str]:
-    """The ids of runs whose table and time fit, the newest first."""
-    runs = set()
-    for pattern in wanted.tables:
-        literal = re.split(r"[*?\[\"`]", pattern.strip(), maxsplit=1)[0]
-        beginning = literal if _PLAIN.fullmatch(literal) else ""
-        for entry in store.entries.scan(keys.key(_BY_TABLE, beginning)):
-            _, table, when, run_id = keys.words(entry.key)
-            started_ms = keys.newest_first(int(when))
-            if wanted.has_time(started_ms) and table_names.matches(table, pattern):
-                runs.add((int(when), run_id))
-    return (run_id for _, run_id in sorted(runs))
+def _tables(store: RunStore, wanted: HistoryFilter) -> list[str] | None:
+    """The tables that names and patterns mean; None: all."""
+    if not wanted.tables:
+        return None
+    patterns = [name for name in wanted.tables if table_names.is_pattern(name)]
+    meant = [name for name in wanted.tables if name not in patterns]
+    if patterns:
+        meant += [table for table in store.tables() if any(table_names.matches(table, each) for each in patterns)]
+    return list(dict.fromkeys(meant))

@@ -12,7 +12,7 @@ from iceberg_compaction.record.entries import keys
 from iceberg_compaction.record.rules import readable, run_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from iceberg_compaction.model.outcome import Kind
     from iceberg_compaction.record.entries.door import StoreEntries, StoreEntry
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 50  # runs
 _MOST_AT_ONCE = 1000  # keys
+_SEARCHED_AT_ONCE = 20_000  # keys, where most do not count
+_FEW_TABLES = 20
 _MOST_EFFORTS = 1000  # runs that are looked at for those on other tables
 
 
@@ -53,6 +55,27 @@ class RunHistory:
         prefix = run_rows.order_prefix(table, None if kind is None else getattr(kind, "value", str(kind)))
         run_ids = self._listed(prefix, since_ms, until_ms, at_once=min(max(limit, 1), _MOST_AT_ONCE))
         return list(itertools.islice(self._records(run_ids), limit))
+
+    def history_of(
+        self,
+        tables: Collection[str],
+        kind: Kind | str | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        limit: int = 50,
+    ) -> list[RunRecord]:
+        """The same for many tables: few are looked up one by one, and among many the newest runs of all are
+        searched."""
+        if len(tables) <= _FEW_TABLES:
+            each = [self.history(table, kind, since_ms, until_ms, limit) for table in tables]
+            return sorted(itertools.chain(*each), key=lambda record: record.started_ms, reverse=True)[:limit]
+        prefix = run_rows.order_prefix(None, None if kind is None else getattr(kind, "value", str(kind)))
+        run_ids = self._listed(prefix, since_ms, until_ms, at_once=_SEARCHED_AT_ONCE, tables=frozenset(tables))
+        return list(itertools.islice(self._records(run_ids), limit))
+
+    def tables(self) -> list[str]:
+        """Return the tables that have, or had, runs in the history."""
+        return [keys.words(entry.key)[-1] for entry in self.entries.scan(keys.prefix("tables"))]
 
     def run(self, run_id: str) -> RunRecord | None:
         """Return one run of the history."""
@@ -91,17 +114,29 @@ class RunHistory:
         )
         return [effort for effort in efforts if effort is not None]
 
-    def _listed(self, prefix: str, since_ms: int | None, until_ms: int | None, at_once: int) -> Iterator[str]:
-        """The ids of runs in the order of the prefix, read in parts as they are needed."""
+    def _listed(
+        self,
+        prefix: str,
+        since_ms: int | None,
+        until_ms: int | None,
+        at_once: int,
+        tables: frozenset[str] | None = None,
+    ) -> Iterator[str]:
+        """The ids of runs in the order of the prefix, read in parts as they are needed. `tables`: only runs of these,
+        where the order lists them."""
         after = "" if until_ms is None else f"{prefix}{keys.key(keys.newest_first(until_ms))}"
         last = None if since_ms is None else keys.newest_first(since_ms)
         while True:
             listed = self.entries.scan(prefix, after=after, limit=at_once)
             for entry in listed:
+                if tables is not None and entry.value not in tables:
+                    continue
                 *_, when, run_id = keys.words(entry.key)
                 if last is not None and int(when) > last:
                     return
                 yield run_id
+            if last is not None and listed and int(keys.words(listed[-1].key)[-2]) > last:
+                return
             if len(listed) < at_once:
                 return
             after = listed[-1].key

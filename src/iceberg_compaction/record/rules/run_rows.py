@@ -77,7 +77,7 @@ def history_row(record: RunRecord) -> HistoryRow:
 def history_entries(run_id: str, row: HistoryRow) -> dict[str, str]:
     """All entries of a run of the history: the record, and its place in each order that it is searched in."""
     text = row.model_copy(update={"record": pack(row.record)}).model_dump_json()
-    entries = {keys.key("run", run_id): text, **dict.fromkeys(_orders(run_id, row), "")}
+    entries = {keys.key("run", run_id): text, keys.key("tables", row.table): "", **_orders(run_id, row)}
     try:
         effort = _RecordWithEffort.model_validate_json(row.record).outcome.effort
     except pydantic.ValidationError:
@@ -92,14 +92,16 @@ def history_keys(run_id: str, row: HistoryRow) -> list[str]:
     return [keys.key("run", run_id), *_orders(run_id, row), *_work(run_id, row)]
 
 
-def _orders(run_id: str, row: HistoryRow) -> list[str]:
+def _orders(run_id: str, row: HistoryRow) -> dict[str, str]:
+    """The run's place in each order. Where the key does not name the table, the value does: a search for many tables
+    reads the list and not the runs."""
     when = (keys.newest_first(row.started_ms), run_id)
-    return [
-        keys.key("runs", *when),
-        keys.key("runs-by-table", row.table, *when),
-        keys.key("runs-by-kind", row.kind, *when),
-        keys.key("runs-by-table-and-kind", row.table, row.kind, *when),
-    ]
+    return {
+        keys.key("runs", *when): row.table,
+        keys.key("runs-by-table", row.table, *when): "",
+        keys.key("runs-by-kind", row.kind, *when): row.table,
+        keys.key("runs-by-table-and-kind", row.table, row.kind, *when): "",
+    }
 
 
 def _work(run_id: str, row: HistoryRow) -> list[str]:

@@ -7,12 +7,13 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.factories.stores import make_start
 
 from iceberg_compaction import errors
 from iceberg_compaction.model import checkpoint, portable_task, proof, rewrite_task
 from iceberg_compaction.model.policies import ProofLevel
 from iceberg_compaction.model.run_record import CatalogEntry
-from iceberg_compaction.record.checkpoint import checkpoints, open_checkpoint
+from iceberg_compaction.record.checkpoint import checkpoints, open_checkpoint, running_entries
 from iceberg_compaction.record.entries import blobs
 
 if TYPE_CHECKING:
@@ -101,6 +102,26 @@ def test_one_of_two_heirs_gets_the_checkpoint(kept: Checkpoints, held: HeldHead)
     first, second = kept.claim(free, "h1", 9), kept.claim(free, "h2", 9)
     assert first is not None
     assert (first.head.owner, first.head.writers, first.head.saved_ms, second) == ("h1", ("d", "h1"), 9, None)
+
+
+def test_a_run_that_another_one_took_for_dead_owns_no_checkpoint_any_more(every_place: stores.Place) -> None:
+    """Else files that are being removed at this moment would get into it."""
+    store = every_place.open()
+    assert store.begin(make_start("d"))
+    assert store.begin(make_start("h"))
+    of_d, of_h = (running_entries.RunningEntries(entries=store.entries, store=store, run_id=each) for each in "dh")
+    held = checkpoints.Checkpoints(of_d).create(make_head(), StoredPlan())  # type: ignore[arg-type]
+    with pytest.raises(errors.StoreError, match="already"):
+        checkpoints.Checkpoints(of_d).create(make_head(), StoredPlan())  # type: ignore[arg-type]
+    free = checkpoints.Checkpoints(store.entries).release(held)
+    assert free is not None
+    for each in store.unfinished():
+        assert store.take_over(each) is not None
+    with pytest.raises(errors.StoreError, match="took run d for dead"):
+        checkpoints.Checkpoints(of_d).create(make_head(number=1), StoredPlan())  # type: ignore[arg-type]
+    with pytest.raises(errors.StoreError, match="took run h for dead"):
+        checkpoints.Checkpoints(of_h).claim(free, "h", 9)
+    assert checkpoints.Checkpoints(store.entries).heads() == [free]
 
 
 def test_a_checkpoint_that_somebody_owns_cannot_be_claimed(kept: Checkpoints, held: HeldHead) -> None:

@@ -84,6 +84,22 @@ def test_the_last_attempt_is_kept_with_the_snapshots_that_were_committed(store: 
     assert store.attempt("a") is None
 
 
+def test_commits_of_a_dead_runs_files_by_others_are_kept_beside_its_own(store: RunStore) -> None:
+    store.begin(make_start())
+    store.begin(make_start("b"), landed=(5,))
+    first = store.committed_by_another("a", (6, 7))
+    assert first == store.attempt("a")
+    assert first is not None
+    assert (first.snapshot_id, first.landed) == (None, (6, 7))
+    assert store.committed_by_another("a", (7,)) is None
+    assert store.committed_by_another("unknown", (7,)) is None
+    store.committed("a", ATTEMPT.model_copy(update={"landed": (8,)}))
+    assert store.attempt("a") == ATTEMPT.model_copy(update={"landed": (6, 7, 8)})
+    again = store.attempt("b")
+    assert again is not None
+    assert again.landed == again.may_have_landed == (5,)
+
+
 def test_a_run_that_is_taken_over_may_not_publish(store: RunStore) -> None:
     """R49."""
     store.begin(make_start())

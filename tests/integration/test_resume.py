@@ -19,7 +19,7 @@ from iceberg_compaction import Compactor, Kind, errors
 from iceberg_compaction.catalog import connect
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.metadata import reachable
-from iceberg_compaction.record import past_runs
+from iceberg_compaction.record import past_runs, silence
 from iceberg_compaction.record.checkpoint import checkpoints
 from iceberg_compaction.workflow import recover
 
@@ -358,6 +358,26 @@ def test_recovery_removes_no_file_that_a_checkpoint_names(scene: Scene) -> None:
     late = dataclasses.replace(late, clock=lambda: wiring.new_run().clock() + 2 * recover.STRAGGLING_MS)
     work.rewrite_manifests(catalog, "db.t", late)
     catalog.close()
+    assert scene.run().kind is Kind.COMPACTED
+    assert scene.inputs_read() == 4
+    scene.check(dead)
+
+
+def test_a_checkpoint_that_is_made_while_others_are_judged_keeps_its_files(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silent runs on other machines are watched for a while. Meanwhile another run makes a checkpoint, and dies."""
+    dead = scene.kill(THIRD_TASK)
+    entries = scene.kept.entries
+    (head,) = entries.scan("checkpoint-head/")
+    entries.change({head.key: None})
+
+    def over(self: silence.Watch, runs: Any, store: Any) -> Any:
+        monkeypatch.undo()
+        entries.change({head.key: head.value})
+        return self.over(runs, store)
+
+    monkeypatch.setattr(silence.Watch, "over", over)
     assert scene.run().kind is Kind.COMPACTED
     assert scene.inputs_read() == 4
     scene.check(dead)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.factories import nursery as nurseries
-from tests.lab import aliases
+from tests.factories import ports
+from tests.lab import aliases, points
 from tests.lab.aliases import HOUR, Entry, Life, World
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ STATES = [
     )
 ]
 PUBLISHED = [BY_NAME["first snapshot has landed"], BY_NAME["second snapshot has landed"]]
+SECOND_ENTRY = ports.Moment(call="store.begin", when=ports.AFTER, nth=2)
 LATER = {"host": "other", "late_ms": 1000 * HOUR}
 
 
@@ -111,6 +113,25 @@ def test_what_was_published_stays_when_it_leaves_its_own_entry(world: World, cha
     if change.endswith("cleaned"):
         world.clean()
     assert world.run(A, **LATER).status == 0
+    world.check_readable()
+
+
+@pytest.mark.parametrize("heir", ["ends", "dies after its commit", "dies at its own work"])
+def test_what_an_heir_has_published_of_a_dead_run_stays_when_it_leaves_its_own_entry(world: World, heir: str) -> None:
+    """A run dies, and another one commits its files on A; B has that commit, and then A is put back (R63)."""
+    base = world.load(A).metadata_location
+    assert world.run(A, point=BY_NAME["before the journal has the snapshot"]).killed
+    world.append(A, 4)
+    if heir == "ends":
+        assert world.run(A).status == 0
+    else:
+        point = PUBLISHED[0] if "commit" in heir else points.Point(name="", moment=SECOND_ENTRY)
+        assert world.run(A, point=point).killed
+    world.register(B, world.load(A).metadata_location)
+    world.register(A, base)
+    world.append(A, 6)
+    for _ in range(2):
+        assert world.run(A, **LATER).status == 0
     world.check_readable()
 
 

@@ -40,6 +40,7 @@ class Entry:
     home: TableHome
     lease: lease.Lease | None = None
     clean: bool = True  # no files are left behind so far
+    dead_writers: tuple[str, ...] = ()  # runs whose files this one commits
     _over: threading.Event = field(default_factory=threading.Event)
     _attempt: run_record.Attempt | None = None  # the last one
     _landed: tuple[int, ...] = ()
@@ -76,9 +77,12 @@ class Entry:
         if snapshot_id is None or self._attempt is None:
             return
         self._landed = tuple(dict.fromkeys((*self._landed, snapshot_id)))
+        self.run.landed = self._landed
         attempt = self._attempt.model_copy(update={"landed": self._landed})
         with _warning():
             self.store.committed(self.run.run_id, attempt)
+            for run_id in self.dead_writers:
+                self.store.committed_by_another(run_id, (snapshot_id,))
 
     def close(self) -> None:
         """Write down that the run has ended. If the store is away, this is tried again while the process lives: nobody
@@ -208,12 +212,12 @@ def _begin(home: TableHome, run: Run, branch: str) -> Entry | None:
         heartbeat_s=run.heartbeat_s,
     )
     try:
-        clean = run.store.begin(start)
+        clean = run.store.begin(start, run.landed)
     except errors.StoreError as error:
         _log.warning("If this run is killed, no other run will remove its files: %s", error)
         return None
     last = None if clean else run.store.attempt(run.run_id)
-    landed = () if last is None else last.may_have_landed  # too many of them is safe
+    landed = run.landed if last is None else last.may_have_landed  # too many of them is safe
     return Entry(run=run, store=run.store, home=home, clean=clean, _landed=landed)
 
 

@@ -58,6 +58,7 @@ class Run:
     chance: Callable[[], float] = random.random
     heartbeat_s: float = settings.HEARTBEAT_SECONDS  # between two heartbeats
     entry: journal.Entry | None = None  # in the journal, while it is at work
+    landed: tuple[int, ...] = ()  # snapshots that it has committed
     catalog: str = ""  # the identity of the table's catalog, once the table is loaded
     outbox: outbox.Outbox | None = field(default=None, init=False)  # to the store; None: there is none
     started_ms: int = field(init=False)

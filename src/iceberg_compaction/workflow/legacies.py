@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from iceberg_compaction.model.checkpoint import CheckpointContent
-    from iceberg_compaction.model.run_record import CatalogEntry
+    from iceberg_compaction.model.run_record import CatalogEntry, UnfinishedRun
     from iceberg_compaction.record.checkpoint.checkpoints import HeldHead
     from iceberg_compaction.record.runs import Run
 
@@ -57,6 +57,33 @@ def heads(run: Run, table: Table) -> list[HeldHead]:
     if run.store is None:
         return []
     return checkpoints.Checkpoints(run.store.entries).heads(str(table.metadata.table_uuid))
+
+
+def share_commits(
+    run: Run, found: Sequence[HeldHead], dead: Sequence[UnfinishedRun], table: Table
+) -> list[UnfinishedRun]:
+    """The dead runs, each with the commits that the others have made of a checkpoint which they share. If such a commit
+    leaves this catalog entry, another one may still have it. The journal has them before the checkpoint is removed:
+    later, nobody could know."""
+    by_id = {each.start.run_id: each for each in dead}
+    for held in found:
+        writers = [by_id[run_id] for run_id in held.head.writers if run_id in by_id]
+        landed = {each.start.run_id: _landed(each, table) for each in writers}
+        for each in writers:
+            run_id = each.start.run_id
+            others = set().union(*(landed[other] for other in landed if other != run_id))
+            if others and run.store is not None:
+                attempt = run.store.committed_by_another(run_id, sorted(others))
+                by_id[run_id] = each.model_copy(update={"attempt": attempt or each.attempt})
+    return list(by_id.values())
+
+
+def _landed(run: UnfinishedRun, table: Table) -> set[int]:
+    """The snapshots that the run has surely committed."""
+    if run.attempt is None:
+        return set()
+    has_last = any(snapshot.snapshot_id == run.attempt.snapshot_id for snapshot in table.metadata.snapshots)
+    return set(run.attempt.may_have_landed if has_last else run.attempt.landed)
 
 
 def release(run: Run, found: Sequence[HeldHead], dead: Collection[str]) -> Estate:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.run_record import UnfinishedRun
     from iceberg_compaction.operations.operation import Legacy
-    from iceberg_compaction.record.checkpoint.checkpoints import HeldHead
     from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
     from iceberg_compaction.storage.listing import Listed
@@ -84,13 +83,12 @@ def recover(table: Table, run: Run) -> Recovered:
     if run.store is None:
         return NOTHING
     try:
-        heads = legacies.heads(run, table)  # before the journal: whoever owns one is in the journal first
         unfinished = run.store.unfinished(str(table.metadata.table_uuid))
         over = run.watch.over(unfinished, run.store)
         if not over:
             return NOTHING
         run.emit(events.Recovering(table=table_names.text(table.name()), run_id=run.run_id, runs=len(over)))
-        recovered = _recover_runs(table, over, run, heads)
+        recovered = _recover_runs(table, over, run)
     except errors.CompactionError as error:  # leftovers of others must not stop the work itself
         _log.warning("Files of a run that did not finish could not be removed: %s", error)
         return Recovered(failed=str(error))
@@ -117,7 +115,7 @@ def mention(recovered: Recovered, result: outcome.Outcome) -> outcome.Outcome:
     return result.model_copy(update={"sentence": f"{result.sentence} {recovered.sentence}"})
 
 
-def _recover_runs(table: Table, over: Sequence[UnfinishedRun], run: Run, heads: Sequence[HeldHead]) -> Recovered:
+def _recover_runs(table: Table, over: Sequence[UnfinishedRun], run: Run) -> Recovered:
     """Recover the runs, which are over, that worked on the table under the same name and in the same catalog."""
     store, now_ms = _store(run), run.clock()
     entry = table_folders.entry(table)
@@ -133,7 +131,10 @@ def _recover_runs(table: Table, over: Sequence[UnfinishedRun], run: Run, heads: 
     removed: dict[str, int] = {}
     left_over: tuple[Legacy, ...] = ()
     if dead:
-        # Checkpoints are read before the files are listed. From then on no file of a dead run is added to one.
+        # Checkpoints are read once the runs are taken over, which then can own no other, and before the files are
+        # listed. From then on no file of a dead run is added to one.
+        heads = legacies.heads(run, table)
+        dead = legacies.share_commits(run, heads, dead, table)
         estate = legacies.release(run, heads, [each.start.run_id for each in dead])
         files = _list_files(table, dead)
         # The table is loaded after the files are listed: its metadata has every commit that refers to one of them.

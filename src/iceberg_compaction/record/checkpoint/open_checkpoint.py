@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors, version
 from iceberg_compaction.model import checkpoint, portable_task
 from iceberg_compaction.record import outbox
-from iceberg_compaction.record.checkpoint import checkpoints
+from iceberg_compaction.record.checkpoint import checkpoints, running_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_task import RewriteTask, TaskResult
     from iceberg_compaction.model.run_record import CatalogEntry
     from iceberg_compaction.record.runs import Run
+    from iceberg_compaction.record.store import RunStore
 
 _AT_ONCE = 16  # results that do not wait for each other any longer
 _log = logging.getLogger(__name__)
@@ -113,9 +114,17 @@ def begin(
         bytes=plan.input_bytes,
         saved_ms=run.clock(),
     )
-    kept = checkpoints.Checkpoints(run.store.entries)
     try:
-        return OpenCheckpoint(kept.create(head, plan), kept)
+        held = as_owner(run, run.store).create(head, plan)
+        return OpenCheckpoint(held, checkpoints.Checkpoints(run.store.entries))
     except errors.StoreError as error:
         _log.warning("If this run is killed, its work is done again: %s", error)
         return None
+
+
+def as_owner(run: Run, store: RunStore) -> checkpoints.Checkpoints:
+    """The checkpoints, for a run that is about to own one. A StoreError says that another run took it for dead, and may
+    be removing its files: none of them may get into a checkpoint any more."""
+    return checkpoints.Checkpoints(
+        running_entries.RunningEntries(entries=store.entries, store=store, run_id=run.run_id)
+    )

@@ -12,7 +12,7 @@ from iceberg_compaction.record.entries import keys
 from iceberg_compaction.record.rules import readable, retention, run_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from iceberg_compaction.model.retention_periods import RetentionPeriods
     from iceberg_compaction.record.entries.door import StoreEntries, StoreEntry
@@ -30,13 +30,15 @@ class RunJournal:
     readable: readable.Readable
     periods: RetentionPeriods
 
-    def begin(self, start: RunStart) -> bool:
+    def begin(self, start: RunStart, landed: Sequence[int] = ()) -> bool:
         """Enter a run into the journal, before it writes its first file. False: the run is there already, and may have
-        left files. It counts as running again, unless another run has taken it over.
+        left files. It counts as running again, unless another run has taken it over. `landed`: snapshots that the run
+        has committed before, when it was in the journal for other work.
 
         Runs that were recovered more than 30 days ago are forgotten on this occasion, as far as they can be read, and
         old runs and events are removed. If that fails, the run is in the journal nevertheless."""
-        row = run_rows.JournalRow(table_uuid=start.table_uuid, heartbeat_ms=start.started_ms)
+        before = _no_attempt(start.started_ms, landed).model_dump_json() if landed else None
+        row = run_rows.JournalRow(table_uuid=start.table_uuid, heartbeat_ms=start.started_ms, attempt=before)
         entries = run_rows.journal_entries(start.run_id, row, start.model_dump_json())
         if self.entries.change(entries, {keys.key("journal", start.run_id): None}):
             # The run is in the journal and has to know that, whatever happens to the entries of others.
@@ -63,7 +65,26 @@ class RunJournal:
 
     def committed(self, run_id: str, attempt: Attempt) -> None:
         """Replace the attempt by one that lists its own snapshot as committed. Never refused: the commit is a fact."""
-        self._update(run_id, lambda row: {"attempt": attempt.model_dump_json()})
+
+        def note(row: JournalRow) -> dict[str, object]:
+            # Another run may have committed files of this one, which was only asleep.
+            landed = tuple(dict.fromkeys((*_last_attempt(row).landed, *attempt.landed)))
+            return {"attempt": attempt.model_copy(update={"landed": landed}).model_dump_json()}
+
+        self._update(run_id, note)
+
+    def committed_by_another(self, run_id: str, snapshot_ids: Collection[int]) -> Attempt | None:
+        """Note that other runs have committed files of this run, with these snapshots. Returns its last attempt with
+        them; None: there was nothing to note."""
+
+        def note(row: JournalRow) -> dict[str, object] | None:
+            last = _last_attempt(row)
+            landed = tuple(dict.fromkeys((*last.landed, *snapshot_ids)))
+            changed = last.model_copy(update={"landed": landed})
+            return None if changed == last else {"attempt": changed.model_dump_json()}
+
+        row = self._update(run_id, note)
+        return None if row is None else _last_attempt(row)
 
     def attempt(self, run_id: str) -> Attempt | None:
         """Return the last change that the run was about to publish."""
@@ -73,6 +94,14 @@ class RunJournal:
         """Return whether the run is in the journal, in whatever state, and whether or not it can be read."""
         key = keys.key("journal", run_id)
         return key in self.entries.get([key])
+
+    def running_row(self, run_id: str) -> dict[str, int] | None:
+        """Return the key of the run's row and its version, to be expected by other changes of the run. None: it is not
+        at work, or was taken over."""
+        key = keys.key("journal", run_id)
+        entry = self.entries.get([key]).get(key)
+        row = None if entry is None else self._journal_row(entry)
+        return None if entry is None or row is None or not _is_running(row) else {key: entry.version}
 
     def end(self, run_id: str, now_ms: int) -> None:
         """Note that the run has ended and may have left files."""
@@ -157,6 +186,14 @@ class RunJournal:
         run_ids = [run_id for _, ms, run_id in (keys.words(entry.key) for entry in listed) if int(ms) < before_ms]
         for run in self._runs(run_ids):
             self.finish(run.start.run_id)
+
+
+def _last_attempt(row: JournalRow) -> Attempt:
+    return _no_attempt(row.heartbeat_ms) if row.attempt is None else Attempt.model_validate_json(row.attempt)
+
+
+def _no_attempt(at_ms: int, landed: Sequence[int] = ()) -> Attempt:
+    return Attempt(snapshot_id=None, parent_snapshot_id=None, sequence_number=None, at_ms=at_ms, landed=tuple(landed))
 
 
 def _may_go_on(row: JournalRow) -> bool:

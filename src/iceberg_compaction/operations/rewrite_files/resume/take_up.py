@@ -100,9 +100,11 @@ class Heir:
         dead."""
         if self.run.store is None or self.run.entry is None:
             return None
-        kept = checkpoints.Checkpoints(self.run.store.entries)
-        held = kept.claim(legacy.held, self.run.run_id, self.run.clock())
-        return None if held is None else open_checkpoint.OpenCheckpoint(held, kept)
+        held = open_checkpoint.as_owner(self.run, self.run.store).claim(legacy.held, self.run.run_id, self.run.clock())
+        if held is None:
+            return None
+        self.run.entry.dead_writers = legacy.held.head.writers
+        return open_checkpoint.OpenCheckpoint(held, checkpoints.Checkpoints(self.run.store.entries))
 
     def remove(self, legacy: Legacy) -> None:
         """Remove a checkpoint that is worth nothing; recovery then removes the files."""

@@ -19,7 +19,8 @@ from iceberg_compaction import Compactor, Kind, errors
 from iceberg_compaction.catalog import connect
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.metadata import reachable
-from iceberg_compaction.record import past_runs, silence
+from iceberg_compaction.model.cancel_request import CancelRequest
+from iceberg_compaction.record import cancel_requests, past_runs, silence
 from iceberg_compaction.record.checkpoint import checkpoints
 from iceberg_compaction.workflow import recover
 
@@ -381,6 +382,23 @@ def test_a_checkpoint_that_is_made_while_others_are_judged_keeps_its_files(
     assert scene.run().kind is Kind.COMPACTED
     assert scene.inputs_read() == 4
     scene.check(dead)
+
+
+def test_a_cancel_at_the_end_of_a_dead_runs_work_counts_for_the_runs_own(scene: Scene) -> None:
+    dead = scene.kill(ALL_DONE)
+    lakes.append_small_files(scene.table, 4)
+    scene.rows = storage.row_multiset(scene.table.scan().to_arrow())
+    request = CancelRequest(by="somebody", machine="m", at_ms=0)
+
+    def cancel(event: Any) -> None:
+        if event.kind == "committed":
+            cancel_requests.add(scene.kept.entries, event.run_id, request)
+
+    with pytest.raises(errors.CancelledError, match="was cancelled by somebody") as stopped:
+        scene.run(on_event=cancel)
+    assert stopped.value.outcome.groups_landed == 4
+    assert cancel_requests.find(scene.kept.entries, stopped.value.outcome.run_id) is None
+    scene.check(dead, files=8)
 
 
 def test_a_resumed_run_has_its_forecast_and_the_table_before_and_after_in_its_record(scene: Scene) -> None:

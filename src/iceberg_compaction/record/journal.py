@@ -97,6 +97,7 @@ class Entry:
     def _end(self) -> None:
         if self.lease is not None:
             leases.Leases(entries=self.store.entries).give_back(self.home.entry, self.lease, self._landed[-1:])
+        self._look_for_cancel()  # a run that went on with another one may have work of its own to do
         cancel_requests.remove(self.store.entries, self.run.run_id)
         if self.clean:
             self.store.finish(self.run.run_id)

@@ -139,21 +139,24 @@ def test_a_rest_catalog_needs_a_uri() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "extra", "module"),
+    ("given", "extra", "modules"),
     [
-        ("thrift://127.0.0.1:9083", "hive", "thrift"),
-        ("glue://eu-west-1", "glue", "boto3"),
-        ("postgresql://me:hunter2@127.0.0.1/d", "postgres", "psycopg2"),
+        ("thrift://127.0.0.1:9083", "hive", ["thrift"]),
+        ("glue://eu-west-1", "glue", ["boto3"]),
+        ("postgresql://me:hunter2@127.0.0.1/d", "postgres", ["psycopg", "psycopg2"]),
     ],
 )
-def test_a_missing_driver_names_the_extra(given: str, extra: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_driver_names_the_extra(
+    given: str, extra: str, modules: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     import sys
 
     for loaded in [
         name for name in sys.modules if name.startswith(("pyiceberg.catalog.hive", "pyiceberg.catalog.glue"))
     ]:
         monkeypatch.delitem(sys.modules, loaded)
-    monkeypatch.setitem(sys.modules, module, None)  # importing it fails, installed or not
+    for module in modules:
+        monkeypatch.setitem(sys.modules, module, None)  # importing it fails, installed or not
     with pytest.raises(errors.ConfigError, match=rf"pip install 'iceberg-compaction\[{extra}\]'") as caught:
         connect.connect(CatalogSettings(uri=given), {})
     assert "hunter2" not in str(caught.value)

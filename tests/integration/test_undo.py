@@ -336,6 +336,38 @@ def test_r64_a_delete_file_that_would_reach_files_of_others_refuses_the_undo(lak
     assert (outcome.kind, "delete rows of files that came later" in outcome.sentence) == (Kind.CONFLICT, True)
 
 
+@pytest.mark.parametrize("followed", [False, True], ids=["rollback", "replace"])
+def test_r64_equality_deletes_on_a_column_that_was_dropped_do_not_come_back(lake: Lake, followed: bool) -> None:
+    """Iceberg Java cannot read a table with such deletes."""
+    table = city_table(lake)
+    with table.update_schema() as update:
+        update.add_column("size", IntegerType())
+    keys = pa.table({"size": pa.array([1], pa.int32())})
+    manifests.add_equality_delete(again(table), keys, like=files_of(again(table), "Oslo")[0])
+    run_id = compact(lake)
+    assert not live_deletes(table)
+    if followed:
+        again(table).append(pa.table({"id": [100], "city": ["Rome"], "size": pa.array([1], pa.int32())}))
+    with again(table).update_schema() as update:
+        update.delete_column("size")
+    assert "was dropped since" in compactor(lake).plan_undo(run_id, "db.t").sentence
+    head = again(table).current_snapshot()
+    outcome = undo(lake, run_id)
+    assert (outcome.kind, again(table).current_snapshot()) == (Kind.CONFLICT, head), outcome.sentence
+
+
+def test_a_table_that_was_upgraded_since_is_rolled_back_or_refused_beforehand(lake: Lake) -> None:
+    table = city_table(lake, **{"format-version": "1"})
+    run_id = compact(lake)
+    with again(table).transaction() as transaction:
+        transaction.upgrade_table_version(2)
+    assert compactor(lake).plan_undo(run_id, "db.t").way is UndoWay.ROLLBACK
+    append(again(table))
+    plan, content = compactor(lake).plan_undo(run_id, "db.t"), rows_of(table)
+    assert "had format version 1 then" in plan.sentence
+    assert (undo(lake, run_id).kind, rows_of(table)) == (Kind.CONFLICT, content)
+
+
 def test_the_snapshot_before_the_run_must_not_have_expired(lake: Lake) -> None:
     table = city_table(lake)
     run_id = compact(lake)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from iceberg_compaction.formats.avro import container
 from iceberg_compaction.metadata import fetch
 from iceberg_compaction.metadata.manifest import parse_manifest, snapshot_manifests
 from iceberg_compaction.model import table_view
@@ -25,22 +26,30 @@ class ChangedFiles:
     added: pa.Table
     removed: pa.Table
     removed_in: tuple[ManifestFile, ...]  # the manifests that list removed files
+    removed_versions: frozenset[int]  # the format versions of these manifests
 
 
 def read(table: Table, snapshot: Snapshot) -> ChangedFiles:
     """Reads the manifests that the snapshot wrote. Manifests of its parents are not opened."""
     reading = parse_manifest.reading(table, ())
-    added, removed, removed_in = [], [], []
+    added, removed, removed_in, versions = [], [], [], set()
     for manifest in snapshot_manifests.read(table.io, snapshot).manifest_files:
         if manifest.added_snapshot_id != snapshot.snapshot_id:
             continue
-        data = fetch.read_bytes(table.io, manifest.manifest_path, where=f"Manifest {manifest.manifest_path}")
+        where = f"Manifest {manifest.manifest_path}"
+        data = fetch.read_bytes(table.io, manifest.manifest_path, where=where)
         came, went = parse_manifest.parse_changes(data, manifest, reading)
         added.append(came)
         removed.append(went)
         if went.num_rows:
             removed_in.append(manifest)
-    return ChangedFiles(added=_joined(added), removed=_joined(removed), removed_in=tuple(removed_in))
+            versions.add(int(container.parse(data, where=where).metadata.get("format-version", b"1")))
+    return ChangedFiles(
+        added=_joined(added),
+        removed=_joined(removed),
+        removed_in=tuple(removed_in),
+        removed_versions=frozenset(versions),
+    )
 
 
 def _joined(parts: list[pa.Table]) -> pa.Table:

@@ -133,6 +133,7 @@ def _rollback(table: Table, before: pa.Table, **parts: Any) -> WayBack:
     leaving = _without(_data(before), after["file_path"])
     returning = _without(_data(after), before["file_path"])
     restored = _without(_deletes(after), before["file_path"])
+    later_deletes.check_columns(restored.to_pylist(), table.schema())
     return WayBack(
         way=UndoWay.ROLLBACK,
         before=before,
@@ -150,6 +151,7 @@ def _replace(request: UndoRequest, table: Table, before: pa.Table, **parts: Any)
     leaving = _joined([_data(change.added) for change in changes])
     returning = _joined([_data(change.removed) for change in changes])
     later_commits.check_files(table, leaving, returning, before)
+    later_commits.check_version(changes, table.metadata.format_version)
     rules = later_deletes.DeleteRules(
         io=table.io, global_specs=delete_scopes.unpartitioned(table.specs()), paths=request.paths
     )
@@ -167,6 +169,7 @@ def _replace(request: UndoRequest, table: Table, before: pa.Table, **parts: Any)
     removed_deletes = _joined([_deletes(change.removed) for change in changes])
     others = _without(_data(before), leaving["file_path"]).to_pylist() if needed else []
     later_deletes.check_restored(needed.values(), removed_deletes["file_path"].to_pylist(), others, rules)
+    later_deletes.check_columns(needed.values(), table.schema())
     restored = removed_deletes.filter(pc.is_in(removed_deletes["file_path"], pa.array(list(needed), pa.string())))
     kept = _without(before, leaving["file_path"])
     return WayBack(

@@ -14,11 +14,12 @@ from iceberg_compaction.operations.past_runs import run_commits
 from iceberg_compaction.operations.undo.later_deletes import UndoRefusal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
+    from iceberg_compaction.metadata.manifest.changed_files import ChangedFiles
     from iceberg_compaction.model.partition_key import PartitionKey
     from iceberg_compaction.operations.past_runs.run_commits import RunCommits
 
@@ -60,6 +61,15 @@ def snapshots_since(commits: RunCommits, line: Mapping[int, Snapshot]) -> list[i
     """The snapshots of others after the first commit of the run."""
     first, ids = commits.snapshots[0].snapshot_id, list(line)
     return [snapshot_id for snapshot_id in ids[: ids.index(first)] if snapshot_id not in commits.ids]
+
+
+def check_version(changes: Sequence[ChangedFiles], version: int) -> None:
+    """Raises UndoRefusal unless the entries of replaced files have the table's format version."""
+    if versions := {number for change in changes for number in change.removed_versions} - {version}:
+        raise UndoRefusal(
+            f"The table had format version {min(versions)} then, and has {version} now; entries of the files that it "
+            "replaced cannot come back"
+        )
 
 
 def check_files(table: Table, leaving: pa.Table, returning: pa.Table, live: pa.Table) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pyiceberg.io import FileIO
+    from pyiceberg.schema import Schema
 
 
 class UndoRefusal(Exception):
@@ -105,6 +106,18 @@ def check_restored(
             raise UndoRefusal(f"The delete file {path} of replaced files has been removed or rewritten since")
         if rules.reaches(delete, others):
             raise UndoRefusal(f"The delete file {path} would come back and delete rows of files that came later")
+
+
+def check_columns(restored: Iterable[dict[str, Any]], schema: Schema) -> None:
+    """Raises UndoRefusal for equality deletes that would come back and compare a column that was dropped since: many
+    readers could not read the table at all."""
+    for delete in restored:
+        dropped = [number for number in delete["equality_ids"] or () if schema.find_column_name(number) is None]
+        if dropped:
+            raise UndoRefusal(
+                f"The equality deletes in {delete['file_path']} would come back, and a column that they compare (field "
+                f"{dropped[0]}) was dropped since"
+            )
 
 
 def delete_files(files: pa.Table) -> list[dict[str, Any]]:

@@ -8,6 +8,8 @@ from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
 from iceberg_compaction.operations.rewrite_files.resume.resume_run import ResumeRun
 from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import ANY, ManifestGoal, RewriteManifests
+from iceberg_compaction.operations.undo.judge_undo import UndoRequest
+from iceberg_compaction.operations.undo.undo_run import UndoRun
 from iceberg_compaction.workflow import operate, resumable
 
 if TYPE_CHECKING:
@@ -26,6 +28,11 @@ def resume(catalog: Any, run_id: str, engines: Any, run: Run) -> Outcome:
     head = resumable.find(run, run_id).head
     operation = ResumeRun(table=head.entry.table, run_id=head.run_id, branch=head.branch)
     return operate.operate(operation, _house(catalog, engines), run)
+
+
+def undo(catalog: Any, name: str, run_id: str, engines: Any, run: Run) -> Outcome:
+    request = UndoRequest(table=name, undone_run_id=run_id)
+    return operate.operate(UndoRun(request=request), _house(catalog, engines), run)
 
 
 def plan_table(catalog: Any, name: str, policy: Policy, run: Run, branch: str = "main") -> Plan:

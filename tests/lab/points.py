@@ -151,6 +151,31 @@ RECOVERED = [
     _point("before the dead run counts as recovered", "store.mark_recovered", BEFORE),
     _point("the dead run counts as recovered", "store.mark_recovered", AFTER),
 ]
+# An undo dies. Of a run that nothing followed it is a rollback, which writes no file but table metadata.
+ROLLING_BACK = [
+    _point("the way back is judged", "event.planned", AFTER),
+    _point("the undo is in the journal", "store.begin", AFTER),
+    _point("rows are about to be compared", "engine.start", BEFORE),
+    _point("rows are compared", "event.committing", BEFORE),
+    _point("the journal has the rollback", "store.publishing", AFTER),
+    _point("metadata of the rollback is written and not swapped in", "io.table-metadata.close", AFTER),
+    _point("the rollback has landed", "catalog.commit_table", AFTER),
+    _point("before the rollback is in the history", "store.save", BEFORE),
+    _point("the rollback loses a race", "catalog.load_table", BEFORE, 1, "catalog.commit_table", meddle="append"),
+    _point("files have come back after a lost rollback", "catalog.commit_table", AFTER, 2, meddle="append"),
+]
+RETURNING = [
+    _point("first manifest of files that come back is half written", "io.manifest.write", HALF_WAY),
+    _point("manifests of files that come back are written", "io.manifest-list.create", BEFORE),
+    _point("the list of files that come back is written", "io.manifest-list.close", AFTER),
+    _point("the journal has the snapshot of files that come back", "store.publishing", AFTER),
+    _point("metadata with files that come back is written and not swapped in", "io.table-metadata.close", AFTER),
+    _point("files have come back", "catalog.commit_table", AFTER),
+    _point("before the return is in the history", "store.save", BEFORE),
+    _point("the undo loses a race", "catalog.load_table", BEFORE, 1, "catalog.commit_table", meddle="append"),
+    _point("files have come back at the second attempt", "catalog.commit_table", AFTER, 2, meddle="append"),
+    _point("before the first attempt to undo is removed", "io.manifest-list.delete", BEFORE, meddle="append"),
+]
 BY_NAME = {point.name: point for point in [*POINTS, *RECOVERING]}
 # A catalog on a server writes table metadata itself; before the first file is written all is as with any other.
 REST = [point for point in [*REWRITING, *COMMITTING, *CONTENDED] if not point.only_clients]

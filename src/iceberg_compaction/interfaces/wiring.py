@@ -88,12 +88,24 @@ def starting(kind: str, *, conf: Mapping[str, str]) -> Iterator[EngineFactory]:
 def observing(flags: MetricsOptions, environ: Mapping[str, str] = os.environ) -> Iterator[RunMetrics | None]:
     """The metrics of a command, and OpenTelemetry as its variables say. None: nobody wants any. ConfigError: a setting
     cannot be meant."""
-    given = {"port": flags.metrics_port, "file": flags.metrics_file, "push": flags.metrics_push}
-    if any(name.startswith("OTEL_") for name in environ):
-        from iceberg_compaction.observe.tracing import otel_setup
+    if not any(name.startswith("OTEL_") for name in environ):
+        with _metrics(flags, environ) as metrics:
+            yield metrics
+        return
+    from iceberg_compaction.observe.tracing import otel_setup
 
-        otel_setup.set_up(environ)
-        otel_setup.join(environ)
+    otel_setup.set_up(environ)
+    otel_setup.join(environ)
+    try:
+        with _metrics(flags, environ) as metrics:
+            yield metrics
+    finally:
+        otel_setup.flush(otel_setup.END_SECONDS)
+
+
+@contextmanager
+def _metrics(flags: MetricsOptions, environ: Mapping[str, str]) -> Iterator[RunMetrics | None]:
+    given = {"port": flags.metrics_port, "file": flags.metrics_file, "push": flags.metrics_push}
     if not any(given.values()) and not otel_state.has_meter():
         yield None
         return

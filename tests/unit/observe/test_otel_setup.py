@@ -58,6 +58,28 @@ otel_setup.flush()
     assert run(code) == "None"
 
 
+def test_a_collector_that_does_not_answer_holds_nobody_up() -> None:
+    code = """
+import threading
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider, export
+from iceberg_compaction.observe.tracing import otel_setup, spans
+
+class Silent(export.SpanExporter):
+    def export(self, spans):
+        threading.Event().wait()
+
+provider = TracerProvider(shutdown_on_exit=False)
+provider.add_span_processor(export.BatchSpanProcessor(Silent()))
+trace.set_tracer_provider(provider)
+with spans.of_run("db.t", "r"):
+    pass
+otel_setup.flush(0.1)
+"""
+    lost = "Spans or metrics may be lost: the collector of OpenTelemetry took more than 0.1 s."
+    assert run(code) == lost
+
+
 def test_metrics_without_their_package_are_a_fault_of_the_setup_with_its_remedy() -> None:
     code = """
 import sys

@@ -3,8 +3,10 @@ that has set it up already is left as it is. Nothing is imported unless the vari
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
+import threading
 from importlib import metadata, util
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,9 @@ _log = logging.getLogger(__name__)
 _PROTOCOLS = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
 _DEFAULT_PROTOCOL = "http/protobuf"
 _SERVICE = "iceberg-compaction"
-_FLUSH_MS = 2_000
+_PROVIDERS = (("trace", "get_tracer_provider"), ("metrics", "get_meter_provider"))
+_TASK_SECONDS = 2.0  # that a task on an executor waits for a collector at most
+END_SECONDS = 5.0  # the same for the end of a command
 
 
 def set_up(environ: Mapping[str, str]) -> None:
@@ -38,13 +42,30 @@ def set_up(environ: Mapping[str, str]) -> None:
         _log.warning("OpenTelemetry could not be set up: %s: %s", type(error).__name__, error)
 
 
-def flush() -> None:
-    """Send what is waiting, before this process may be killed. It waits a moment at most."""
-    module: Any = sys.modules.get("opentelemetry.trace")
-    if module is not None and otel_state.has_tracer():
-        provider = module.get_tracer_provider()
-        if hasattr(provider, "force_flush"):
-            provider.force_flush(_FLUSH_MS)
+def flush(seconds: float = _TASK_SECONDS) -> None:
+    """Send what is waiting, before this process ends or may be killed. A collector that is away holds nobody up for
+    longer than this: the SDK itself does not keep to a time."""
+    waiting = [_Sending(module, getter) for module, getter in _PROVIDERS if otel_state.is_set_up(module, getter)]
+    for sending in waiting:
+        sending.start()
+    gathering = threading.Thread(target=lambda: [sending.join() for sending in waiting], daemon=True)
+    gathering.start()
+    gathering.join(seconds)
+    if gathering.is_alive():
+        _log.warning("Spans or metrics may be lost: the collector of OpenTelemetry took more than %g s.", seconds)
+
+
+class _Sending(threading.Thread):
+    """Sends what one provider has. The process may end meanwhile."""
+
+    def __init__(self, signal: str, getter: str) -> None:
+        super().__init__(daemon=True, name=f"opentelemetry-{signal}")
+        self._provider: Any = getattr(sys.modules[f"opentelemetry.{signal}"], getter)()
+
+    def run(self) -> None:
+        if hasattr(self._provider, "force_flush"):
+            with contextlib.suppress(Exception):  # spans inform, and never fail a run
+                self._provider.force_flush()
 
 
 def join(environ: Mapping[str, str]) -> None:
@@ -81,7 +102,7 @@ def _set_up_traces(name: str, environ: Mapping[str, str]) -> None:
     from opentelemetry.sdk.trace import TracerProvider, export
 
     exporter = _exporter(name, "traces")
-    provider = TracerProvider(resource=_resource(environ))
+    provider = TracerProvider(resource=_resource(environ), shutdown_on_exit=False)  # see `flush`
     provider.add_span_processor(export.BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
 
@@ -93,7 +114,7 @@ def _set_up_metrics(name: str, environ: Mapping[str, str]) -> None:
     exporter = _exporter(name, "metrics")
     pulled = isinstance(exporter, export.MetricReader)
     reader = exporter if pulled else export.PeriodicExportingMetricReader(exporter)
-    metrics.set_meter_provider(MeterProvider([reader], resource=_resource(environ)))
+    metrics.set_meter_provider(MeterProvider([reader], resource=_resource(environ), shutdown_on_exit=False))
 
 
 def _resource(environ: Mapping[str, str]) -> Any:

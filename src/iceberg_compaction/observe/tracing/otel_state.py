@@ -10,15 +10,16 @@ _API = "opentelemetry"  # its own providers do nothing
 
 def has_tracer() -> bool:
     """Whether spans go anywhere."""
-    return _is_set_up("trace", "get_tracer_provider")
+    return is_set_up("trace", "get_tracer_provider")
 
 
 def has_meter() -> bool:
     """Whether metrics go anywhere."""
-    return _is_set_up("metrics", "get_meter_provider")
+    return is_set_up("metrics", "get_meter_provider")
 
 
-def _is_set_up(signal: str, getter: str) -> bool:
+def is_set_up(signal: str, getter: str) -> bool:
+    """Whether a signal has a provider of somebody's own."""
     module: Any = sys.modules.get(f"{_API}.{signal}")
     if module is None:
         return False

@@ -4,6 +4,7 @@ from elsewhere is there, and trouble with an output never fails a run."""
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -20,7 +21,7 @@ from tests.factories import lake as lakes
 from tests.factories import servers, serving
 
 from iceberg_compaction import Compactor
-from iceberg_compaction.observe.metrics import metric_list, prometheus_text
+from iceberg_compaction.observe.metrics import metric_list, metric_outputs, prometheus_text
 from iceberg_compaction.observe.metrics.run_metrics import RunMetrics
 
 if TYPE_CHECKING:
@@ -244,6 +245,18 @@ def test_outputs_in_trouble_are_one_warning_each_and_the_run_succeeds(local_lake
     assert notes.read_text() == "Buy milk.\n"
     assert "Metrics cannot be pushed to 127.0.0.1" in push
     assert "geheim" not in push
+
+
+def test_a_folder_that_another_process_keeps_locked_does_not_hold_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(metric_outputs, "END_SECONDS", 0.1)
+    handle = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    with RunMetrics(file=str(tmp_path / "runs.prom")):
+        pass
+    os.close(handle)
+    assert "The last metrics may be lost" in caplog.text
 
 
 def test_a_listener_that_fails_stops_no_run(local_lake: lakes.Lake, caplog: pytest.LogCaptureFixture) -> None:

@@ -71,3 +71,12 @@ def test_sentences_for_people_are_lines_of_the_log(json_logs: object, capsys: py
         ("error", "iceberg_compaction.cli"),
         ("info", "iceberg_compaction.progress"),
     ]
+
+
+def test_arguments_that_do_not_fit_their_message_fail_nothing(
+    json_logs: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (handler,) = [each for each in logging.getLogger().handlers if type(each).__module__ == logs.__name__]
+    handler.handle(logging.LogRecord("library", logging.WARNING, "", 0, "%d files", ("three",), None))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["message"] == "%d files (TypeError: its arguments do not fit)"

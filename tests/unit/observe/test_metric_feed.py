@@ -82,6 +82,18 @@ def test_an_outcome_adds_files_bytes_requests_and_their_price() -> None:
     assert scene[metric_list.RUN_DURATION, "compacted"].total == 4.0
 
 
+def test_an_undo_is_a_run_and_compacts_no_files() -> None:
+    scene = Scene()
+    scene.emit(events.Planning)
+    scene.emit(events.Planned, sentence="", files=6, bytes=600)
+    scene.finish(outcome.Undone, way="rollback", undone_run_id="q", head_snapshot_id=7, files_removed=1, files_added=6)
+    assert scene[metric_list.RUNS, "undone", "db.t"] == 1
+    assert scene[metric_list.LAST_SUCCESS, "db.t"] == 100.0
+    assert scene[metric_list.RECOMMENDATIONS, "db.t"] == 0
+    compacted = {metric_list.FILES_COMPACTED, metric_list.FILES_BEFORE, metric_list.FILES_ADDED}
+    assert compacted.isdisjoint(metric for metric, _ in scene.values.snapshot())
+
+
 def test_a_failed_run_moves_no_time_of_success() -> None:
     scene = Scene()
     scene.emit(events.Planning)

@@ -94,7 +94,15 @@ class _StandardError(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            line = self.format(record)
+            line = self._line(record)
             sys.stderr.write((line if self.is_json else clean(line)) + "\n")
         except OSError:
             self.handleError(record)
+
+    def _line(self, record: logging.LogRecord) -> str:
+        """A library may give arguments that do not fit its message; that is its fault, and fails nothing."""
+        try:
+            return self.format(record)
+        except Exception as error:  # noqa: BLE001 - whatever an argument raises as text
+            text = f"{record.msg} ({type(error).__name__}: its arguments do not fit)"
+            return self.format(logging.LogRecord(record.name, record.levelno, "", 0, text, None, None))

@@ -161,7 +161,7 @@ class MetricFeed:
         self._enter_look(event)
 
     def _enter_look(self, event: events.Planned) -> None:
-        self._add_look(event.table, recommended=event.files > 0)
+        self._add_look(event.table, recommended=event.groups > 0)  # the plan of an undo has files and no groups
         self._enter_figures(event.table, event.before)
 
     def _enter_figures(self, table: str, figures: TableFigures | None) -> None:
@@ -189,6 +189,17 @@ class MetricFeed:
     def _enter_outcome(self, outcome: Outcome, run: _RunState, now: float) -> None:
         self._add_run(outcome.table, outcome.kind, outcome.seconds or now - run.began)
         table = outcome.table
+        for kind, count in outcome.requests.model_dump().items():
+            self._add(metric_list.REQUESTS, count, _SINGULAR[kind])
+        self._add_table(metric_list.COST, self.prices.requests(outcome.requests), table)
+        self._set_table(metric_list.LAST_RUN, now, table)
+        if outcome.ok:
+            self._set_table(metric_list.LAST_SUCCESS, now, table)
+        if outcome.kind is not Kind.UNDONE:  # its files are those of a compaction, the wrong way round
+            self._enter_work(outcome)
+
+    def _enter_work(self, outcome: Outcome) -> None:
+        """The files and rows that a run has committed."""
         figures: dict[Metric, float] = {
             metric_list.FILES_COMPACTED: outcome.files_removed,
             metric_list.FILES_ADDED: outcome.files_added,
@@ -198,17 +209,11 @@ class MetricFeed:
             metric_list.DELETED_ROWS: outcome.deleted_rows,
             metric_list.DELETE_FILES: outcome.delete_files_removed,
             metric_list.CONFLICTS: outcome.groups_conflicted,
-            metric_list.COST: self.prices.requests(outcome.requests),
         }
         for metric, figure in figures.items():
-            self._add_table(metric, figure, table)
+            self._add_table(metric, figure, outcome.table)
         for group in outcome.group_outcomes:
             self._add(metric_list.GROUPS, 1, group.outcome.name.lower().replace("_", "-"))
-        for kind, count in outcome.requests.model_dump().items():
-            self._add(metric_list.REQUESTS, count, _SINGULAR[kind])
-        self._set_table(metric_list.LAST_RUN, now, table)
-        if outcome.ok:
-            self._set_table(metric_list.LAST_SUCCESS, now, table)
         if outcome.files_removed:
             self._enter_change(outcome)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _EVERY_SECONDS = 15.0
 _POLL_SECONDS = 0.1
+END_SECONDS = 10.0  # that the end of a command waits for the last values to arrive
 _log = logging.getLogger(__name__)
 
 
@@ -46,7 +47,7 @@ class MetricOutputs:
         if self._file is not None or self._gateway is not None:
             thread = threading.Thread(target=self._write_often, daemon=True, name="metrics")
             thread.start()
-            self._open.callback(thread.join)
+            self._open.callback(self._wait_for, thread)
             self._open.callback(self._ended.set)
         return self
 
@@ -75,6 +76,13 @@ class MetricOutputs:
         self._open.callback(thread.join)
         self._open.callback(server.server_close)
         self._open.callback(server.shutdown)
+
+    def _wait_for(self, thread: threading.Thread) -> None:
+        """The values of the end. A gateway that answers by the drop, or another process that keeps the lock of the
+        file, does not hold the command."""
+        thread.join(END_SECONDS)
+        if thread.is_alive():
+            _log.warning("The last metrics may be lost: they were not taken within %g s.", END_SECONDS)
 
     def _write_often(self) -> None:
         while not self._ended.wait(_EVERY_SECONDS):

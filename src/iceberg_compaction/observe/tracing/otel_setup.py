@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from iceberg_compaction.observe.tracing import otel_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _log = logging.getLogger(__name__)
 _PROTOCOLS = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
@@ -48,11 +48,16 @@ def flush(seconds: float = _TASK_SECONDS) -> None:
     waiting = [_Sending(module, getter) for module, getter in _PROVIDERS if otel_state.is_set_up(module, getter)]
     for sending in waiting:
         sending.start()
-    gathering = threading.Thread(target=lambda: [sending.join() for sending in waiting], daemon=True)
+    gathering = threading.Thread(target=_join_all, args=(waiting,), daemon=True)
     gathering.start()
     gathering.join(seconds)
     if gathering.is_alive():
         _log.warning("Spans or metrics may be lost: the collector of OpenTelemetry took more than %g s.", seconds)
+
+
+def _join_all(threads: Sequence[threading.Thread]) -> None:
+    for thread in threads:
+        thread.join()
 
 
 class _Sending(threading.Thread):

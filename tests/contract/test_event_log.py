@@ -12,7 +12,7 @@ from iceberg_compaction.model import events
 from iceberg_compaction.model.outcome import GroupEnd, GroupOutcome
 from iceberg_compaction.model.run_figures import HealthEntry, TableFigures
 from iceberg_compaction.record import event_log, health_log, outbox
-from iceberg_compaction.record.entries import keys
+from iceberg_compaction.record.entries import door, keys
 from iceberg_compaction.record.entries.memory import MemoryEntries
 
 if TYPE_CHECKING:
@@ -136,3 +136,16 @@ def test_an_outbox_that_is_opened_again_writes_again() -> None:
             while not entries.get([key]):  # its own thread writes it
                 threading.Event().wait(0.01)
     assert [entry.key for entry in entries.scan("")] == ["a", "b"]
+
+
+def test_an_entry_that_no_store_takes_is_left_out_and_keeps_no_other_waiting(
+    entries: StoreEntries, caplog: pytest.LogCaptureFixture
+) -> None:
+    sentence = "é" * (door.LONGEST_VALUE // 2)
+    steps = [events.GroupFailed(**OF, group_id=group_id, sentence=sentence) for group_id in (1, 2)]
+    written = log(entries, (0, steps[0]), (1, steps[1]), (2, events.Committing(**OF)))
+    assert [event.event for event in written.events("a")] == [events.Committing(**OF)]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"What happens in this run is not written down in full: the entry {keys.key('event', 'a', 0)} is too large for "
+        f"a run store ({door.LONGEST_VALUE + 109} bytes)."
+    ]

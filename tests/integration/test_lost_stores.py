@@ -3,6 +3,7 @@ and no file is lost, and the next run works."""
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -116,8 +117,8 @@ def test_a_server_that_is_killed_and_started_again_in_the_middle_is_waited_for(
 
 
 @pytest.mark.parametrize("kind", store_servers.KINDS)
-def test_a_server_that_stays_away_ends_the_run_truthfully(
-    scene: Scene, kind: str, store_server: Callable[[str], StoreServer]
+def test_a_server_that_stays_away_ends_the_run_truthfully_and_each_warning_is_given_once(
+    scene: Scene, kind: str, store_server: Callable[[str], StoreServer], caplog: pytest.LogCaptureFixture
 ) -> None:
     server = store_server(kind)
     store = wiring.run_store(server.new_url())
@@ -127,6 +128,12 @@ def test_a_server_that_stays_away_ends_the_run_truthfully(
         assert TRUTHFUL[1] in outcome.sentence
         assert store_servers.PASSWORD not in outcome.sentence
         assert outcome.groups_landed == 1
+        warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+        assert sum("journal" in warning for warning in warnings) in (
+            1,
+            2,
+        )  # a read and a write have reasons of their own
+        assert len(warnings) == len(set(warnings))
         scene.check_rows()  # a finished task may keep its file for the next run
     finally:
         server.start()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 CANCEL_S = 1.0  # between two looks for a request to cancel
 CONFIRM_WAITS_S = (0.1, 0.4, 1.5)  # a store on a volume may be away for a moment; a busy one is waited for in any case
 _MOST_ENDS = 1000  # tries to write down the end of a run, at the pace of heartbeats
+_INCOMPLETE = "The journal of this run is not complete"
 _log = logging.getLogger(__name__)
 
 
@@ -79,7 +80,7 @@ class Entry:
         self._landed = tuple(dict.fromkeys((*self._landed, snapshot_id)))
         self.run.landed = self._landed
         attempt = self._attempt.model_copy(update={"landed": self._landed})
-        with _warning():
+        with self._warning():
             self.store.committed(self.run.run_id, attempt)
             for run_id in self.dead_writers:
                 self.store.committed_by_another(run_id, (snapshot_id,))
@@ -91,7 +92,7 @@ class Entry:
         try:
             self._end()
         except errors.StoreError as error:
-            _log.warning("The journal of this run is not complete: %s", error)
+            self.run.warnings.warn(_INCOMPLETE, error)
             threading.Thread(target=self._end_later, name="end of run", daemon=True).start()
 
     def _end(self) -> None:
@@ -120,9 +121,9 @@ class Entry:
             waited += step
             if waited >= interval:
                 waited = 0.0
-                with _warning():
+                with self._warning():
                     self.store.heartbeat(self.run.run_id, self.run.clock())
-            with _warning():
+            with self._warning():
                 self._look_for_cancel()
 
     def _look_for_cancel(self) -> None:
@@ -130,14 +131,13 @@ class Entry:
         if request is not None:
             self.run.cancel.cancel_this(f"Run {self.run.run_id} was cancelled by {request.words}.")
 
-
-@contextmanager
-def _warning() -> Iterator[None]:
-    """Turn an error of the store into a warning: the run goes on without this line of its journal."""
-    try:
-        yield
-    except errors.StoreError as error:
-        _log.warning("The journal of this run is not complete: %s", error)
+    @contextmanager
+    def _warning(self) -> Iterator[None]:
+        """Turn an error of the store into a warning: the run goes on without this line of its journal."""
+        try:
+            yield
+        except errors.StoreError as error:
+            self.run.warnings.warn(_INCOMPLETE, error)
 
 
 @contextmanager

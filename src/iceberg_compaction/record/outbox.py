@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
+from iceberg_compaction.record import store_warnings
 from iceberg_compaction.record.entries import door
 
 if TYPE_CHECKING:
@@ -28,14 +29,18 @@ class Outbox:
     """Any thread may put entries in. Within a `with`, a thread of its own writes them."""
 
     entries: StoreEntries
+    warnings: store_warnings.StoreWarnings = field(default_factory=store_warnings.StoreWarnings)
     _waiting: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _writing: threading.Lock = field(default_factory=threading.Lock)
     _over: threading.Event = field(default_factory=threading.Event)
-    _trouble: str = ""
+    _has_refused: bool = False
 
     def put(self, key: str, value: str) -> None:
-        """Write this entry soon."""
+        """Write this entry soon. One that no store takes is left out: it would keep all others waiting."""
+        if len(value.encode()) > door.LONGEST_VALUE:
+            self._refuse(key, value)
+            return
         with self._lock:
             self._waiting[key] = value
             while len(self._waiting) > _MOST_WAITING:
@@ -82,6 +87,14 @@ class Outbox:
         try:
             self.flush()
         except errors.StoreError as error:
-            if str(error) != self._trouble:
-                _log.warning("What happens in this run is not written down for now: %s", error)
-            self._trouble = str(error)
+            self.warnings.warn("What happens in this run is not written down for now", error)
+
+    def _refuse(self, key: str, value: str) -> None:
+        if not self._has_refused:
+            _log.warning(
+                "What happens in this run is not written down in full: the entry %s is too large for a run store "
+                "(%d bytes).",
+                key,
+                len(value.encode()),
+            )
+        self._has_refused = True

@@ -16,7 +16,7 @@ from iceberg_compaction import cancel, errors, settings, version
 from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.model import events, run_record
 from iceberg_compaction.model.run_figures import HealthEntry
-from iceberg_compaction.record import event_log, health_log, journal, outbox, run_story, silence
+from iceberg_compaction.record import event_log, health_log, journal, outbox, run_story, silence, store_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence
@@ -59,6 +59,7 @@ class Run:
     heartbeat_s: float = settings.HEARTBEAT_SECONDS  # between two heartbeats
     entry: journal.Entry | None = None  # in the journal, while it is at work
     landed: tuple[int, ...] = ()  # snapshots that it has committed
+    warnings: store_warnings.StoreWarnings = field(default_factory=store_warnings.StoreWarnings)
     catalog: str = ""  # the identity of the table's catalog, once the table is loaded
     outbox: outbox.Outbox | None = field(default=None, init=False)  # to the store; None: there is none
     started_ms: int = field(init=False)
@@ -72,7 +73,7 @@ class Run:
         self.started_ms = self.clock()
         self.watch = silence.Watch(clock=self.clock, pause=self.pause)
         if self.store is not None:
-            self.outbox = outbox.Outbox(entries=self.store.entries)
+            self.outbox = outbox.Outbox(entries=self.store.entries, warnings=self.warnings)
             self._events = event_log.EventWriter(outbox=self.outbox, run_id=self.run_id)
 
     @property

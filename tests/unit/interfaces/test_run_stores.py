@@ -60,7 +60,14 @@ def test_flags_come_before_variables_and_variables_before_the_default_file() -> 
     ("url", "sentence"),
     [
         ("mysql://u:pw1@h/d", r"'mysql://u:\*\*\*@h/d' is not a run store; choose a file, memory://, postgresql://"),
-        ("redis://", r"The run store 'redis:' has no host; write redis://HOST\."),
+        ("redis://", r"The run store 'redis://' has no host; write redis://HOST\."),
+        ("postgresql:///db", r"The run store 'postgresql:///db' has no host; write postgresql://HOST\."),
+        ("redis+sentinel://:pw1@h", r"'redis\+sentinel://:\*\*\*@h' is not a run store; choose a file"),
+        ("redis::pw1@h", r"'redis:h' is not a run store; write redis://\.$"),
+        ("memory:", r"'memory:' is not a run store; write memory://\.$"),
+        ("sqlite:", r"The run store 'sqlite:' names no file; write sqlite:///FILE\.$"),
+        ("sqlite://", r"The run store 'sqlite://' names no file"),
+        ("sqlite:////", r"The run store 'sqlite:////' names no file"),
         ("redis://:pw1@h:port", r"'redis://h:port' is not the URL of a run store: Port could not be cast"),
         ("etcd://h?prefix=A-B", r"The prefix 'A-B' of the run store etcd://h\?prefix=A-B is not a name"),
         ("redis://:pw1@h/x?socket_timeout=soon", r"The run store redis://:\*\*\*@h/x\?socket_timeout=soon cannot be"),
@@ -70,6 +77,12 @@ def test_a_wrong_url_is_one_sentence_without_its_password(url: str, sentence: st
     with pytest.raises(errors.CompactionError, match=sentence) as caught:
         run_stores.open_store(url, {})
     assert "pw1" not in str(caught.value)
+
+
+def test_a_postgresql_that_listens_in_a_folder_needs_no_host() -> None:
+    url = "postgresql://u:pw1@/db?host=/run/postgresql"
+    assert str(run_stores.open_store(url, {})) == "postgresql://u:***@/db?host=/run/postgresql"
+    assert ServerUrl(url).client_url == url
 
 
 def test_secrets_are_hidden_in_names_and_reasons() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors, version
 from iceberg_compaction.model import checkpoint, portable_task
-from iceberg_compaction.record import outbox
+from iceberg_compaction.record import outbox, store_warnings
 from iceberg_compaction.record.checkpoint import checkpoints, running_entries
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class OpenCheckpoint:
 
     held: checkpoints.HeldHead
     kept: checkpoints.Checkpoints
+    warnings: store_warnings.StoreWarnings = field(default_factory=store_warnings.StoreWarnings)
     goes_on: bool = False  # at the end of the work, it is left to another run
     _outbox: outbox.Outbox = field(init=False)
     _fenced: checkpoints.FencedEntries = field(init=False)
@@ -42,7 +43,7 @@ class OpenCheckpoint:
 
     def __post_init__(self) -> None:
         self._fenced = checkpoints.FencedEntries(self.kept.entries, self.held)
-        self._outbox = outbox.Outbox(entries=self._fenced)
+        self._outbox = outbox.Outbox(entries=self._fenced, warnings=self.warnings)
 
     def save(self, task: RewriteTask, result: TaskResult) -> None:
         """Store the result of a task soon."""
@@ -61,7 +62,7 @@ class OpenCheckpoint:
         try:
             self._outbox.flush()
         except errors.StoreError as error:
-            _log.warning("Results of tasks are not stored before the commit: %s", error)
+            self.warnings.warn("Results of tasks are not stored before the commit", error)
 
     def give_up(self, paths: Sequence[str]) -> list[str]:
         """Take files out of the checkpoint, right before they are removed. Returns those that may be removed: another
@@ -73,7 +74,7 @@ class OpenCheckpoint:
             # Nobody has ever heard of files whose results were not stored.
             own = [path for path in paths if self._fenced.written.isdisjoint(self._keys_of.get(path, ()))]
             if len(own) < len(paths):
-                _log.warning("Files of this run stay for another run to use or to remove: %s", error)
+                self.warnings.warn("Files of this run stay for another run to use or to remove", error)
             return own
         return list(paths)
 
@@ -82,7 +83,7 @@ class OpenCheckpoint:
         try:
             return self.kept.release(self.held) is not None if self.goes_on else self.kept.remove(self.held)
         except errors.StoreError as error:
-            _log.warning("The checkpoint of this run could not be removed: %s", error)
+            self.warnings.warn("The checkpoint of this run could not be removed", error)
             return False
 
     @contextmanager
@@ -116,7 +117,7 @@ def begin(
     )
     try:
         held = as_owner(run, run.store).create(head, plan)
-        return OpenCheckpoint(held, checkpoints.Checkpoints(run.store.entries))
+        return OpenCheckpoint(held, checkpoints.Checkpoints(run.store.entries), run.warnings)
     except errors.StoreError as error:
         _log.warning("If this run is killed, its work is done again: %s", error)
         return None

@@ -22,8 +22,14 @@ _SYSTEM_ERROR = re.compile(r"\[Errno -?\d+\] ([^\"')]+)")
 
 def hidden(url: str) -> str:
     """A URL that cannot be taken apart, without anything that may be a password."""
-    scheme, mark, rest = url.partition("://")
-    return f"{scheme}{mark}{rest.rpartition('@')[2]}"
+    scheme, mark, rest = url.partition(":")
+    slashes = "//" if rest.startswith("//") else ""
+    return f"{scheme}{mark}{slashes}{rest.removeprefix('//').rpartition('@')[2]}"
+
+
+def _url(scheme: str, netloc: str, path: str, query: str) -> str:
+    """`urlunsplit` leaves `//` out where there is no host, as in a URL of a PostgreSQL that listens in a folder."""
+    return f"{scheme}://{netloc}{path}" + (f"?{query}" if query else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ class ServerUrl:
         options = [
             (name, _HIDDEN if name in _SECRET_OPTIONS else value) for name, value in parse.parse_qsl(parts.query)
         ]
-        return parse.urlunsplit((parts.scheme, login + host, parts.path, parse.urlencode(options, safe="*/:"), ""))
+        return _url(parts.scheme, login + host, parts.path, parse.urlencode(options, safe="*/:"))
 
     @property
     def parts(self) -> parse.SplitResult:
@@ -66,7 +72,7 @@ class ServerUrl:
     def client_url(self) -> str:
         """The URL for a client that knows neither our option nor the drivers of others, as in `postgresql+psycopg`."""
         query = parse.urlencode({name: value for name, value in self.options.items() if name != "prefix"}, safe="/:")
-        return parse.urlunsplit(self.parts._replace(scheme=self.parts.scheme.partition("+")[0], query=query))
+        return _url(self.parts.scheme.partition("+")[0], self.parts.netloc, self.parts.path, query)
 
     def reason(self, error: BaseException) -> str:
         """The words of an error in one line and without secrets."""

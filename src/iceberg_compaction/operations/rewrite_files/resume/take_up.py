@@ -104,7 +104,8 @@ class Heir:
         if held is None:
             return None
         self.run.entry.dead_writers = legacy.held.head.writers
-        return open_checkpoint.OpenCheckpoint(held, checkpoints.Checkpoints(self.run.store.entries))
+        kept = checkpoints.Checkpoints(self.run.store.entries)
+        return open_checkpoint.OpenCheckpoint(held, kept, self.run.warnings)
 
     def remove(self, legacy: Legacy) -> None:
         """Remove a checkpoint that is worth nothing; recovery then removes the files."""

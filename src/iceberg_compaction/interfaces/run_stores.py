@@ -27,6 +27,7 @@ _SERVERS = {
     "etcd": ("etcd", "EtcdEntries", "etcd3gw", "etcd"),
     "etcds": ("etcd", "EtcdEntries", "etcd3gw", "etcd"),
 }
+_DRIVERS = ("postgresql", "postgres")  # schemes that catalogs write with a driver, as in postgresql+psycopg://
 _CHOICES = "a file, memory://, postgresql://, redis://, rediss://, etcd:// or etcds://"
 MEMORY = "memory://"
 
@@ -55,13 +56,20 @@ def open_entries(given: str | Path) -> StoreEntries:
 
 
 def file_of(given: str | Path) -> Path | None:
-    """The file that is meant; None: no file. As in catalogs, `sqlite:///` comes before the path."""
-    text = str(given)
+    """The file that is meant; None: no file. ConfigError: neither a file nor a URL can be meant. As in catalogs, `sqlite:///` comes before the path."""
     if isinstance(given, Path):
         return given
-    if text.startswith("sqlite:"):
-        return Path(text.removeprefix("sqlite:///") if text.startswith("sqlite:///") else text.removeprefix("sqlite:"))
-    return None if "://" in text else Path(text)
+    scheme, colon, rest = given.partition(":")
+    if scheme == "sqlite" and colon:
+        path = rest.removeprefix("///")
+        if not path.strip("/"):
+            raise errors.ConfigError(f"The run store '{given}' names no file; write sqlite:///FILE.")
+        return Path(path)
+    if colon and not rest.startswith("//") and scheme.partition("+")[0] in (*_SERVERS, "memory"):
+        from iceberg_compaction.record.entries import server_url
+
+        raise errors.ConfigError(f"'{server_url.hidden(given)}' is not a run store; write {scheme}://.")
+    return None if "://" in given else Path(given)
 
 
 def store_to_read(given: str | Path | None, environ: Mapping[str, str]) -> RunStore | None:
@@ -109,11 +117,12 @@ def _server(url: str) -> StoreEntries:
         scheme, host, _ = shown.parts.scheme, shown.parts.hostname, shown.parts.port
     except ValueError as error:
         raise errors.ConfigError(f"{server_url.hidden(url)!r} is not the URL of a run store: {error}.") from error
-    if scheme.split("+")[0] not in _SERVERS:
+    kind = scheme.partition("+")[0] if scheme.startswith(tuple(f"{each}+" for each in _DRIVERS)) else scheme
+    if kind not in _SERVERS:
         raise errors.ConfigError(f"'{shown}' is not a run store; choose {_CHOICES}.")
-    if not host:
+    if not host and not (kind in _DRIVERS and "host" in shown.options):  # PostgreSQL may listen in a folder
         raise errors.ConfigError(f"The run store '{shown}' has no host; write {scheme}://HOST.")
-    module, name, package, extra = _SERVERS[scheme.split("+")[0]]
+    module, name, package, extra = _SERVERS[kind]
     try:
         client: Any = importlib.import_module(f"{_ENTRIES}.{module}")
     except ModuleNotFoundError as error:

@@ -56,7 +56,8 @@ def open_entries(given: str | Path) -> StoreEntries:
 
 
 def file_of(given: str | Path) -> Path | None:
-    """The file that is meant; None: no file. ConfigError: neither a file nor a URL can be meant. As in catalogs, `sqlite:///` comes before the path."""
+    """The file that is meant; None: no file. As in catalogs, `sqlite:///` comes before the path. ConfigError: neither a
+    file nor a URL can be meant."""
     if isinstance(given, Path):
         return given
     scheme, colon, rest = given.partition(":")

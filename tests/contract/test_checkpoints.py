@@ -3,11 +3,10 @@ whoever has lost the checkpoint can change nothing any more (R63)."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.factories.stores import make_start
+from tests.factories import stores
 
 from iceberg_compaction import errors
 from iceberg_compaction.model import checkpoint, portable_task, proof, rewrite_task
@@ -17,31 +16,12 @@ from iceberg_compaction.record.checkpoint import checkpoints, open_checkpoint, r
 from iceberg_compaction.record.entries import blobs
 
 if TYPE_CHECKING:
-    from tests.factories import stores
-
-    from iceberg_compaction.model.checkpoint import CheckpointHead
     from iceberg_compaction.record.checkpoint.checkpoints import Checkpoints, HeldHead
 
 ENTRY = CatalogEntry(catalog="c", table="db.t", table_uuid="t")
 TASK = rewrite_task.RewriteTask(
     id=7, group_id=0, spec_id=0, partition="{}", file_paths=("a", "b"), file_sizes=(1, 1), record_counts=(1, 1)
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class StoredPlan:
-    """A plan as far as a checkpoint looks at it."""
-
-    text: str = '{"id": "p"}'
-
-    def model_dump_json(self) -> str:
-        return self.text
-
-
-def make_head(run_id: str = "d", **more: Any) -> CheckpointHead:
-    facts: dict[str, Any] = {"number": 0, "owner": run_id, "writers": (run_id,), "entry": ENTRY, "branch": "main"}
-    facts |= {"plan_id": "p", "version": "1", "cores": 1, "tasks": 1, "groups": 1, "bytes": 2, "saved_ms": 5}
-    return checkpoint.CheckpointHead(run_id=run_id, **(facts | more))
 
 
 def make_result(path: str, task_id: int = 7) -> rewrite_task.TaskResult:
@@ -61,7 +41,7 @@ def kept(every_place: stores.Place) -> Checkpoints:
 
 @pytest.fixture
 def held(kept: Checkpoints) -> HeldHead:
-    return kept.create(make_head(), StoredPlan())  # type: ignore[arg-type]
+    return kept.create(stores.make_head(), stores.StoredPlan())  # type: ignore[arg-type]
 
 
 def test_results_are_read_as_they_were_stored(kept: Checkpoints, held: HeldHead) -> None:
@@ -79,8 +59,8 @@ def test_a_plan_of_any_size_is_stored_in_pieces(kept: Checkpoints) -> None:
     import random
 
     text = "".join(map(chr, random.Random(1).choices(range(0x4E00, 0x9FFF), k=700_000)))
-    head = make_head("large")
-    kept.create(head, StoredPlan(text))  # type: ignore[arg-type]
+    head = stores.make_head("large")
+    kept.create(head, stores.StoredPlan(text))  # type: ignore[arg-type]
     pieces = [entry for entry in kept.entries.scan("checkpoint/large/") if "/plan/" in entry.key]
     assert len(pieces) > 2
     assert blobs.join(pieces) == text.encode()
@@ -107,18 +87,18 @@ def test_one_of_two_heirs_gets_the_checkpoint(kept: Checkpoints, held: HeldHead)
 def test_a_run_that_another_one_took_for_dead_owns_no_checkpoint_any_more(every_place: stores.Place) -> None:
     """Else files that are being removed at this moment would get into it."""
     store = every_place.open()
-    assert store.begin(make_start("d"))
-    assert store.begin(make_start("h"))
+    assert store.begin(stores.make_start("d"))
+    assert store.begin(stores.make_start("h"))
     of_d, of_h = (running_entries.RunningEntries(entries=store.entries, store=store, run_id=each) for each in "dh")
-    held = checkpoints.Checkpoints(of_d).create(make_head(), StoredPlan())  # type: ignore[arg-type]
+    held = checkpoints.Checkpoints(of_d).create(stores.make_head(), stores.StoredPlan())  # type: ignore[arg-type]
     with pytest.raises(errors.StoreError, match="already"):
-        checkpoints.Checkpoints(of_d).create(make_head(), StoredPlan())  # type: ignore[arg-type]
+        checkpoints.Checkpoints(of_d).create(stores.make_head(), stores.StoredPlan())  # type: ignore[arg-type]
     free = checkpoints.Checkpoints(store.entries).release(held)
     assert free is not None
     for each in store.unfinished():
         assert store.take_over(each) is not None
     with pytest.raises(errors.StoreError, match="took run d for dead"):
-        checkpoints.Checkpoints(of_d).create(make_head(number=1), StoredPlan())  # type: ignore[arg-type]
+        checkpoints.Checkpoints(of_d).create(stores.make_head(number=1), stores.StoredPlan())  # type: ignore[arg-type]
     with pytest.raises(errors.StoreError, match="took run h for dead"):
         checkpoints.Checkpoints(of_h).claim(free, "h", 9)
     assert checkpoints.Checkpoints(store.entries).heads() == [free]
@@ -209,7 +189,7 @@ def test_a_head_that_cannot_be_read_is_left_alone(kept: Checkpoints, held: HeldH
 
 
 def test_old_checkpoints_that_no_run_owns_are_removed_with_all_that_is_left(kept: Checkpoints, held: HeldHead) -> None:
-    young = kept.create(make_head("young", saved_ms=checkpoints.KEEP_MS), StoredPlan())  # type: ignore[arg-type]
+    young = kept.create(stores.make_head("young", saved_ms=checkpoints.KEEP_MS), stores.StoredPlan())  # type: ignore[arg-type]
     kept.entries.change(blobs.pieces(b"plan", "checkpoint", "headless", 0, "plan"))
     kept.entries.change(blobs.pieces(b"plan", "checkpoint", "beginning", 0, "plan"))
     checkpoints.remove_old(kept.entries, checkpoints.KEEP_MS + 10, lambda run_id: run_id in ("d", "beginning"))

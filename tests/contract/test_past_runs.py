@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.factories.stores import make_record, make_start
+from tests.factories.stores import begin_with_checkpoint, make_record, make_start
 
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.record import past_runs, processes
@@ -66,7 +66,7 @@ def test_a_run_that_ended_and_left_files_is_listed_once(store: RunStore) -> None
 
 def test_a_follower_takes_silence_by_its_own_clock_for_death(store: RunStore) -> None:
     elsewhere = make_start().process
-    store.begin(make_start("far", started_ms=10, process=elsewhere))
+    begin_with_checkpoint(store, make_start("far", started_ms=10, process=elsewhere))
     follower = follow_run.RunFollower(store=store, run_id="far")
     now = 10**9  # the other machine's clock is far behind
     silent = make_start().silent_ms

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -14,7 +15,7 @@ import pytest
 from tests.e2e.test_terminal import ESCAPE
 from tests.factories import lake as lakes
 from tests.factories import terminal
-from tests.factories.stores import make_record, make_start
+from tests.factories.stores import begin_with_checkpoint, make_record, make_start
 from typer.testing import CliRunner
 
 from iceberg_compaction import Compactor
@@ -60,7 +61,8 @@ def store(path: Path) -> RunStore:
     here = {"process": processes.this_process(), "started_ms": now - 60_000}
     store.begin(make_start(RUNNING, table="shop.events", **here))
     store.heartbeat(RUNNING, now)
-    store.begin(make_start(DIED, table="lake.clicks", process=dead_process(), started_ms=now - 30 * 60_000))
+    died = make_start(DIED, table="lake.clicks", process=dead_process(), started_ms=now - 30 * 60_000)
+    begin_with_checkpoint(store, died)
     return store
 
 
@@ -112,6 +114,19 @@ def test_runs_without_an_end_are_listed_as_such_with_the_way_to_go_on(store: Run
     assert re.search(rf"resume .*{DIED}", screen)
 
 
+def test_resume_is_recommended_only_if_there_is_something_to_resume(path: Path) -> None:
+    table = "my shop.o'rders"
+    wiring.run_store(path).begin(make_start(DIED, table=table, branch="a b", process=dead_process()))
+    (died,) = json.loads(invoke(path, "history", "--output", "json").stdout)
+    assert died["command"] is None
+    assert "left nothing to resume" in died["sentence"]
+    assert "To go on" not in invoke(path, "watch", DIED, code=1).stderr
+    refusal = invoke(path, "resume", DIED, code=2).stderr
+    assert re.search(r"Its commits stay; `iceberg-compact run .*` removes", refusal)
+    (command,) = re.findall("`(.*)`", refusal)
+    assert shlex.split(command)[-4:] == ["--table", table, "--branch", "a b"]
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -126,7 +141,8 @@ def test_a_filter_that_makes_no_sense_is_refused(path: Path, args: tuple[str, ..
 
 
 def test_a_history_without_a_store_is_empty_and_creates_none(path: Path) -> None:
-    assert "No run is recorded." in invoke(path, "history", "--table", "shop.*").stdout
+    assert "No run is recorded." in invoke(path, "history").stdout
+    assert "No run fits these options." in invoke(path, "history", "--table", "shop.*").stdout
     assert not path.exists()
 
 

@@ -13,7 +13,7 @@ import pytest
 from rich.cells import cell_len
 from tests.factories import reports, screens
 from tests.factories.screens import COMBINED, LONG, STORED, WIDE, WIDTHS
-from tests.factories.stores import make_start
+from tests.factories.stores import begin_with_checkpoint, make_start
 
 from iceberg_compaction.catalog import sample_lake
 from iceberg_compaction.interfaces import wiring
@@ -115,8 +115,10 @@ def test_runs_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     store, noon = wiring.run_store("runs.db"), reports.NOON
     process = Process(host="worker-7/boot/pid", pid=4711, started="1")
-    for run_id, table in (("1badcafe" * 4, "db.events"), ("2badcafe" * 4, LONG)):
-        store.begin(make_start(run_id, table=table, started_ms=noon, process=process))
+    facts = {"started_ms": noon, "process": process}
+    begin_with_checkpoint(store, make_start("1badcafe" * 4, table="db.events", **facts))
+    begin_with_checkpoint(store, make_start("2badcafe" * 4, table=LONG, **facts))
+    store.begin(make_start("3badcafe" * 4, table="db.orders", **facts))
     shown = {width: screens.show("history", "--store", "sqlite:runs.db", width=width) for width in WIDTHS}
     screens.compare("history-unfinished", "history --store sqlite:runs.db", shown)
 

@@ -16,10 +16,11 @@ import pytest
 from tests.factories import store_servers
 
 from iceberg_compaction.interfaces import run_stores, wiring
-from iceberg_compaction.model import lease, run_record
+from iceberg_compaction.model import checkpoint, lease, run_record
 from iceberg_compaction.model.outcome import Kind, parse
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.record import leases, processes
+from iceberg_compaction.record.checkpoint import checkpoints
 from iceberg_compaction.record.entries import sqlite
 from iceberg_compaction.record.entries.memory import MemoryEntries
 from iceberg_compaction.record.store import RunStore
@@ -254,3 +255,29 @@ def _publish_and_die(place: Place, attempt: Attempt) -> None:
     store.begin(make_start())
     store.publishing("a", attempt)
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """A plan as far as a checkpoint looks at it."""
+
+    text: str = '{"id": "p"}'
+
+    def model_dump_json(self) -> str:
+        return self.text
+
+
+def make_head(run_id: str = "d", **more: Any) -> checkpoint.CheckpointHead:
+    """The head of a checkpoint that a run has begun."""
+    entry = run_record.CatalogEntry(catalog="c", table="db.t", table_uuid="t")
+    facts: dict[str, Any] = {"number": 0, "owner": run_id, "writers": (run_id,), "entry": entry, "branch": "main"}
+    facts |= {"plan_id": "p", "version": "1", "cores": 1, "tasks": 1, "groups": 1, "bytes": 2, "saved_ms": 5}
+    return checkpoint.CheckpointHead(run_id=run_id, **(facts | more))
+
+
+def begin_with_checkpoint(store: RunStore, start: run_record.RunStart) -> None:
+    """Enter a run that has begun to perform a plan."""
+    store.begin(start)
+    entry = run_record.CatalogEntry(catalog=start.catalog, table=start.table, table_uuid=start.table_uuid)
+    head = make_head(start.run_id, entry=entry, saved_ms=start.started_ms)
+    checkpoints.Checkpoints(store.entries).create(head, StoredPlan())  # type: ignore[arg-type]

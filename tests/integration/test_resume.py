@@ -320,7 +320,7 @@ def test_each_reason_not_to_resume_is_a_sentence(scene: Scene) -> None:
         scene.run(resumes=finished)
     lakes.append_small_files(scene.table, FILES)
     early = scene.kill(ports.Moment(call="store.begin", when=ports.AFTER))
-    with pytest.raises(errors.ConfigError, match=f"Run {early} has stored no work"):
+    with pytest.raises(errors.ConfigError, match=f"Run {early} left nothing to resume. Its commits stay"):
         scene.run(resumes=early)
     alive = scene.kill(THIRD_TASK, stops=True)
     try:

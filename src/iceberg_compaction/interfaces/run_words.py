@@ -133,8 +133,8 @@ def stages(report: RunReport) -> list[tuple[str, float, float]]:
 
 
 def sizes(report: RunReport) -> list[tuple[str, int, int]]:
-    """Bar of the histogram, files before, files after."""
-    before, after = report.before, _after(report) or report.before
+    """Bar of the histogram, files before, files after. None without an end: nobody knows how the files are now."""
+    before, after = report.before, _after(report)
     if before is None or after is None:
         return []
     return [(old.label, old.files, new.files) for old, new in zip(before.histogram, after.histogram, strict=False)]

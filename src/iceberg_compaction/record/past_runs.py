@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction.model import table_names
 from iceberg_compaction.model.run_listing import RunState, UnfinishedListing
 from iceberg_compaction.record import processes
+from iceberg_compaction.record.checkpoint import checkpoints
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Kind
@@ -47,7 +48,7 @@ def unfinished(store: RunStore, wanted: HistoryFilter, now_ms: int) -> list[Unfi
     runs = [
         run for run in store.unfinished() if wanted.has_table(run.start.table) and wanted.has_time(run.start.started_ms)
     ]
-    listed = [listing(run, now_ms) for run in runs if store.run(run.start.run_id) is None]
+    listed = [listing(run, store, now_ms) for run in runs if store.run(run.start.run_id) is None]
     return sorted(listed, key=lambda run: run.started_ms, reverse=True)
 
 
@@ -60,16 +61,28 @@ def is_over(run: UnfinishedRun, silent_ms: int) -> bool:
     return silent_ms >= run.start.silent_ms if alive is None else not alive
 
 
-def listing(run: UnfinishedRun, now_ms: int, silent_ms: int | None = None) -> UnfinishedListing:
+def _can_resume(store: RunStore, run: UnfinishedRun) -> bool:
+    """Whether there is a checkpoint of the run."""
+    heads = checkpoints.Checkpoints(store.entries).heads(run.start.table_uuid)
+    return any(run.start.run_id in held.head.writers for held in heads)
+
+
+def listing(run: UnfinishedRun, store: RunStore, now_ms: int, silent_ms: int | None = None) -> UnfinishedListing:
     """An unfinished run in words. `silent_ms`: how long it has been silent, by default by its own clock."""
     start = run.start
     has_ended = is_over(run, now_ms - run.heartbeat_ms if silent_ms is None else silent_ms)
     machine = start.process.host.partition("/")[0]
+    can_resume = has_ended and not run.taken_over and _can_resume(store, run)
     if run.taken_over:
         sentence = "The run ended without an outcome, and another run took over its work."
-    elif has_ended:
+    elif can_resume:
         sentence = (
             "The run ended without an outcome. The next run on the table takes over its work; `resume` does it now."
+        )
+    elif has_ended:
+        sentence = (
+            "The run ended without an outcome and left nothing to resume. Its commits stay; the next run on the table "
+            "removes its other files."
         )
     else:
         sentence = f"The run is at work in process {start.process.pid} of {machine}."
@@ -82,7 +95,7 @@ def listing(run: UnfinishedRun, now_ms: int, silent_ms: int | None = None) -> Un
         machine=machine,
         process=start.process.pid,
         sentence=sentence,
-        command=f"iceberg-compact resume {start.run_id}" if has_ended and not run.taken_over else None,
+        command=f"iceberg-compact resume {start.run_id}" if can_resume else None,
     )
 
 

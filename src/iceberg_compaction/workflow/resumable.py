@@ -11,6 +11,7 @@ from iceberg_compaction.metadata import reachable
 from iceberg_compaction.model import checkpoint, resume_view
 from iceberg_compaction.operations.operation import Legacy
 from iceberg_compaction.operations.rewrite_files.resume import inherit_plan, take_up
+from iceberg_compaction.record import journal
 from iceberg_compaction.record.checkpoint import checkpoints
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def find(run: Run, run_id: str) -> HeldHead:
         if owner in unfinished and owner not in over:
             raise errors.ConfigError(_at_work(run_id, unfinished[owner]))
     if not heads:
-        raise errors.ConfigError(_nothing(run_id, unfinished.get(run_id), run))
+        raise errors.ConfigError(_nothing(run_id, unfinished.get(run_id)))
     fresh = [held for held in heads if run.clock() - held.head.saved_ms < checkpoints.KEEP_MS]
     if not fresh:
         raise errors.ConfigError(
@@ -55,18 +56,18 @@ def _at_work(run_id: str, other: UnfinishedRun) -> str:
     return f"Run {other.start.run_id} has taken over run {run_id}, and is at work on it ({where})."
 
 
-def _nothing(run_id: str, unfinished: UnfinishedRun | None, run: Run) -> str:
+def _nothing(run_id: str, unfinished: UnfinishedRun | None) -> str:
     if unfinished is None:
         return f"Run {run_id} has ended and left nothing to resume."
-    table = unfinished.start.table
+    command = journal.command_line("run", unfinished.start.table, unfinished.start.branch)
     if unfinished.taken_over:
         return (
             f"Nothing of run {run_id} is left to resume: another run has taken it over. "
-            f"`iceberg-compact run --table {table}` does what is left to do."
+            f"{command} does what is left to do."
         )
     return (
-        f"Run {run_id} has stored no work that could be resumed; `iceberg-compact run --table {table}` removes its "
-        "files and does its work anew."
+        f"Run {run_id} left nothing to resume. Its commits stay; {command} removes its other files and does what is "
+        "left to do."
     )
 
 

@@ -7,6 +7,7 @@ import shlex
 from tests.factories import reports
 from tests.unit.interfaces.test_html_report import EVIL, read
 
+from iceberg_compaction.interfaces import run_words
 from iceberg_compaction.interfaces.html import run_charts, run_page
 from iceberg_compaction.model.run_listing import RunState
 
@@ -44,3 +45,10 @@ def test_a_run_without_an_end_and_an_old_record_have_a_page() -> None:
 
 def test_one_look_at_a_table_draws_no_line() -> None:
     assert run_charts.over_time(reports.report().health[:1], []) == ""
+
+
+def test_a_run_without_an_end_shows_no_sizes_after_it() -> None:
+    unfinished = reports.report().model_copy(update={"record": None, "after": None})
+    assert run_words.sizes(unfinished) == []
+    assert "Sizes" not in run_page.render(unfinished, command)
+    assert "Sizes" in run_page.render(reports.report(), command)

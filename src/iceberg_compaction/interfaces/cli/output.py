@@ -45,7 +45,9 @@ class Output(Protocol):
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None: ...
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
-    def history(self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing] = ()) -> None: ...
+    def history(
+        self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing], *, filtered: bool
+    ) -> None: ...
     def run_report(self, report: RunReport) -> None: ...
     def cache(self, found: CacheFigures, *, cleared: bool) -> None: ...
     def cancellation(self, found: Cancellation) -> None: ...
@@ -78,7 +80,7 @@ class JsonOutput:
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         self._write(_with_commands(found), single)
 
-    def history(self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing] = ()) -> None:
+    def history(self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing], *, filtered: bool) -> None:
         made = [documents.document(_with_command(run)) for run in unfinished]
         made += [{**documents.document(record), "state": "ended"} for record in found]
         sys.stdout.write(documents.text(made))
@@ -162,10 +164,10 @@ class TableOutput:
 
         self._show(*manifest_tables.overview(_with_commands(found)))
 
-    def history(self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing] = ()) -> None:
+    def history(self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing], *, filtered: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import history_table
 
-        self._show(*history_table.history(found, [_with_command(run) for run in unfinished]))
+        self._show(*history_table.history(found, [_with_command(run) for run in unfinished], filtered=filtered))
 
     def run_report(self, report: RunReport) -> None:
         from iceberg_compaction.interfaces.cli.screens import report_story

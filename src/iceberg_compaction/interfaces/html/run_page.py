@@ -70,11 +70,11 @@ def _before_and_after(report: RunReport) -> str:
     if not rows:
         return ""
     figures = _figures(("The table", ">Before", ">After", ">Change"), rows, "The table before and after the run")
-    bars = run_charts.sizes(run_words.sizes(report))
-    key = '<p class="soft">Grey: before the run. Coloured: after it, with nobody else\'s changes.</p>'
-    return _card(
-        "Before and after", f'<div class="columns"><div>{figures}</div><div><h3>Sizes</h3>{bars}{key}</div></div>'
-    )
+    sizes = ""
+    if bars := run_words.sizes(report):
+        key = '<p class="soft">Grey: before the run. Coloured: after it, with nobody else\'s changes.</p>'
+        sizes = f"<div><h3>Sizes</h3>{run_charts.sizes(bars)}{key}</div>"
+    return _card("Before and after", f'<div class="columns"><div>{figures}</div>{sizes}</div>')
 
 
 def _plan_and_time(report: RunReport) -> str:

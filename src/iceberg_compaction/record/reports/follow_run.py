@@ -72,7 +72,11 @@ class RunFollower:
         record = self.store.run(self.run_id)
         if record is not None:
             return RunEnd(record=record)
-        listing = None if journal is None else past_runs.listing(journal, now_ms, self._silent_ms(journal, now_ms))
+        listing = (
+            None
+            if journal is None
+            else past_runs.listing(journal, self.store, now_ms, self._silent_ms(journal, now_ms))
+        )
         if listing is not None and listing.state is RunState.RUNNING:
             self._missing_since_ms = None
             return None

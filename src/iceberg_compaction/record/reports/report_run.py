@@ -63,7 +63,7 @@ def _of_record(store: RunStore, record: RunRecord, logged: Sequence[LoggedEvent]
 
 
 def _of_unfinished(store: RunStore, journal: UnfinishedRun, logged: Sequence[LoggedEvent], now_ms: int) -> RunReport:
-    listing = past_runs.listing(journal, now_ms)
+    listing = past_runs.listing(journal, store, now_ms)
     story = run_story.RunStory()
     for each in logged:
         story.take(each.event, each.at_ms)

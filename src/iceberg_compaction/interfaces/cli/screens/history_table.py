@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 _SHORT = 8  # characters of an id
 
 
-def history(found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing]) -> Iterator[RenderableType]:
+def history(
+    found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing], *, filtered: bool
+) -> Iterator[RenderableType]:
     """Runs without an end, then past runs, the newest first: a line for each, and what happened in words."""
     if not found and not unfinished:
-        yield "No run is recorded."
+        yield "No run fits these options." if filtered else "No run is recorded."
         return
     table = grid(
         "Table",

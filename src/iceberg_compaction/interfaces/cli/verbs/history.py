@@ -27,7 +27,7 @@ class HistoryOptions:
             "--outcome",
             "--kind",
             metavar="KIND",
-            help="Runs that ended so: compacted, healthy, skipped, unsupported, conflict or failed; repeatable.",
+            help="Runs with this end: compacted, healthy, skipped, unsupported, conflict, failed, undone; repeatable.",
         ),
     ] = None
     since: Annotated[
@@ -35,7 +35,7 @@ class HistoryOptions:
     ] = None
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Began until then; a date means its end.")] = None
     running: Annotated[bool, typer.Option("--running", help="Only runs without an end: at work, or died.")] = False
-    limit: Annotated[int, typer.Option(min=1, help="At most this many runs.")] = 20
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most this many runs.")] = 20
 
 
 @exits.reported
@@ -63,7 +63,8 @@ def history(console: options.ConsoleOptions, filters: HistoryOptions, state: opt
     store = wiring.store_to_read(state)
     unfinished = past_runs.unfinished(store, wanted, now_ms) if store is not None and not wanted.kinds else []
     records = past_runs.select(store, wanted) if store is not None and not filters.running else []
-    output.output(console.output).history(records, unfinished[: filters.limit])
+    filtered = bool(filters.table or filters.outcome or filters.since or filters.until or filters.running)
+    output.output(console.output).history(records, unfinished[: filters.limit], filtered=filtered)
 
 
 def _filter(filters: HistoryOptions, now_ms: int) -> HistoryFilter:

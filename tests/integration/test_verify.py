@@ -102,6 +102,28 @@ def test_the_record_alone_proves_a_run_whose_inputs_are_gone(lake: Lake) -> None
     assert "has expired" in checked.sentence
 
 
+def test_damage_in_the_snapshot_before_says_nothing_against_the_run(lake: Lake) -> None:
+    table = city_table(lake)
+    run_id = compact(lake)
+    remove_list_of_parent(table)
+    checked = verify(lake, run_id)
+    assert (checked.verdict, checked.commits[0].with_inputs) == (CheckVerdict.PROVED, False)
+    assert "the snapshot before it cannot be read (Manifest list" in checked.sentence
+
+
+def test_damage_in_the_snapshot_before_says_nothing_against_a_rewrite_of_manifests(lake: Lake) -> None:
+    table = city_table(lake)
+    run_id = compactor(lake).rewrite_manifests("db.t", target_size="1MiB").run_id
+    remove_list_of_parent(table)
+    assert verify(lake, run_id).verdict is CheckVerdict.UNCHECKED
+
+
+def remove_list_of_parent(table: Table) -> None:
+    parent = again(table).metadata.snapshot_by_id(parent_of(table) or -1)
+    assert parent is not None
+    local(parent.manifest_list).unlink()
+
+
 @pytest.mark.parametrize("options", [{"copy-row-groups": "always"}, {"verify": "counts"}])
 def test_without_a_checksum_of_rows_the_inputs_are_needed(lake: Lake, options: dict[str, str]) -> None:
     table = make_table(lake.catalog, "db.t")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iceberg_compaction import errors
 from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.metadata.manifest import changed_files, live_files, snapshot_manifests
 from iceberg_compaction.model import table_view
@@ -30,7 +31,8 @@ class CommitFiles:
     written: pa.Table
     replaced: pa.Table
     written_deletes: pa.Table  # that apply to written files; a rewrite leaves none
-    parent: pa.Table | None  # the live files of the parent snapshot; None: it has expired
+    parent: pa.Table | None  # the live files of the parent snapshot; None: they are not known
+    parent_gone: str  # the reason for that, in words
     parent_deletes: pa.Table  # of the parent snapshot, those that the run applied
 
     @property
@@ -61,13 +63,12 @@ def read(table: Table, snapshot: Snapshot) -> CommitFiles:
     """Reads metadata of the snapshot and of its parent."""
     changed = changed_files.read(table, snapshot)
     written, replaced = (_data(files) for files in (changed.added, changed.removed))
-    before = table.metadata.snapshot_by_id(snapshot.parent_snapshot_id or -1)
-    parent = None if before is None else _live(table, before)
+    parent, parent_gone = _parent(table, snapshot)
     none = table_view.FILES.empty_table()
     deletes = none if parent is None else _deletes(parent)
     written_deletes = none
     if run_commits.UNDOES in run_commits.properties(snapshot):  # the files that came back have deletes of their own
-        written_deletes = _deletes(_live(table, snapshot))
+        written_deletes = _deletes(live(table, snapshot))
     elif written.num_rows:
         # Newer deletes came while the run was at work. They apply to the written files as well, and were not applied.
         deletes = deletes.filter(pc.less_equal(deletes["sequence_number"], pc.max(written["sequence_number"])))
@@ -77,8 +78,20 @@ def read(table: Table, snapshot: Snapshot) -> CommitFiles:
         replaced=replaced,
         written_deletes=written_deletes,
         parent=parent,
+        parent_gone=parent_gone,
         parent_deletes=deletes,
     )
+
+
+def _parent(table: Table, snapshot: Snapshot) -> tuple[pa.Table | None, str]:
+    """Damage in the metadata of the parent says nothing about the commit."""
+    before = table.metadata.snapshot_by_id(snapshot.parent_snapshot_id or -1)
+    if before is None:
+        return None, "the snapshot before it has expired"
+    try:
+        return live(table, before), ""
+    except errors.MetadataError as error:
+        return None, f"the snapshot before it cannot be read ({str(error).rstrip('.')})"
 
 
 def keys(files: pa.Table) -> set[PartitionKey]:
@@ -86,7 +99,8 @@ def keys(files: pa.Table) -> set[PartitionKey]:
     return set(zip(files["spec_id"].to_pylist(), files["partition"].cast(pa.string()).to_pylist(), strict=True))
 
 
-def _live(table: Table, snapshot: Snapshot) -> pa.Table:
+def live(table: Table, snapshot: Snapshot) -> pa.Table:
+    """The live files of a snapshot (model.table_view.FILES)."""
     manifests = snapshot_manifests.read(table.io, snapshot)
     files = live_files.live_files(table, manifests, cache=arrow_cache.NO_CACHE)
     return files.select(table_view.FILES.names)

@@ -131,7 +131,7 @@ def _compare(
         damaged = any(failure.error in _DAMAGE for failure in after.failures)
         return CheckVerdict.DIFFERS if damaged else CheckVerdict.UNCHECKED, after.failures[0].sentence, after.paths
     if before is None:
-        return CheckVerdict.UNCHECKED, "The replaced files were not read: the snapshot before has expired.", ()
+        return CheckVerdict.UNCHECKED, f"The replaced files were not read: {files.parent_gone}.", ()
     if before.failures:
         return CheckVerdict.UNCHECKED, f"A replaced file cannot be read: {before.failures[0].sentence}", before.paths
     if difference := difference_of(before.side, after.side, schema):
@@ -164,13 +164,13 @@ def _by_record_alone(files: CommitFiles, recorded: RecordedProof, stored: Side) 
         return (
             CheckVerdict.PROVED,
             f"Snapshot {snapshot} is proved: its files hold {rows} with the checksum that the run recorded. The "
-            "replaced files were not read again, because the snapshot before it has expired.",
+            f"replaced files were not read again, because {files.parent_gone}.",
         )
     reason = "row groups were copied as bytes" if recorded.copied else "the proof of the run had counts only"
     return (
         CheckVerdict.UNCHECKED,
         f"Snapshot {snapshot} cannot be checked in full: its files hold the {rows} that were recorded, but {reason}, "
-        f"so there is no checksum of rows, and the replaced files have gone with the snapshot before.",
+        f"so there is no checksum of rows, and the replaced files were not read again, because {files.parent_gone}.",
     )
 
 

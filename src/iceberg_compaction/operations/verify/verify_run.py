@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata.manifest import live_files, snapshot_manifests
 from iceberg_compaction.model import plurals
 from iceberg_compaction.model.verification import CheckVerdict, CommitCheck, Verification, worst
 from iceberg_compaction.operations.past_runs import measured_files, run_commits
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.operations.operation import EngineFactory
+    from iceberg_compaction.operations.verify.commit_files import CommitFiles
     from iceberg_compaction.record.runs import Run
 
 _FILE_FACTS = ["file_path", "content", "sequence_number", "file_sequence_number", "record_count"]
@@ -62,7 +62,7 @@ def _check(table: Table, snapshot: Snapshot, engine: Engine, run: Run) -> Commit
     try:
         files = commit_files.read(table, snapshot)
         if not files.written.num_rows and not files.replaced.num_rows:
-            return _check_list(table, snapshot)
+            return _check_list(table, files)
     except errors.MetadataError as error:
         return CommitCheck(snapshot_id=snapshot.snapshot_id, verdict=CheckVerdict.DIFFERS, sentence=str(error))
     written, *replaced = measured_files.measure(table, files.requests(table), engine, run)
@@ -78,13 +78,13 @@ def _expired(snapshot_id: int) -> CommitCheck:
     )
 
 
-def _check_list(table: Table, snapshot: Snapshot) -> CommitCheck:
+def _check_list(table: Table, files: CommitFiles) -> CommitCheck:
     """The check of a commit that only wrote manifests, or only dropped delete files: it lists the same data files."""
-    parent = table.metadata.snapshot_by_id(snapshot.parent_snapshot_id or -1)
-    if parent is None:
-        verdict, sentence = CheckVerdict.UNCHECKED, "the snapshot before it has expired"
+    snapshot = files.snapshot
+    if files.parent is None:
+        verdict, sentence = CheckVerdict.UNCHECKED, files.parent_gone
     else:
-        before, after = (_data_files(table, each) for each in (parent, snapshot))
+        before, after = _data_files(files.parent), _data_files(commit_files.live(table, snapshot))
         same = before.equals(after)
         verdict = CheckVerdict.PROVED if same else CheckVerdict.DIFFERS
         listed = plurals.count(after.num_rows, "data file")
@@ -98,12 +98,12 @@ def _check_list(table: Table, snapshot: Snapshot) -> CommitCheck:
         snapshot_id=snapshot.snapshot_id,
         verdict=verdict,
         sentence=f"Snapshot {snapshot.snapshot_id} {words[verdict]}: {sentence}.",
-        with_inputs=parent is not None,
+        with_inputs=files.parent is not None,
     )
 
 
-def _data_files(table: Table, snapshot: Snapshot) -> pa.Table:
-    files = live_files.live_files(table, snapshot_manifests.read(table.io, snapshot)).select(_FILE_FACTS)
+def _data_files(live: pa.Table) -> pa.Table:
+    files = live.select(_FILE_FACTS)
     data = files.filter(pa.array(files["content"].to_numpy() == 0))
     return data.sort_by("file_path").combine_chunks()
 

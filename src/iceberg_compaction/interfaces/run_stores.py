@@ -45,6 +45,10 @@ def open_entries(given: str | Path) -> StoreEntries:
     if file is not None:
         from iceberg_compaction.record.entries import network_files, sqlite
 
+        if file.is_dir():
+            raise errors.ConfigError(
+                f"The run store {file} is a folder; name a file in it, such as {file / 'runs.db'}."
+            )
         network_files.check_local(file)
         return sqlite.SqliteEntries(file)
     url = str(given)

@@ -70,7 +70,11 @@ def test_flags_come_before_variables_and_variables_before_the_default_file() -> 
         ("sqlite:////", r"The run store 'sqlite:////' names no file"),
         ("redis://:pw1@h:port", r"'redis://h:port' is not the URL of a run store: Port could not be cast"),
         ("etcd://h?prefix=A-B", r"The prefix 'A-B' of the run store etcd://h\?prefix=A-B is not a name"),
-        ("redis://:pw1@h/x?socket_timeout=soon", r"The run store redis://:\*\*\*@h/x\?socket_timeout=soon cannot be"),
+        ("redis://:pw1@h/0?socket_timeout=soon", r"The run store redis://:\*\*\*@h/0\?socket_timeout=soon cannot be"),
+        (
+            "redis://:pw1@h/team",
+            r"The run store redis://:\*\*\*@h/team names the database 'team', but databases of Redis",
+        ),
     ],
 )
 def test_a_wrong_url_is_one_sentence_without_its_password(url: str, sentence: str) -> None:
@@ -83,6 +87,13 @@ def test_a_postgresql_that_listens_in_a_folder_needs_no_host() -> None:
     url = "postgresql://u:pw1@/db?host=/run/postgresql"
     assert str(run_stores.open_store(url, {})) == "postgresql://u:***@/db?host=/run/postgresql"
     assert ServerUrl(url).client_url == url
+
+
+def test_a_folder_is_no_store_and_the_sentence_names_a_file_in_it(tmp_path: Path) -> None:
+    with pytest.raises(
+        errors.ConfigError, match=rf"{tmp_path} is a folder; name a file in it, such as {tmp_path}/runs.db"
+    ):
+        run_stores.open_store(str(tmp_path), {})
 
 
 def test_secrets_are_hidden_in_names_and_reasons() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import redis
 from redis import backoff, retry
 
+from iceberg_compaction import errors
 from iceberg_compaction.record.entries.door import StoreEntry
 from iceberg_compaction.record.entries.server_url import ServerUrl
 
@@ -67,6 +68,12 @@ class RedisEntries:
 
     def __init__(self, url: str) -> None:
         self._url = ServerUrl(url)
+        database = self._url.parts.path.strip("/")
+        if database and not database.isdecimal():  # the client would take database 0 without a word
+            raise errors.ConfigError(
+                f"The run store {self._url} names the database {database!r}, but databases of Redis are numbers; "
+                "choose one, such as redis://HOST/0."
+            )
         self._names = [f"{{{self._url.prefix}}}:{name}" for name in ("keys", "values", "version")]
         with self._url.translated("used", ValueError, redis.RedisError):
             self._client = redis.Redis.from_url(

@@ -61,4 +61,4 @@ def test_a_catalog_that_is_silent_after_a_commit_does_not_turn_it_into_a_failure
     monkeypatch.setattr(local_lake.catalog, "load_table", silent)
     ended = work.rewrite_manifests(local_lake.catalog, "db.t", runs.make_run(on_event=on_event))
     assert ended.kind is Kind.COMPACTED, ended.sentence
-    assert "could not be removed" in ended.sentence
+    assert "if there are any, could not be removed" in ended.sentence

@@ -71,7 +71,9 @@ class Recovered:
             for run_id, entry in self.elsewhere.items()
         ]
         if self.failed:
-            sentences.append(f"Files of a run that did not finish could not be removed: {self.failed}")
+            sentences.append(
+                f"Files of runs that did not finish, if there are any, could not be removed: {self.failed}"
+            )
         return " ".join(sentences)
 
 
@@ -90,7 +92,7 @@ def recover(table: Table, run: Run) -> Recovered:
         run.emit(events.Recovering(table=table_names.text(table.name()), run_id=run.run_id, runs=len(over)))
         recovered = _recover_runs(table, over, run)
     except errors.CompactionError as error:  # leftovers of others must not stop the work itself
-        _log.warning("Files of a run that did not finish could not be removed: %s", error)
+        _log.warning("Files of runs that did not finish, if there are any, could not be removed: %s", error)
         return Recovered(failed=str(error))
     if recovered.sentence:
         _log.info("%s", recovered.sentence)
@@ -102,7 +104,7 @@ def recover_again(table: Table, run: Run, before: Recovered) -> Recovered:
     try:
         current = publish.reload(table)
     except errors.CompactionError as error:  # the commit of this run must not look like a failure
-        _log.warning("Files of a run that did not finish could not be removed: %s", error)
+        _log.warning("Files of runs that did not finish, if there are any, could not be removed: %s", error)
         return replace(before, failed=str(error))
     again = recover(current, run)
     return replace(again, removed=dict(Counter(before.removed) + Counter(again.removed)))

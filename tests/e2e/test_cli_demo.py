@@ -91,7 +91,7 @@ def test_the_next_steps_use_the_engine_of_the_demo(
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     tour.what_next(tmp_path, engine, ConsoleOptions())
-    line = f"iceberg-compact run --catalog-uri sqlite:///{tmp_path}/catalog.db{flag} --table shop.visits --state"
+    line = f"iceberg-compact run --catalog-uri sqlite:///{tmp_path}/catalog.db{flag} --table shop.visits --store"
     assert line in "".join(capfd.readouterr())
 
 

@@ -36,7 +36,7 @@ def test_a_wrong_password_is_one_sentence_without_it(
 
 @pytest.mark.parametrize("kind", store_servers.KINDS)
 def test_a_server_that_is_not_there_is_one_sentence(kind: str) -> None:
-    store = wiring.run_store(f"{kind}://u:s3cret@127.0.0.1:1/x")
+    store = wiring.run_store(f"{kind}://u:s3cret@127.0.0.1:1/0")
     with pytest.raises(
         errors.StoreError, match=r"cannot be read: .*[Rr]efused.*; check it or choose another"
     ) as caught:

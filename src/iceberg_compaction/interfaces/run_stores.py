@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ def open_entries(given: str | Path) -> StoreEntries:
     if file is not None:
         from iceberg_compaction.record.entries import network_files, sqlite
 
-        if file.is_dir():
+        if os.path.isdir(file):  # unlike Path.is_dir, it raises nothing for a path that no file can have
             raise errors.ConfigError(
                 f"The run store {file} is a folder; name a file in it, such as {file / 'runs.db'}."
             )

@@ -48,6 +48,7 @@ PLANNING = [
     _point("the engine is made", "engine.open", AFTER),
     _point("before the run is in the journal", "store.begin", BEFORE),
     _point("the run is in the journal", "store.begin", AFTER),
+    _point("before the run may own a checkpoint", "store.running_row", BEFORE),
     _point("before the plan is in a checkpoint", "entries.checkpoint", BEFORE),
     _point("the plan is stored and its checkpoint has no head", "entries.checkpoint-head", BEFORE),
     _point("the plan is in a checkpoint", "entries.checkpoint-head", AFTER),

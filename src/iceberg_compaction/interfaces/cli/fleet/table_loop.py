@@ -16,7 +16,7 @@ from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import exits, interrupt, progress
 from iceberg_compaction.model import durations, events
 from iceberg_compaction.model.outcome import Failed, Skipped
-from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
+from iceberg_compaction.operations.rewrite_files.file_rewrite import RewriteFiles
 from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.policies import Policy
-    from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
     from iceberg_compaction.observe.metrics.run_metrics import RunMetrics
     from iceberg_compaction.operations.operation import EngineFactory, Operation
     from iceberg_compaction.record.runs import Run
@@ -77,11 +76,6 @@ class Session:
         """The outcome of every table, as tables are done."""
         operations = [RewriteFiles(table=name, policy=policy, branch=branch) for name in targets.names]
         return self.operate(catalog, operations, single=targets.single)
-
-    def apply(self, catalog: Any, plan: Plan | EmptyPlan) -> Outcome:
-        """A plan made before."""
-        (outcome,) = self.operate(catalog, [ApplyPlan(given=plan)], single=True)
-        return outcome
 
     def operate(self, catalog: Any, operations: Sequence[Operation[Any]], *, single: bool) -> Iterator[Outcome]:
         """One operation after the other, or some side by side. One that cannot be done does not stop the rest, unless

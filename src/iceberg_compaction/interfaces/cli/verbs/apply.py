@@ -45,19 +45,10 @@ def _apply(
     engines: EngineFactory,
 ) -> int:
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files, table_loop
-    from iceberg_compaction.operations.rewrite_files import plan_file
+    from iceberg_compaction.interfaces.cli.fleet import result_files, single_operation
+    from iceberg_compaction.operations.rewrite_files import file_rewrite, plan_file
 
     result_files.check_report(how.report)
-    plan = plan_file.load_plan(file)
+    operation = file_rewrite.ApplyPlan(given=plan_file.load_plan(file))
     store = wiring.store_to_write(str(how.state) if how.state else None)
-    targets = catalog_request.Targets(names=(plan.table,), single=True)
-    with (
-        wiring.observing(how) as metrics,
-        table_loop.Session(engines, store, console, how.deadline, metrics=metrics) as session,
-    ):
-        opened = catalog_request.open_catalog(catalog)
-        results = result_files.Results(catalog=opened, targets=targets, console=console, report=how.report)
-        results.add(session.apply(opened, plan))
-    branch = plan.pin.branch if plan.pin else "main"
-    return results.finish(session.stopped, fail_on=how.fail_on or (), branch=branch)
+    return single_operation.perform(operation, store, catalog, console, how, engines)

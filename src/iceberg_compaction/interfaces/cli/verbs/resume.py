@@ -67,23 +67,14 @@ def _resume(
     engines: EngineFactory,
 ) -> int:
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files, table_loop
+    from iceberg_compaction.interfaces.cli.fleet import result_files, single_operation
     from iceberg_compaction.operations.rewrite_files.resume import resume_run
 
     result_files.check_report(how.report)
     store = wiring.store_to_write(str(how.state) if how.state else None)
     head = _find(store, name).head
     operation = resume_run.ResumeRun(table=head.entry.table, run_id=head.run_id, branch=head.branch)
-    targets = catalog_request.Targets(names=(operation.table,), single=True)
-    with (
-        wiring.observing(how) as metrics,
-        table_loop.Session(engines, store, console, how.deadline, metrics=metrics) as session,
-    ):
-        opened = catalog_request.open_catalog(catalog)
-        results = result_files.Results(catalog=opened, targets=targets, console=console, report=how.report)
-        for outcome in session.operate(opened, [operation], single=True):
-            results.add(outcome)
-    return results.finish(session.stopped, fail_on=how.fail_on or (), branch=head.branch)
+    return single_operation.perform(operation, store, catalog, console, how, engines)
 
 
 def _find(store: RunStore | None, name: str) -> HeldHead:

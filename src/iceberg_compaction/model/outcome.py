@@ -28,6 +28,10 @@ class Kind(str, Enum):
     CONFLICT = "conflict"
     FAILED = "failed"
     UNDONE = "undone"  # an earlier run was undone
+    MAINTAINED = "maintained"  # housekeeping changed the table, or removed files that it no longer needs
+
+
+_GOOD = frozenset({Kind.COMPACTED, Kind.HEALTHY, Kind.SKIPPED, Kind.UNDONE, Kind.MAINTAINED})
 
 
 class GroupEnd(str, Enum):
@@ -74,7 +78,7 @@ class _RunEnd(Value):
     @property
     def ok(self) -> bool:
         """Nothing failed. Of a table that is `compacted`, groups may have failed alone."""
-        return self.kind in (Kind.COMPACTED, Kind.HEALTHY, Kind.SKIPPED, Kind.UNDONE) and not self.groups_failed
+        return self.kind in _GOOD and not self.groups_failed
 
     def brief(self, most: int = 1000) -> Self:
         """The same without most of its groups if there are very many: groups that were not committed say more, and
@@ -173,8 +177,17 @@ class Undone(_Changed):
     head_snapshot_id: int  # of the branch after that
 
 
+class Maintained(_Changed):
+    """An operation of housekeeping did its work, see `model.upkeep_plan`. Not every one commits a snapshot."""
+
+    kind: Literal[Kind.MAINTAINED] = Kind.MAINTAINED
+    operation: str  # the verb
+    figures: dict[str, int] = {}  # what was done, by name, such as `snapshots` and `data-files`
+    notes: tuple[str, ...] = ()  # such as what can still be undone, and until when
+
+
 Outcome: TypeAlias = Annotated[
-    Compacted | Healthy | Skipped | Unsupported | Conflict | Failed | Undone, Field(discriminator="kind")
+    Compacted | Healthy | Skipped | Unsupported | Conflict | Failed | Undone | Maintained, Field(discriminator="kind")
 ]
 
 _ADAPTER: TypeAdapter[Outcome] = TypeAdapter(Outcome)

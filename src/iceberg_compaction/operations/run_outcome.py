@@ -64,8 +64,8 @@ def _outcome(facts: RunFacts, kind: outcome.Kind, sentence: str) -> outcome.Outc
             return outcome.Unsupported(**every_kind)
         case outcome.Kind.CONFLICT:
             return outcome.Conflict(**every_kind)
-        case outcome.Kind.UNDONE:
-            raise ValueError("The outcome of an undo is not made of groups.")
+        case outcome.Kind.UNDONE | outcome.Kind.MAINTAINED:
+            raise ValueError("The outcome of an undo or of housekeeping is not made of groups.")
         case _:
             assert_never(kind)
 

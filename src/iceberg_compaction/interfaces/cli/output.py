@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.run_report import RunReport
     from iceberg_compaction.model.undo_plan import UndoPlan
     from iceberg_compaction.model.unplanned import Unplanned
+    from iceberg_compaction.model.upkeep_plan import UpkeepPlan
     from iceberg_compaction.model.value import Value
     from iceberg_compaction.model.verification import Verification
     from iceberg_compaction.workflow.fleet import Diagnosis
@@ -45,6 +46,8 @@ class Output(Protocol):
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None: ...
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
+    def upkeep_plans(self, found: Sequence[UpkeepPlan | Unplanned], *, single: bool) -> None: ...
+    def upkeep_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def history(
         self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing], *, filtered: bool
     ) -> None: ...
@@ -78,6 +81,12 @@ class JsonOutput:
         self._write(found, single)
 
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
+        self._write(_with_commands(found), single)
+
+    def upkeep_plans(self, found: Sequence[UpkeepPlan | Unplanned], *, single: bool) -> None:
+        self._write(found, single)
+
+    def upkeep_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         self._write(_with_commands(found), single)
 
     def history(self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing], *, filtered: bool) -> None:
@@ -163,6 +172,22 @@ class TableOutput:
         from iceberg_compaction.interfaces.cli.screens import manifest_tables
 
         self._show(*manifest_tables.overview(_with_commands(found)))
+
+    def upkeep_plans(self, found: Sequence[UpkeepPlan | Unplanned], *, single: bool) -> None:
+        from iceberg_compaction.interfaces.cli.screens import upkeep_tables
+        from iceberg_compaction.model.unplanned import Unplanned
+
+        plans = [plan for plan in found if not isinstance(plan, Unplanned)]
+        if len(plans) == 1:
+            self._show(*upkeep_tables.plan_story(plans[0]))
+        elif plans:
+            self._show(upkeep_tables.plans_overview(plans))
+        self._show_unplanned(found)
+
+    def upkeep_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
+        from iceberg_compaction.interfaces.cli.screens import upkeep_tables
+
+        self._show(*upkeep_tables.overview(_with_commands(found)))
 
     def history(self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing], *, filtered: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import history_table

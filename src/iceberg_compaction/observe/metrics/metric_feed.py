@@ -195,7 +195,8 @@ class MetricFeed:
         self._set_table(metric_list.LAST_RUN, now, table)
         if outcome.ok:
             self._set_table(metric_list.LAST_SUCCESS, now, table)
-        if outcome.kind is not Kind.UNDONE:  # its files are those of a compaction, the wrong way round
+        # The files of an undo are those of a compaction, the wrong way round; housekeeping compacts none.
+        if outcome.kind not in (Kind.UNDONE, Kind.MAINTAINED):
             self._enter_work(outcome)
 
     def _enter_work(self, outcome: Outcome) -> None:

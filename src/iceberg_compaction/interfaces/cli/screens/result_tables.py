@@ -31,7 +31,7 @@ def outcome_kind(one: Outcome) -> str:
     match one:
         case outcome.Compacted(groups_failed=failed) if failed:
             return f"[red]{one.kind.value}, {failed:,} failed[/]"
-        case outcome.Compacted() | outcome.Healthy() | outcome.Undone():
+        case outcome.Compacted() | outcome.Healthy() | outcome.Undone() | outcome.Maintained():
             return f"[green]{one.kind.value}[/]"
         case outcome.Skipped() | outcome.Unsupported():
             return f"[yellow]{one.kind.value}[/]"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import cancel, errors
 from iceberg_compaction.catalog import connect, load_tables
-from iceberg_compaction.interfaces import policy_options, wiring
+from iceberg_compaction.interfaces import policy_options, upkeep_goals, wiring
 from iceberg_compaction.interfaces.cli import run_names
 from iceberg_compaction.model import byte_size, durations, moments, policies
 from iceberg_compaction.model.outcome import Kind
@@ -18,6 +18,7 @@ from iceberg_compaction.operations.rewrite_files import commit_results
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
 from iceberg_compaction.operations.rewrite_files.resume.resume_run import ResumeRun
 from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import ManifestGoal, RewriteManifests
+from iceberg_compaction.operations.ttl.expire_rows import ExpireRows
 from iceberg_compaction.operations.undo.judge_undo import UndoRequest
 from iceberg_compaction.operations.undo.undo_run import UndoRun
 from iceberg_compaction.operations.verify import verify_run
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.run_record import RunRecord
     from iceberg_compaction.model.run_report import RunReport
     from iceberg_compaction.model.table_health import TableHealth
+    from iceberg_compaction.model.ttl_plan import TtlPlan
     from iceberg_compaction.model.undo_plan import UndoPlan
     from iceberg_compaction.model.verification import Verification
     from iceberg_compaction.record.runs import Run
@@ -160,6 +162,16 @@ class Compactor:
         """Cluster a table's manifests by partition where that is worth a commit; no data file is touched."""
         return operate.operate(self._manifests(name, target_size, spec_id), self._house(), self._run())
 
+    def plan_ttl(self, name: str, **goal: Any) -> TtlPlan:
+        """What `expire_rows` would do with the same arguments, and why; writes nothing."""
+        return operate.plan_only(self._ttl(name, goal), self._house(), self._run())
+
+    def expire_rows(self, name: str, **goal: Any) -> Outcome:
+        """Remove the data files all of whose rows are past their time, from metadata alone. `column`: the time of a
+        row; `older_than`, such as "90d", or `before`, such as "2026-01-31"; `unit` of a column of numbers: "days", "s",
+        "ms" or "us"; `since`: "now" or "last-write"; `whole_partitions`, `even_everything`."""
+        return operate.operate(self._ttl(name, goal), self._house(), self._run())
+
     def history(
         self,
         table: str | None = None,
@@ -234,6 +246,11 @@ class Compactor:
         target = None if target_size is None else byte_size.parse_size(target_size)
         goal = ManifestGoal(target_size_bytes=target, spec_id=spec_id)
         return RewriteManifests(table=self._full_name(name), goal=goal, branch=self._branch)
+
+    def _ttl(self, name: str, goal: Mapping[str, Any]) -> ExpireRows:
+        words = {"older_than": None, "before": None, **goal}
+        made = upkeep_goals.ttl_goal(**words)
+        return ExpireRows(table=self._full_name(name), goal=made, branch=self._branch)
 
     def _undo(self, run_id: str, table: str | None, despite_differences: bool = False) -> UndoRun:
         name, remembered = self._past_run(run_id, table)

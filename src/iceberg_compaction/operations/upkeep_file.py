@@ -46,5 +46,11 @@ def load_operation(path: Path) -> Operation[Any]:
 def _operation(content: dict[str, Any]) -> Operation[Any]:
     """Each operation of housekeeping has a case here."""
     match content["operation"]:
+        case "ttl":
+            from iceberg_compaction.model import ttl_plan
+            from iceberg_compaction.operations.ttl import expire_rows
+
+            plan = ttl_plan.TtlPlan.model_validate(content)
+            return expire_rows.ExpireRows(table=plan.table, goal=plan.goal, branch=plan.branch, given=plan)
         case other:
             raise errors.ConfigError(f"This version knows no operation {str(other)[:40]!r}; make a new plan.")

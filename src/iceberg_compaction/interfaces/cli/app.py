@@ -23,6 +23,7 @@ from iceberg_compaction.interfaces.cli.verbs.plan import plan
 from iceberg_compaction.interfaces.cli.verbs.report import report
 from iceberg_compaction.interfaces.cli.verbs.resume import resume
 from iceberg_compaction.interfaces.cli.verbs.run import run
+from iceberg_compaction.interfaces.cli.verbs.ttl import ttl
 from iceberg_compaction.interfaces.cli.verbs.undo import undo
 from iceberg_compaction.interfaces.cli.verbs.verify import verify
 from iceberg_compaction.interfaces.cli.verbs.watch import watch
@@ -68,7 +69,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for _verb in (doctor, plan, apply, run, resume, manifests, history, report, watch, cancel, verify, undo, cache, demo):
+for _verb in (
+    doctor,
+    plan,
+    apply,
+    run,
+    resume,
+    manifests,
+    ttl,
+    history,
+    report,
+    watch,
+    cancel,
+    verify,
+    undo,
+    cache,
+    demo,
+):
     app.command(cls=help_screen.VerbCommand)(_verb)
 
 

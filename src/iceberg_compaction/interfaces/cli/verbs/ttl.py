@@ -1,0 +1,87 @@
+"""`iceberg-compact ttl`: files whose rows are all past their time leave a table; one table or many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from iceberg_compaction.interfaces.cli import exits, lean_start, logs, options, spread
+from iceberg_compaction.interfaces.cli.fleet import upkeep_verb
+
+if TYPE_CHECKING:
+    from iceberg_compaction.model.ttl_plan import TtlGoal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TtlOptions(upkeep_verb.UpkeepOptions):
+    """Which rows are past their time."""
+
+    column: Annotated[
+        str, typer.Option(metavar="NAME", help="The time of a row: a date, a timestamp, or a number with --unit.")
+    ]
+    older_than: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Rows of this age go, such as 90d; or give --before.")
+    ] = None
+    before: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Rows before this moment go, such as 2026-01-31, in UTC.")
+    ] = None
+    unit: Annotated[
+        str | None, typer.Option(metavar="UNIT", help="What a column of numbers counts since 1970: days, s, ms or us.")
+    ] = None
+    since: Annotated[
+        str,
+        typer.Option(
+            metavar="now|last-write", help="What an age counts from; commits of housekeeping are no last write."
+        ),
+    ] = "now"
+    whole_partitions: Annotated[
+        bool, typer.Option("--whole-partitions", help="A partition goes only if all of its files do.")
+    ] = False
+    even_everything: Annotated[
+        bool, typer.Option("--even-everything", help="Go on if no row of the table would be left.")
+    ] = False
+    branch: options.Branch = "main"
+
+
+@exits.reported
+@spread.spread
+def ttl(
+    table: options.Tables, catalog: options.CatalogOptions, asked: TtlOptions, console: options.ConsoleOptions
+) -> None:
+    """Remove data files all of whose rows are past their time, from metadata alone. Files with newer rows, or with rows
+    that have no time, stay. The rows can be read by time travel until their snapshot expires.
+
+    Examples:
+
+        iceberg-compact ttl --table shop.events --column day --older-than 90d --dry-run
+
+        iceberg-compact ttl --table shop.clicks --column ts --before 2025-01-01 --whole-partitions
+
+        iceberg-compact ttl --table iot.readings --column epoch --unit ms --older-than 400d --since last-write
+    """
+    logs.configure(console)
+    lean_start.spare_pandas()
+    goal = _goal(asked)
+    from iceberg_compaction.interfaces.cli.fleet import catalog_request
+    from iceberg_compaction.operations.ttl import expire_rows
+
+    opened = catalog_request.open_catalog(catalog)
+    targets = catalog_request.find_targets(opened, table, catalog.namespace)
+    operations = [expire_rows.ExpireRows(table=name, goal=goal, branch=asked.branch) for name in targets.names]
+    raise typer.Exit(upkeep_verb.perform(operations, opened, targets, asked, console))
+
+
+def _goal(asked: TtlOptions) -> TtlGoal:
+    from iceberg_compaction.interfaces import upkeep_goals
+
+    return upkeep_goals.ttl_goal(
+        asked.column,
+        older_than=asked.older_than,
+        before=asked.before,
+        unit=asked.unit,
+        since=asked.since,
+        whole_partitions=asked.whole_partitions,
+        even_everything=asked.even_everything,
+    )

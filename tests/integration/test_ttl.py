@@ -20,7 +20,6 @@ from tests.factories.lake import file_lake, make_table
 from typer.testing import CliRunner
 
 from iceberg_compaction import Compactor, errors
-from iceberg_compaction.interfaces import upkeep_goals
 from iceberg_compaction.interfaces.cli.app import app
 from iceberg_compaction.model.outcome import Kind, Maintained
 
@@ -167,30 +166,72 @@ def test_people_see_what_goes_what_stays_and_why(lake: Lake) -> None:
     assert "time travel" in done.stdout
 
 
+def test_rows_that_share_a_file_with_newer_ones_go_by_a_rewrite(lake: Lake) -> None:
+    table = make(lake, "t", (0, 1, None, 9), (8, 9), (None, None), (3, None))
+    compactor = Compactor(lake.settings, engine="inline")
+    result = compactor.expire_rows(lake.name("t"), column="ts", before="2026-01-05", rows="rewrite")
+    assert isinstance(result, Maintained)
+    assert ids(table) == [2, 3, 100, 101, 200, 201, 301]
+    assert result.figures == {"data-files": 0, "rows": 3, "rewritten-files": 2}
+    summary = table.current_snapshot().summary  # type: ignore[union-attr]
+    assert summary is not None
+    assert (summary.operation, summary["total-records"]) == (Operation.OVERWRITE, "7")
+    again = compactor.expire_rows(lake.name("t"), column="ts", before="2026-01-05", rows="rewrite")
+    assert again.kind is Kind.HEALTHY
+    assert "Nothing to do" in again.sentence
+
+
+def test_a_run_is_verified_against_the_rows_that_it_took_out(lake: Lake, tmp_path: Path) -> None:
+    make(lake, "t", (0, 1), (1, 9), (8, 9))
+    compactor = Compactor(lake.settings, engine="inline", state=str(tmp_path / "runs.db"))
+    result = compactor.expire_rows(lake.name("t"), column="ts", before="2026-01-05", rows="rewrite")
+    assert len(result.snapshot_ids) == 2
+    check = compactor.verify(result.run_id)
+    assert check.verdict.value == "proved", check.sentence
+    plan = compactor.plan_undo(result.run_id)
+    assert plan.way.value in ("rollback", "refused")
+    undone = compactor.undo(result.run_id)
+    assert undone.kind is not Kind.UNDONE  # an undo keeps the rows of the table, and these are others
+
+
+def test_files_without_bounds_stay_and_are_not_rewritten_each_time(lake: Lake) -> None:
+    name = lake.name("t")
+    off = {"write.metadata.metrics.default": "none"}
+    table = make_table(lake.catalog, name, SCHEMA, properties=off)
+    table.append(rows(0, 9))
+    plan = Compactor(lake.settings, engine="inline").plan_ttl(name, column="ts", before="2026-01-05", rows="rewrite")
+    assert plan.empty
+    assert [(step.name, step.count) for step in plan.kept] == [("files with rows on both sides", 1)]
+
+
 DAYS = st.one_of(st.none(), st.integers(0, 6).map(float), st.floats(0, 6).map(lambda day: round(day, 3)))
 
 
 @examples(12)
-@given(st.lists(st.lists(DAYS, min_size=1, max_size=4), min_size=1, max_size=4), st.floats(0, 7), st.booleans())
+@given(
+    st.lists(st.lists(DAYS, min_size=1, max_size=4), min_size=1, max_size=4),
+    st.floats(0, 7),
+    st.booleans(),
+    st.sampled_from(["keep", "rewrite"]),
+)
 def test_no_row_leaves_that_is_newer_or_has_no_time(
-    tmp_path_factory: pytest.TempPathFactory, files: list[list[float | None]], cut: float, parted: bool
+    tmp_path_factory: pytest.TempPathFactory, files: list[list[float | None]], cut: float, parted: bool, rest: str
 ) -> None:
     lake = file_lake(tmp_path_factory.mktemp("ttl"))
     try:
         table = make(lake, "t", *map(tuple, files), spec=BY_DAY if parted else None)
         before = START + dt.timedelta(days=round(cut, 3))
-        goal = upkeep_goals.ttl_goal("ts", older_than=None, before=before.strftime("%Y-%m-%dT%H:%M:%S.%f"))
-        assert goal.before_micros is not None
         compactor = Compactor(lake.settings, engine="inline")
-        compactor.expire_rows(
-            lake.name("t"), column="ts", before=before.strftime("%Y-%m-%dT%H:%M:%S.%f"), even_everything=True
-        )
+        moment = before.strftime("%Y-%m-%dT%H:%M:%S.%f")
+        goal = {"column": "ts", "before": moment, "even_everything": True, "rows": rest}
+        compactor.expire_rows(lake.name("t"), **goal)
         left = set(ids(table))
         for number, days in enumerate(files):
             old = [day is not None and START + dt.timedelta(days=day) < before for day in days]
             for at, is_old in enumerate(old):
                 assert is_old or 100 * number + at in left
-            if all(old):
-                assert not left & set(range(100 * number, 100 * number + len(days)))
+            if all(old) or rest == "rewrite":
+                assert not left & {100 * number + at for at, is_old in enumerate(old) if is_old}
+        assert compactor.expire_rows(lake.name("t"), **goal).kind is Kind.HEALTHY
     finally:
         lake.catalog.close()

@@ -169,7 +169,8 @@ class Compactor:
     def expire_rows(self, name: str, **goal: Any) -> Outcome:
         """Remove the data files all of whose rows are past their time, from metadata alone. `column`: the time of a
         row; `older_than`, such as "90d", or `before`, such as "2026-01-31"; `unit` of a column of numbers: "days", "s",
-        "ms" or "us"; `since`: "now" or "last-write"; `whole_partitions`, `even_everything`."""
+        "ms" or "us"; `since`: "now" or "last-write"; `rows`: "keep", or "rewrite" to write files anew that have newer
+        rows as well; `whole_partitions`, `even_everything`."""
         return operate.operate(self._ttl(name, goal), self._house(), self._run())
 
     def history(

@@ -19,6 +19,7 @@ from iceberg_compaction.model.copy_plan import Copying
 from iceberg_compaction.model.file_group import PLAN_GROUPS, FileGroup, GroupReason, Groups, Spread
 from iceberg_compaction.model.maintainer import Maintainer
 from iceberg_compaction.model.output_layout import OutputLayout
+from iceberg_compaction.model.past_rows import PastRows
 from iceberg_compaction.model.policies import Policy, Sizes
 from iceberg_compaction.model.table_view import Pin
 from iceberg_compaction.model.value import Count, Value
@@ -124,6 +125,7 @@ class _Planned(Value):
     files: PlanFiles
     maintainers: tuple[Maintainer, ...] = ()  # other tools that rewrite the table
     useless_deletes: Count = 0  # delete files, anywhere in the table, that apply to nothing and are dropped
+    past_rows: PastRows | None = None  # rows that leave the table, see `ttl`; None: it keeps its rows
 
     @model_validator(mode="before")
     @classmethod
@@ -280,6 +282,7 @@ class Draft:
     left_out: tuple[LeftOut, ...]
     useless_deletes: int
     maintainers: tuple[Maintainer, ...] = ()
+    past_rows: PastRows | None = None
 
     def plan(self) -> Plan | EmptyPlan:
         copying = self.copying.of(self.groups)

@@ -32,6 +32,13 @@ class Since(str, Enum):
     LAST_WRITE = "last-write"  # the newest commit that brought or changed rows: housekeeping does not count
 
 
+class RestRows(str, Enum):
+    """What becomes of rows past their time that share a file with others."""
+
+    KEEP = "keep"
+    REWRITE = "rewrite"  # their files are written anew without them
+
+
 class TtlGoal(Value):
     """Which rows are past their time."""
 
@@ -41,11 +48,12 @@ class TtlGoal(Value):
     unit: TimeUnit | None = None
     since: Since = Since.NOW
     whole_partitions: Annotated[bool, Field(description="a partition goes only if all of its files do")] = False
+    rows: Annotated[RestRows, Field(description="rows past their time in files with others")] = RestRows.KEEP
     even_everything: Annotated[bool, Field(description="go on if no row of the table would be left")] = False
 
 
 class TtlPlan(UpkeepPlan):
-    """The data files all of whose rows are past their time."""
+    """The data files all of whose rows are past their time, and those that may hold some."""
 
     operation: Literal["ttl"] = "ttl"
     goal: TtlGoal
@@ -53,3 +61,4 @@ class TtlPlan(UpkeepPlan):
     before: str  # the moment in words
     before_micros: int
     file_paths: tuple[str, ...] = ()
+    rewritten_paths: tuple[str, ...] = ()  # files that are written anew without such rows

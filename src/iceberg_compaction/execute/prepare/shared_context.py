@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from iceberg_compaction.model import rewrite_plan
+    from iceberg_compaction.model.past_rows import PastRows
 
 INLINE_BYTES = 10 * 10**6  # delete files of a run that together have less are read here and sent along
 _READERS = 8
@@ -59,7 +60,9 @@ def build_context(
         },
         sizes=plan.sizes,
         verify=plan.policy.verify,
-        copy_row_groups=plan.policy.copy_row_groups,
+        # Rows that are copied as bytes are not looked at.
+        copy_row_groups=policies.CopyMode.NEVER if plan.past_rows else plan.policy.copy_row_groups,
+        past_rows=plan.past_rows,
         min_row_group=plan.copying.least,
         io_properties=file_io.io_properties(table),
         trace=spans.carrier(),
@@ -67,9 +70,14 @@ def build_context(
 
 
 def measuring_context(
-    table: Table, run_id: str, schema: Schema, deletes: Sequence[rewrite_task.DeleteFile]
+    table: Table,
+    run_id: str,
+    schema: Schema,
+    deletes: Sequence[rewrite_task.DeleteFile],
+    past_rows: PastRows | None = None,
 ) -> rewrite_task.RewriteContext:
-    """The context of tasks that read rows by this schema, apply these delete files, and write nothing."""
+    """The context of tasks that read rows by this schema, apply these delete files, leave rows out that are past their
+    time, and write nothing."""
     return rewrite_task.RewriteContext(
         run_id=run_id,
         table=".".join(table.name()),
@@ -83,6 +91,7 @@ def measuring_context(
         verify=policies.ProofLevel.CHECKSUM,
         copy_row_groups=policies.CopyMode.NEVER,
         only_measured=True,
+        past_rows=past_rows,
         io_properties=file_io.io_properties(table),
     )
 

@@ -10,12 +10,25 @@ import numpy as np
 import pyarrow as pa
 
 from iceberg_compaction.model import partition_words, plurals, table_view
+from iceberg_compaction.model.ttl_plan import RestRows
 from iceberg_compaction.model.upkeep_plan import UpkeepStep
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from iceberg_compaction.model.ttl_plan import TtlGoal
+
+_BOTH = "files with rows on both sides"
 _MOST_LINES = 50  # partitions that a plan lists one by one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeMasks:
+    """What metadata tells of the rows of each file."""
+
+    may_stay: NDArray[np.bool_]
+    may_go: NDArray[np.bool_]
+    bounded: NDArray[np.bool_]  # the earliest time in the file is known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +39,7 @@ class ChosenFiles:
     going: NDArray[np.bool_]
     partly: NDArray[np.bool_]  # stay, although some of their rows may be past their time
     held: NDArray[np.bool_]  # stay because of others in their partition, which must go as a whole
+    rewritten: NDArray[np.bool_]  # have rows on both sides, and are written anew
 
     @property
     def everything(self) -> bool:
@@ -34,20 +48,21 @@ class ChosenFiles:
         return bool(data.any()) and bool(self.going[data].all())
 
 
-def choose(
-    files: pa.Table, may_stay: NDArray[np.bool_], may_go: NDArray[np.bool_], *, whole_partitions: bool
-) -> ChosenFiles:
-    """A file goes if surely none of its rows stays."""
+def choose(files: pa.Table, masks: TimeMasks, goal: TtlGoal) -> ChosenFiles:
+    """A file goes if surely none of its rows stays. It is written anew only if a bound tells that a row goes: what is
+    written has bounds of its own, or none, so that a second run leaves it alone."""
     data = files["content"].to_numpy() == table_view.DATA
-    going = data & ~may_stay
+    going = data & ~masks.may_stay
     held = np.zeros(len(going), np.bool_)
-    if whole_partitions and going.any():
+    if goal.whole_partitions and going.any():
         keys = _partition_numbers(files)
         staying = np.zeros(int(keys.max()) + 1, np.bool_)
-        staying[keys[data & may_stay]] = True
+        staying[keys[data & masks.may_stay]] = True
         held = going & staying[keys]
         going &= ~held
-    return ChosenFiles(files=files, going=going, partly=data & may_stay & may_go, held=held)
+    partly = data & masks.may_stay & masks.may_go
+    rewritten = partly & masks.bounded & (goal.rows is RestRows.REWRITE)
+    return ChosenFiles(files=files, going=going, partly=partly & ~rewritten, held=held, rewritten=rewritten)
 
 
 def going_lines(chosen: ChosenFiles, column: str, before: str) -> tuple[UpkeepStep, ...]:
@@ -62,15 +77,18 @@ def going_lines(chosen: ChosenFiles, column: str, before: str) -> tuple[UpkeepSt
         mask = np.logical_or.reduce([mask for _, mask in rest])
         others = plurals.count(len(rest), "other partition")
         lines.append(_line(chosen.files, mask, others, f"the same, {_rows(chosen.files, mask):,} rows"))
+    if chosen.rewritten.any():
+        why = f"rows before {before} go; the files are written anew with the others"
+        lines.append(_line(chosen.files, chosen.rewritten, _BOTH, why))
     return tuple(lines)
 
 
 def staying_lines(chosen: ChosenFiles, column: str, before: str) -> tuple[UpkeepStep, ...]:
     """What stays, by reason."""
     data = chosen.files["content"].to_numpy() == table_view.DATA
-    newer = data & ~chosen.going & ~chosen.partly & ~chosen.held
+    newer = data & ~chosen.going & ~chosen.partly & ~chosen.held & ~chosen.rewritten
     reasons = (
-        ("files with rows on both sides", chosen.partly, f"some rows are before {before}, or {column} may be missing"),
+        (_BOTH, chosen.partly, f"some rows are before {before}, or {column} may be missing"),
         ("files of other partitions", chosen.held, "their partition has rows that stay, and must go as a whole"),
         ("newer files", newer, f"no row is before {before}"),
     )

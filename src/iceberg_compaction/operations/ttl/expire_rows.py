@@ -1,10 +1,10 @@
-"""The operation `ttl`: data files all of whose rows are past their time leave the table, as one `delete` snapshot. No
-data file is read or written. The files themselves stay in storage until snapshots expire, so that the rows can still be
-read by time travel."""
+"""The operation `ttl`: data files all of whose rows are past their time leave the table, as one `delete` snapshot.
+Others stay, or are written anew without such rows. The files themselves stay in storage until snapshots expire,
+so that the rows can still be read by time travel."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,15 +15,16 @@ from pyiceberg.table.snapshots import Operation
 from iceberg_compaction import errors
 from iceberg_compaction.commit import snapshot_summary
 from iceberg_compaction.metadata import look, support
-from iceberg_compaction.metadata.manifest import live_files, snapshot_manifests
+from iceberg_compaction.metadata.manifest import column_metrics, live_files, snapshot_manifests
 from iceberg_compaction.model import byte_size, events, outcome, plurals, rewrite_plan, table_view, ttl_plan
 from iceberg_compaction.operations.operation import PlannedWork
 from iceberg_compaction.operations.past_runs import run_commits
 from iceberg_compaction.operations.rewrite_files.change import replace_files
-from iceberg_compaction.operations.ttl import choose_files, time_bound
+from iceberg_compaction.operations.ttl import choose_files, rewrite_rest, time_bound, ttl_outcome
 from iceberg_compaction.record import journal
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from pyiceberg.table import Table
 
     from iceberg_compaction.model.checkpoint import CheckpointHead
@@ -64,7 +65,7 @@ class ExpireRows:
         snapshot = look.head_of(table, self.table, self.branch)
         chosen = _choose(table, self._goal(), bound, self.branch, run)
         if self.given is not None:
-            chosen = _only(chosen, self.given.file_paths)
+            chosen = _only(chosen, self.given)
         plan = ttl_plan.TtlPlan(
             id=f"plan-{run.run_id}",
             table=self.table,
@@ -78,7 +79,8 @@ class ExpireRows:
             pin=None if snapshot is None else look.pin_of(table, self.branch, snapshot),
             before=bound.words,
             before_micros=bound.micros,
-            file_paths=tuple(chosen.files.filter(pa.array(chosen.going))["file_path"].to_pylist()),
+            file_paths=_paths(chosen, chosen.going),
+            rewritten_paths=_paths(chosen, chosen.rewritten),
         )
         if chosen.everything and not self.goal.even_everything:
             raise errors.ConfigError(
@@ -99,15 +101,25 @@ class ExpireRows:
         engines: EngineFactory,
     ) -> outcome.Outcome:
         plan = planned.plan
-        assert plan.pin is not None  # a plan without a snapshot is empty
         goal = self._goal().model_copy(update={"before_micros": plan.before_micros, "older_than_ms": None})
         bound = time_bound.bound(goal, table, self.branch, run.clock())
-        chosen = _only(_choose(table, goal, bound, self.branch, run), plan.file_paths)
+        removal = self._remove_files(plan, bound, goal, table, run) if plan.file_paths else None
+        if plan.rewritten_paths:
+            rewrite_rest.rewrite(plan, bound.rows, table, run, ledger, engines)
+        return ttl_outcome.outcome_of(plan, removal, ledger.facts(), run.run_id)
+
+    def _remove_files(
+        self, plan: ttl_plan.TtlPlan, bound: TimeBound, goal: TtlGoal, table: Table, run: Run
+    ) -> ttl_outcome.Removal:
+        """Commit that whole files leave."""
+        assert plan.pin is not None  # a plan without a snapshot is empty
+        chosen = _only(_choose(table, goal, bound, self.branch, run), plan)
         groups = [_group(number, *each) for number, each in enumerate(choose_files.groups(chosen), 1)]
         properties = snapshot_summary.signature(run.run_id) | {
             run_commits.BRANCH: self.branch,
             COLUMN: bound.column,
             BEFORE: bound.words,
+            **run_commits.past_properties(bound.rows),
         }
         request = replace_files.ReplaceRequest(
             pin=plan.pin, groups=tuple(groups), snapshot_properties=properties, operation=Operation.DELETE
@@ -115,7 +127,8 @@ class ExpireRows:
         run.emit(events.Committing(table=self.table, run_id=run.run_id))
         result = replace_files.replace(table, request, run)
         run.emit(events.Committed(table=self.table, run_id=run.run_id, snapshot_id=result.snapshot_id))
-        return _outcome(plan, [group for group in groups if group.id in result.landed], result, run)
+        landed = tuple(group for group in groups if group.id in result.landed)
+        return ttl_outcome.Removal(groups=landed, result=result)
 
     def idle(self, plan: ttl_plan.TtlPlan, run: Run, ledger: Ledger) -> outcome.Outcome:
         return outcome.Healthy(table=plan.table, sentence=plan.sentence, run_id=run.run_id, plan_id=plan.id)
@@ -136,17 +149,26 @@ def _choose(table: Table, goal: TtlGoal, bound: TimeBound, branch: str, run: Run
     view = files.select(table_view.FILES.names)
     if reasons := support.unsupported(table, view):
         raise errors.UnsupportedError(f"{'.'.join(table.name())} cannot be changed safely: {reasons[0]}")
-    may_stay = np.asarray(bound.kept.select(files, table.specs()))
-    may_go = np.asarray(bound.past.select(files, table.specs()))
-    return choose_files.choose(view, may_stay, may_go, whole_partitions=goal.whole_partitions)
-
-
-def _only(chosen: ChosenFiles, paths: tuple[str, ...]) -> ChosenFiles:
-    """Of the files that go, those that a plan names."""
-    named = np.asarray(pc.is_in(chosen.files["file_path"], value_set=pa.array(paths, pa.string())))
-    return choose_files.ChosenFiles(
-        files=chosen.files, going=chosen.going & named, partly=chosen.partly, held=chosen.held
+    lower = files[column_metrics.column("lower_bounds", bound.rows.field_id)]
+    masks = choose_files.TimeMasks(
+        may_stay=np.asarray(bound.kept.select(files, table.specs())),
+        may_go=np.asarray(bound.past.select(files, table.specs())),
+        bounded=np.asarray(pc.is_valid(lower)),
     )
+    return choose_files.choose(view, masks, goal)
+
+
+def _paths(chosen: ChosenFiles, mask: NDArray[np.bool_]) -> tuple[str, ...]:
+    return tuple(chosen.files.filter(pa.array(mask))["file_path"].to_pylist())
+
+
+def _only(chosen: ChosenFiles, plan: ttl_plan.TtlPlan) -> ChosenFiles:
+    """Of the files that go or are written anew, those that a plan names."""
+    going, rewritten = (
+        np.asarray(pc.is_in(chosen.files["file_path"], value_set=pa.array(paths, pa.string())))
+        for paths in (plan.file_paths, plan.rewritten_paths)
+    )
+    return replace(chosen, going=chosen.going & going, rewritten=chosen.rewritten & rewritten)
 
 
 def _group(number: int, key: tuple[int, str], files: pa.Table) -> replace_files.ReplaceGroup:
@@ -161,6 +183,10 @@ def _group(number: int, key: tuple[int, str], files: pa.Table) -> replace_files.
 
 def _sentence(chosen: ChosenFiles, bound: TimeBound) -> str:
     count = int(chosen.going.sum())
+    rewritten = int(chosen.rewritten.sum())
+    if not count and rewritten:
+        files, be = plurals.count(rewritten, "data file"), plurals.form(rewritten, "is", "are")
+        return f"{files} {be} written anew without the rows whose {bound.column} is before {bound.words}."
     if not count:
         return f"Nothing to do: no data file has only rows whose {bound.column} is before {bound.words}."
     size = int(chosen.files["file_size_in_bytes"].to_numpy()[chosen.going].sum())
@@ -168,35 +194,4 @@ def _sentence(chosen: ChosenFiles, bound: TimeBound) -> str:
     return (
         f"{plurals.count(count, 'data file')} with {plurals.count(rows, 'row')} ({byte_size.format_size(size)}) "
         f"{plurals.form(count, 'goes', 'go')}: {bound.column} is before {bound.words}."
-    )
-
-
-def _outcome(
-    plan: ttl_plan.TtlPlan, groups: list[replace_files.ReplaceGroup], result: replace_files.CommitResult, run: Run
-) -> outcome.Maintained:
-    files = sum(group.removed.num_rows for group in groups)
-    rows = sum(group.deleted_records for group in groups)
-    size = sum(int(pc.sum(group.removed["file_size_in_bytes"]).as_py() or 0) for group in groups)
-    counts = f"{plurals.count(files, 'data file')} with {plurals.count(rows, 'row')}"
-    sentence = f"{counts} before {plan.before} left the table in snapshot {result.snapshot_id}."
-    if result.conflicts:
-        stayed = plurals.count(len(result.conflicts), "partition")
-        sentence += f" {stayed} stayed, because others changed them meanwhile; run it again."
-    assert plan.pin is not None
-    before = f"The rows can be read by time travel to snapshot {plan.pin.snapshot_id}"
-    return outcome.Maintained(
-        operation="ttl",
-        table=plan.table,
-        sentence=sentence,
-        run_id=run.run_id,
-        plan_id=plan.id,
-        snapshot_id=result.snapshot_id,
-        snapshot_ids=(result.snapshot_id,),
-        files_removed=files,
-        bytes_removed=size,
-        deleted_rows=rows,
-        delete_files_removed=result.removed_delete_files,
-        attempts=result.attempts,
-        figures={"data-files": files, "rows": rows, "partitions": len(groups)},
-        notes=(f"{before}, and a rollback to it brings them back, until it expires.",),
     )

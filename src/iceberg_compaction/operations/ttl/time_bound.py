@@ -15,6 +15,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.metadata import maintainers, snapshot_log
 from iceberg_compaction.metadata.filter import where_clause
 from iceberg_compaction.model import times, ttl_plan
+from iceberg_compaction.model.past_rows import PastRows
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -38,6 +39,7 @@ class TimeBound:
     micros: int  # since 1970, in UTC
     kept: where_clause.Filter  # the rows that stay
     past: where_clause.Filter  # the others
+    rows: PastRows  # the same for workers
 
     @property
     def words(self) -> str:
@@ -55,6 +57,7 @@ def bound(goal: TtlGoal, table: Table, branch: str, now_ms: int) -> TimeBound:
         micros=micros,
         kept=where_clause.bind(kept, table.schema()),
         past=where_clause.bind(_OLDER(name, literal), table.schema()),
+        rows=PastRows(field_id=field.field_id, least=int(literal.value)),
     )
 
 

@@ -1,4 +1,4 @@
-"""`iceberg-compact ttl`: files whose rows are all past their time leave a table; one table or many."""
+"""`iceberg-compact ttl`: rows past their time leave a table, by whole files or by rewrites; one table or many."""
 
 from __future__ import annotations
 
@@ -39,6 +39,14 @@ class TtlOptions(upkeep_verb.UpkeepOptions):
     whole_partitions: Annotated[
         bool, typer.Option("--whole-partitions", help="A partition goes only if all of its files do.")
     ] = False
+    rows: Annotated[
+        str,
+        typer.Option(
+            metavar="keep|rewrite",
+            help="Rows past their time that share a file with newer ones: keep them, or write their files anew.",
+        ),
+    ] = "keep"
+    engine: options.Engine = "inline"
     even_everything: Annotated[
         bool, typer.Option("--even-everything", help="Go on if no row of the table would be left.")
     ] = False
@@ -50,8 +58,9 @@ class TtlOptions(upkeep_verb.UpkeepOptions):
 def ttl(
     table: options.Tables, catalog: options.CatalogOptions, asked: TtlOptions, console: options.ConsoleOptions
 ) -> None:
-    """Remove data files all of whose rows are past their time, from metadata alone. Files with newer rows, or with rows
-    that have no time, stay. The rows can be read by time travel until their snapshot expires.
+    """Remove data files all of whose rows are past their time, from metadata alone. Rows that share a file with newer
+    ones stay, unless --rows rewrite is given; rows that have no time always stay. What is removed can be read by time
+    travel until its snapshot expires.
 
     Examples:
 
@@ -64,13 +73,15 @@ def ttl(
     logs.configure(console)
     lean_start.spare_pandas()
     goal = _goal(asked)
+    from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli.fleet import catalog_request
     from iceberg_compaction.operations.ttl import expire_rows
 
     opened = catalog_request.open_catalog(catalog)
     targets = catalog_request.find_targets(opened, table, catalog.namespace)
     operations = [expire_rows.ExpireRows(table=name, goal=goal, branch=asked.branch) for name in targets.names]
-    raise typer.Exit(upkeep_verb.perform(operations, opened, targets, asked, console))
+    engines = wiring.engine_factory(asked.engine)
+    raise typer.Exit(upkeep_verb.perform(operations, opened, targets, asked, console, engines))
 
 
 def _goal(asked: TtlOptions) -> TtlGoal:
@@ -83,5 +94,6 @@ def _goal(asked: TtlOptions) -> TtlGoal:
         unit=asked.unit,
         since=asked.since,
         whole_partitions=asked.whole_partitions,
+        rows=asked.rows,
         even_everything=asked.even_everything,
     )

@@ -65,7 +65,7 @@ class ReplaceRequest:
     group_properties: GroupProperties = _nothing  # more snapshot properties, given the ids of the groups that land
     # Delete files that apply to nothing leave wherever they are, not only where files are replaced.
     tidies: bool = False
-    # `replace` means that the table has the same rows; `delete` that files leave with all their rows.
+    # `replace`: the table has the same rows; `delete`: files leave with all their rows; `overwrite`: with some of them.
     operation: Operation = Operation.REPLACE
 
     def without(self, ids: Collection[int]) -> ReplaceRequest:

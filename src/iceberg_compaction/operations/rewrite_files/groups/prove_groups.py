@@ -95,6 +95,7 @@ def snapshot_properties(plan: Plan, run: Run, *, batch: int) -> dict[str, str]:
         "compaction.planned-snapshot-id": str(plan.pin.snapshot_id),
         SCHEMA_ID: str(plan.pin.schema_id),
         run_commits.BRANCH: plan.pin.branch,
+        **run_commits.past_properties(plan.past_rows),
     }
 
 

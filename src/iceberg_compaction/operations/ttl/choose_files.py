@@ -99,13 +99,13 @@ def groups(chosen: ChosenFiles) -> list[tuple[tuple[int, str], pa.Table]]:
     """The files that go, by partition."""
     files = chosen.files.filter(pa.array(chosen.going))
     keys = _partition_numbers(files)
-    found = []
+    parts = []
     for number in np.unique(keys):
         part = files.filter(pa.array(keys == number))
         first = part.slice(0, 1)
         key = (int(first["spec_id"][0].as_py()), str(first["partition"].cast(pa.string())[0].as_py()))
-        found.append((key, part))
-    return found
+        parts.append((key, part))
+    return parts
 
 
 def _by_partition(files: pa.Table, mask: NDArray[np.bool_]) -> list[tuple[str, NDArray[np.bool_]]]:

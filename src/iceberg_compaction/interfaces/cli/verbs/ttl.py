@@ -56,7 +56,7 @@ class TtlOptions(upkeep_verb.UpkeepOptions):
 @exits.reported
 @spread.spread
 def ttl(
-    table: options.Tables, catalog: options.CatalogOptions, asked: TtlOptions, console: options.ConsoleOptions
+    table: options.Tables, catalog: options.CatalogOptions, how: TtlOptions, console: options.ConsoleOptions
 ) -> None:
     """Remove data files all of whose rows are past their time, from metadata alone. Rows that share a file with newer
     ones stay, unless --rows rewrite is given; rows that have no time always stay. What is removed can be read by time
@@ -72,28 +72,28 @@ def ttl(
     """
     logs.configure(console)
     lean_start.spare_pandas()
-    goal = _goal(asked)
+    goal = _goal(how)
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli.fleet import catalog_request
     from iceberg_compaction.operations.ttl import expire_rows
 
     opened = catalog_request.open_catalog(catalog)
     targets = catalog_request.find_targets(opened, table, catalog.namespace)
-    operations = [expire_rows.ExpireRows(table=name, goal=goal, branch=asked.branch) for name in targets.names]
-    engines = wiring.engine_factory(asked.engine)
-    raise typer.Exit(upkeep_verb.perform(operations, opened, targets, asked, console, engines))
+    operations = [expire_rows.ExpireRows(table=name, goal=goal, branch=how.branch) for name in targets.names]
+    engines = wiring.engine_factory(how.engine)
+    raise typer.Exit(upkeep_verb.perform(operations, opened, targets, how, console, engines))
 
 
-def _goal(asked: TtlOptions) -> TtlGoal:
+def _goal(how: TtlOptions) -> TtlGoal:
     from iceberg_compaction.interfaces import upkeep_goals
 
     return upkeep_goals.ttl_goal(
-        asked.column,
-        older_than=asked.older_than,
-        before=asked.before,
-        unit=asked.unit,
-        since=asked.since,
-        whole_partitions=asked.whole_partitions,
-        rows=asked.rows,
-        even_everything=asked.even_everything,
+        how.column,
+        older_than=how.older_than,
+        before=how.before,
+        unit=how.unit,
+        since=how.since,
+        whole_partitions=how.whole_partitions,
+        rows=how.rows,
+        even_everything=how.even_everything,
     )

@@ -46,5 +46,10 @@ def load_operation(path: Path) -> Operation[Any]:
 def _operation(content: dict[str, Any]) -> Operation[Any]:
     """Each operation of housekeeping has a case here."""
     match content["operation"]:
+        case "orphans":
+            from iceberg_compaction.model import orphan_plan
+            from iceberg_compaction.operations.orphans import remove_orphans
+
+            return remove_orphans.of_plan(orphan_plan.OrphanPlan.model_validate(content))
         case other:
             raise errors.ConfigError(f"This version knows no operation {str(other)[:40]!r}; make a new plan.")

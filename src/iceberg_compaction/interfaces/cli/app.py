@@ -19,6 +19,7 @@ from iceberg_compaction.interfaces.cli.verbs.demo import demo
 from iceberg_compaction.interfaces.cli.verbs.doctor import doctor
 from iceberg_compaction.interfaces.cli.verbs.history import history
 from iceberg_compaction.interfaces.cli.verbs.manifests import manifests
+from iceberg_compaction.interfaces.cli.verbs.orphans import orphans
 from iceberg_compaction.interfaces.cli.verbs.plan import plan
 from iceberg_compaction.interfaces.cli.verbs.report import report
 from iceberg_compaction.interfaces.cli.verbs.resume import resume
@@ -68,7 +69,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for _verb in (doctor, plan, apply, run, resume, manifests, history, report, watch, cancel, verify, undo, cache, demo):
+for _verb in (
+    doctor,
+    plan,
+    apply,
+    run,
+    resume,
+    manifests,
+    orphans,
+    history,
+    report,
+    watch,
+    cancel,
+    verify,
+    undo,
+    cache,
+    demo,
+):
     app.command(cls=help_screen.VerbCommand)(_verb)
 
 

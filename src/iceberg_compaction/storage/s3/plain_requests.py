@@ -1,6 +1,6 @@
-"""Plain requests for one bucket: GET of a range, HEAD, conditional PUT, DELETE, and lists. Arrow's client asks for a file's size
-before every read (HEAD), for a folder after every miss (LIST), and uploads small files in three requests; these do
-not. Keys come from Arrow's file system, so that both use the same."""
+"""Plain requests for one bucket: GET of a range, HEAD, conditional PUT, DELETE, and lists. Arrow's client asks for
+a file's size before every read (HEAD), for a folder after every miss (LIST), and uploads small files in three requests;
+these do not. Keys come from Arrow's file system, so that both use the same."""
 
 from __future__ import annotations
 
@@ -106,9 +106,7 @@ class Bucket:
         answer = self._send_once("GET", key, {"range": "bytes=0-0"}, b"", "")
         return Answer(status=answer.status, headers=answer.headers, body=answer.data, tries=1)
 
-    def _send(
-        self, method: str, key: str, headers: Mapping[str, str], body: bytes = b"", *, query: str = ""
-    ) -> Answer:
+    def _send(self, method: str, key: str, headers: Mapping[str, str], body: bytes = b"", *, query: str = "") -> Answer:
         """The answer, after faults that pass; status 0: there is no way to the store from here. Raises OSError where
         faults do not pass."""
         tries, waits = 0, _PATIENCE.waits()
@@ -131,13 +129,17 @@ class Bucket:
     def _send_once(self, method: str, key: str, headers: Mapping[str, str], body: bytes, query: str) -> Any:
         url = urlsplit(self.url)
         path = f"{url.path}/{quote(key, safe=_SAFE)}"
-        unsigned = signature.Unsigned(method=method, host=url.netloc, path=path, headers=headers, body=body, query=query)
+        unsigned = signature.Unsigned(
+            method=method, host=url.netloc, path=path, headers=headers, body=body, query=query
+        )
         signed = signature.sign(unsigned, self.keys, datetime.now(timezone.utc))
         content: io.BytesIO | None = None
         if method == "PUT":
             # As a file, which goes in blocks: bytes would all have to leave within the timeout of a connection.
             content, signed["content-length"] = io.BytesIO(body), str(len(body))
-        kind = "lists" if method == "GET" and not key else _KINDS[method]
+        kind = (
+            "copies" if "x-amz-copy-source" in headers else "lists" if method == "GET" and not key else _KINDS[method]
+        )
         self.count.add(**{kind: 1})
         return _connections(os.getpid()).urlopen(
             method,

@@ -55,7 +55,9 @@ class Spellings:
         """The same for many: prefixes as a dictionary with few values, and plain paths."""
         parts = pc.extract_regex(locations, _PARTS)
         raw = pc.fill_null(pc.struct_field(parts, "prefix"), "").dictionary_encode()
-        prefixes = pa.DictionaryArray.from_arrays(raw.indices, pa.array(map(self.prefix, raw.dictionary.to_pylist()), pa.string()))
+        prefixes = pa.DictionaryArray.from_arrays(
+            raw.indices, pa.array(map(self.prefix, raw.dictionary.to_pylist()), pa.string())
+        )
         return prefixes, _plain_all(pc.struct_field(parts, "path"))
 
 

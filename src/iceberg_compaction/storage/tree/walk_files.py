@@ -151,7 +151,9 @@ def _local(folder: str, root: str) -> Iterator[pa.RecordBatch]:
 def _objects(io: FileIO, folder: str, prefix: str, time: StoreTime) -> Iterator[pa.RecordBatch]:
     token: str | None = None
     while True:
-        page = _using(io, lambda current, token=token: bucket_requests.list_objects(_bucket(current, folder), prefix, token))
+        page = _using(
+            io, lambda current, token=token: bucket_requests.list_objects(_bucket(current, folder), prefix, token)
+        )
         time.notice(page.date)
         rows = _Rows()
         for each in page.objects:
@@ -236,4 +238,3 @@ def _below(root: str, path: str) -> str:
     if not path.startswith(f"{root}/"):
         raise errors.MetadataError(f"The file store lists {path} below {root}, where it is not.")
     return path.removeprefix(root)
-

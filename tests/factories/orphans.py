@@ -58,13 +58,17 @@ def house(catalog: Catalog) -> operate.House:
     return operate.House(catalog=catalog, engines=wiring.engine_factory("inline"))
 
 
-def find(catalog: Catalog, name: str, goal: OrphanGoal | None = None, *, run: Run | None = None, **more: Any) -> OrphanPlan:
+def find(
+    catalog: Catalog, name: str, goal: OrphanGoal | None = None, *, run: Run | None = None, **more: Any
+) -> OrphanPlan:
     """The plan of a table's orphans."""
     operation = RemoveOrphans(table=name, goal=goal or OrphanGoal(), **more)
     return operate.plan_only(operation, house(catalog), run or wiring.new_run())
 
 
-def remove(catalog: Catalog, name: str, goal: OrphanGoal | None = None, *, run: Run | None = None, **more: Any) -> Outcome:
+def remove(
+    catalog: Catalog, name: str, goal: OrphanGoal | None = None, *, run: Run | None = None, **more: Any
+) -> Outcome:
     """Removes a table's orphans, however many there are."""
     operation = RemoveOrphans(table=name, goal=goal or ANY_SHARE, **more)
     return operate.operate(operation, house(catalog), run or wiring.new_run())

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.table.statistics import PartitionStatisticsFile
 from pyiceberg.transforms import IdentityTransform
 from tests.factories import lake, orphans
@@ -14,7 +13,6 @@ from tests.factories.stores import make_start
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import wiring
-from iceberg_compaction.model import orphan_plan
 from iceberg_compaction.model.orphan_plan import OrphanGoal
 from iceberg_compaction.model.outcome import Kind, Maintained
 from iceberg_compaction.operations import upkeep_file
@@ -27,6 +25,8 @@ if TYPE_CHECKING:
 
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
+
+    from iceberg_compaction.model import orphan_plan
 
 RECENT = OrphanGoal(older_than_ms=0, allow_recent=True, force_share=True)
 
@@ -68,8 +68,9 @@ def test_old_files_that_nobody_refers_to_are_orphans(catalog: Catalog, table: Ta
 
 
 def test_folders_of_partition_fields_are_not_hidden(catalog: Catalog) -> None:
-    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "_name"))
-    table = lake.make_table(catalog, "db.p", spec=spec)
+    table = lake.make_table(catalog, "db.p")
+    with table.update_spec() as change:
+        change.add_field("name", IdentityTransform(), "_name")
     table.append(lake.rows(lake.NUMBERS, 2))
     orphans.age_all(table)
     left = orphans.strew(table, "data/_name=x/left.parquet")
@@ -88,14 +89,20 @@ def test_links_are_left_alone(catalog: Catalog, table: Table, tmp_path: Path) ->
 
 
 def test_other_folders_of_the_table_are_listed(catalog: Catalog, tmp_path: Path) -> None:
-    properties = {"write.data.path": f"file://{tmp_path}/far/data", "write.object-storage.path": f"file://{tmp_path}/hash"}
+    properties = {
+        "write.data.path": f"file://{tmp_path}/far/data",
+        "write.object-storage.path": f"file://{tmp_path}/hash",
+    }
     table = lake.append_small_files(lake.make_table(catalog, "db.far", properties=properties), 2)
     orphans.age_all(table)
     (tmp_path / "far/data/left.parquet").write_bytes(b"left")
     (tmp_path / "hash/0101/left.parquet").parent.mkdir(parents=True)
     (tmp_path / "hash/0101/left.parquet").write_bytes(b"left")
     plan = orphans.find(catalog, "db.far", RECENT)
-    assert list(plan.files.paths) == [f"file://{tmp_path}/far/data/left.parquet", f"file://{tmp_path}/hash/0101/left.parquet"]
+    assert list(plan.files.paths) == [
+        f"file://{tmp_path}/far/data/left.parquet",
+        f"file://{tmp_path}/hash/0101/left.parquet",
+    ]
 
 
 def test_live_files_outside_of_all_folders_are_reported(catalog: Catalog, table: Table, tmp_path: Path) -> None:
@@ -106,7 +113,7 @@ def test_live_files_outside_of_all_folders_are_reported(catalog: Catalog, table:
         change.remove_properties("write.data.path")
     plan = orphans.find(catalog, "db.t", RECENT)
     assert plan.empty
-    assert any("1 file below" in note and "--location" in note for note in plan.notes)
+    assert any(f"1 file below file://{tmp_path}/once/data," in note and "--location" in note for note in plan.notes)
     (tmp_path / "once/data/left.parquet").write_bytes(b"left")
     wider = RECENT.model_copy(update={"locations": (f"file://{tmp_path}/once",)})
     assert list(orphans.find(catalog, "db.t", wider).files.paths) == [f"file://{tmp_path}/once/data/left.parquet"]
@@ -238,7 +245,9 @@ def test_a_saved_plan_removes_nothing_that_it_does_not_name(catalog: Catalog, ta
     upkeep_file.save(orphans.find(catalog, "db.t", orphans.ANY_SHARE), tmp_path / "plan.json")
     later = orphans.strew(table, "data/later.parquet")
     orphans.strew(table, "data/rewritten.parquet", days=9, content=b"other")
-    outcome = operate.operate(upkeep_file.load_operation(tmp_path / "plan.json"), orphans.house(catalog), wiring.new_run())
+    outcome = operate.operate(
+        upkeep_file.load_operation(tmp_path / "plan.json"), orphans.house(catalog), wiring.new_run()
+    )
     assert outcome.kind is Kind.MAINTAINED, outcome.sentence
     left = orphans.every_file(table)
     assert named not in left
@@ -337,7 +346,9 @@ def test_16324_metadata_is_read_anew_and_never_from_an_old_load(catalog: Catalog
     stale.append(lake.rows(lake.NUMBERS, 5))
     run = wiring.new_run()
     plan = operation.plan(loaded, run, run_ledger.Ledger(table="db.t", run_id=run.run_id)).plan
-    assert plan.empty or not set(plan.files.paths) & set(catalog.load_table("db.t").inspect.files()["file_path"].to_pylist())
+    assert plan.empty or not set(plan.files.paths) & set(
+        catalog.load_table("db.t").inspect.files()["file_path"].to_pylist()
+    )
     assert plan.files.paths == ()
 
 
@@ -367,7 +378,7 @@ def test_shared_and_nested_folders_are_refused(catalog: Catalog, table: Table) -
     assert orphans.find(catalog, "db.t").empty
     catalog.register_table("db.twin", inner.metadata_location)
     catalog.register_table("db.other", inner.metadata_location)
-    with pytest.raises(errors.UnsupportedError, match="another name|would be orphans"):
+    with pytest.raises(errors.UnsupportedError, match="another name"):
         orphans.find(catalog, "db.twin")
 
 

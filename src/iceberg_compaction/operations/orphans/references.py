@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 Bools = npt.NDArray[np.bool_]
 _CONTENT = pa.array([FileKind.DATA.value, FileKind.DELETES.value])
-_FOLDER = r"^((?:/[^/]*){1,2})"  # the outer folders of a path, for people
+_HASHED = r"/[01]{4}/[01]{4}/[01]{4}/[01]{8}/.*$"  # the folders of Iceberg's layout for object stores
+_OUTER = r"^(?P<outer>(?:/[^/=]+)*)/"  # without those of partitions
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -118,7 +119,8 @@ def _is_inside(prefixes: pa.DictionaryArray, paths: pa.Array, roots: Sequence[tu
 
 
 def _outer_folders(prefixes: pa.DictionaryArray, paths: pa.Array) -> Counter[str]:
-    outer = pc.struct_field(pc.extract_regex(paths, rf"(?P<outer>{_FOLDER})"), "outer")
+    plain = pc.replace_substring_regex(paths, _HASHED, "/")
+    outer = pc.struct_field(pc.extract_regex(plain, _OUTER), "outer")
     texts = pc.binary_join_element_wise(prefixes.cast(pa.string()), pc.fill_null(outer, ""), "")
     return Counter({each["values"]: each["counts"] for each in pc.value_counts(texts).to_pylist()})
 

@@ -165,15 +165,15 @@ def orphans(
 
 
 def _removals(how: OrphanOptions, names: Sequence[str]) -> list[Operation[Any]]:
-    from iceberg_compaction.model import durations, orphan_plan
+    from iceberg_compaction.interfaces import orphan_options
+    from iceberg_compaction.model import orphan_plan
     from iceberg_compaction.operations.orphans import neighbours, remove_orphans
     from iceberg_compaction.storage.tree import path_forms
 
-    age_ms = (
-        orphan_plan.LEAST_AGE_MS if how.older_than is None else _milliseconds(durations.parse_seconds(how.older_than))
-    )
     goal = orphan_plan.OrphanGoal(
-        older_than_ms=age_ms,
+        older_than_ms=orphan_plan.LEAST_AGE_MS
+        if how.older_than is None
+        else orphan_options.milliseconds(how.older_than),
         allow_recent=how.allow_recent,
         locations=tuple(how.location or ()),
         equal_schemes=path_forms.parse_equal(how.equal_schemes or (), option="--equal-schemes"),
@@ -198,21 +198,19 @@ def _removals(how: OrphanOptions, names: Sequence[str]) -> list[Operation[Any]]:
 
 
 def _ends(act: OrphanAct, how: OrphanOptions, names: Sequence[str]) -> list[Operation[Any]]:
-    from iceberg_compaction.model import durations, orphan_plan
+    from iceberg_compaction.interfaces import orphan_options
+    from iceberg_compaction.model import orphan_plan
     from iceberg_compaction.operations.orphans import quarantine_end
 
-    age_ms = orphan_plan.PURGE_MS if how.older_than is None else _milliseconds(durations.parse_seconds(how.older_than))
     return [
         quarantine_end.EndQuarantine(
             table=name,
             way="restore" if act is OrphanAct.RESTORE else "purge",
             run_id=how.run,
             quarantine=how.quarantine,
-            older_than_ms=age_ms,
+            older_than_ms=orphan_plan.PURGE_MS
+            if how.older_than is None
+            else orphan_options.milliseconds(how.older_than),
         )
         for name in names
     ]
-
-
-def _milliseconds(seconds: float) -> int:
-    return round(seconds * 1000)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _PATIENCE = passing_faults.Patience(retries=4, first=0.4, longest=4.0, total=30.0)  # of one request
 _CONNECT_SECONDS, _SILENT_SECONDS = 10.0, 30.0  # where the file system has no other timeouts
 _BUSY = frozenset({429, 500, 502, 503, 504})
-_KINDS = {"GET": "gets", "HEAD": "heads", "PUT": "puts", "DELETE": "deletes"}
+_KINDS = {"GET": "gets", "HEAD": "heads", "PUT": "puts", "POST": "puts", "DELETE": "deletes"}
 _SAFE = "/-_.~"  # in the path of a URL
 _VALUE = "-_.~"  # in its query
 _EMPTY = 416  # the range begins behind the end of the object

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import cancel, errors
 from iceberg_compaction.catalog import connect, load_tables
-from iceberg_compaction.interfaces import policy_options, upkeep_goals, wiring
+from iceberg_compaction.interfaces import orphan_options, policy_options, upkeep_goals, wiring
 from iceberg_compaction.interfaces.cli import run_names
 from iceberg_compaction.model import byte_size, durations, moments, policies
 from iceberg_compaction.model.outcome import Kind
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.cancel_request import Cancellation
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.manifest_plan import ManifestPlan
+    from iceberg_compaction.model.orphan_plan import OrphanPlan
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.portable_task import PortableResult, PortableTask
     from iceberg_compaction.model.resume_view import ResumeView
@@ -172,6 +173,32 @@ class Compactor:
         "ms" or "us"; `since`: "now" or "last-write"; `rows`: "keep", or "rewrite" to write files anew that have newer
         rows as well; `whole_partitions`, `even_everything`."""
         return operate.operate(self._ttl(name, goal), self._house(), self._run())
+    def find_orphans(self, name: str, **options: Any) -> OrphanPlan:
+        """Files in the table's folders that nothing of it refers to, and why all others stay; writes nothing. `options`
+        as for `remove_orphans`."""
+        operation = orphan_options.removal(self._full_name(name), options)
+        return operate.plan_only(operation, self._house(), self._run())
+
+    def remove_orphans(self, name: str, **options: Any) -> Outcome:
+        """Move orphans into quarantine, or delete them at once with `to_quarantine=False`. `options` are those of the
+        command `orphans`: `older_than`, `allow_recent`, `locations`, `equal_schemes`, `equal_authorities`,
+        `keep_mismatches`, `force_share`, `allow_unlisted`, `most_files`, `uploads`, `quarantine`."""
+        operation = orphan_options.removal(self._full_name(name), options)
+        return operate.operate(operation, self._house(), self._run())
+
+    def restore_orphans(self, name: str, run_id: str | None = None, *, quarantine: str | None = None) -> Outcome:
+        """Bring files back from quarantine: all, or those that one run put there."""
+        options = {"run_id": run_id, "quarantine": quarantine}
+        return operate.operate(
+            orphan_options.end(self._full_name(name), "restore", options), self._house(), self._run()
+        )
+
+    def purge_orphans(
+        self, name: str, run_id: str | None = None, *, older_than: float | str = "7d", quarantine: str | None = None
+    ) -> Outcome:
+        """Delete files for good that are in quarantine for this long."""
+        options = {"run_id": run_id, "quarantine": quarantine, "older_than": older_than}
+        return operate.operate(orphan_options.end(self._full_name(name), "purge", options), self._house(), self._run())
 
     def history(
         self,

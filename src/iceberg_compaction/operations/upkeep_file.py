@@ -52,5 +52,10 @@ def _operation(content: dict[str, Any]) -> Operation[Any]:
 
             plan = ttl_plan.TtlPlan.model_validate(content)
             return expire_rows.ExpireRows(table=plan.table, goal=plan.goal, branch=plan.branch, given=plan)
+        case "orphans":
+            from iceberg_compaction.model import orphan_plan
+            from iceberg_compaction.operations.orphans import remove_orphans
+
+            return remove_orphans.of_plan(orphan_plan.OrphanPlan.model_validate(content))
         case other:
             raise errors.ConfigError(f"This version knows no operation {str(other)[:40]!r}; make a new plan.")

@@ -29,6 +29,7 @@ _KINDS: tuple[tuple[type[errors.CompactionError], outcome.Kind], ...] = (
     (errors.UnsupportedError, outcome.Kind.UNSUPPORTED),
     (errors.LeasedError, outcome.Kind.SKIPPED),
     (errors.MaintainedError, outcome.Kind.FAILED),
+    (errors.RefusedError, outcome.Kind.FAILED),
     (errors.StalePlanError, outcome.Kind.CONFLICT),
     (errors.ConflictError, outcome.Kind.CONFLICT),
     (errors.CommitError, outcome.Kind.FAILED),

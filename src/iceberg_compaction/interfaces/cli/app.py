@@ -19,6 +19,7 @@ from iceberg_compaction.interfaces.cli.verbs.demo import demo
 from iceberg_compaction.interfaces.cli.verbs.doctor import doctor
 from iceberg_compaction.interfaces.cli.verbs.history import history
 from iceberg_compaction.interfaces.cli.verbs.manifests import manifests
+from iceberg_compaction.interfaces.cli.verbs.orphans import orphans
 from iceberg_compaction.interfaces.cli.verbs.plan import plan
 from iceberg_compaction.interfaces.cli.verbs.report import report
 from iceberg_compaction.interfaces.cli.verbs.resume import resume
@@ -77,6 +78,7 @@ for _verb in (
     resume,
     manifests,
     ttl,
+    orphans,
     history,
     report,
     watch,

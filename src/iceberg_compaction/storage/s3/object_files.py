@@ -36,6 +36,14 @@ def room(io: FileIO, location: str) -> int:
     return store.kept.left if isinstance(store, _Store) and isinstance(store.file(location), ObjectFile) else 0
 
 
+def bucket_of(io: FileIO, location: str) -> plain_requests.Bucket | None:
+    """The bucket of a file or folder, for requests about many of its objects; None: it is not in S3, or only Arrow's
+    client reaches it."""
+    store = vars(io).get("object_store")
+    file = store.file(location) if isinstance(store, _Store) else None
+    return file._bucket() if isinstance(file, ObjectFile) else None
+
+
 class _Store:
     """The buckets of one FileIO."""
 

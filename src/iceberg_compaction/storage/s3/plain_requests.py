@@ -1,6 +1,6 @@
-"""Plain requests for one bucket: GET of a range, HEAD, conditional PUT, DELETE. Arrow's client asks for a file's size
-before every read (HEAD), for a folder after every miss (LIST), and uploads small files in three requests; these do
-not. Keys come from Arrow's file system, so that both use the same."""
+"""Plain requests for one bucket: GET of a range, HEAD, conditional PUT, DELETE, and lists. Arrow's client asks for
+a file's size before every read (HEAD), for a folder after every miss (LIST), and uploads small files in three requests;
+these do not. Keys come from Arrow's file system, so that both use the same."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 _PATIENCE = passing_faults.Patience(retries=4, first=0.4, longest=4.0, total=30.0)  # of one request
 _CONNECT_SECONDS, _SILENT_SECONDS = 10.0, 30.0  # where the file system has no other timeouts
 _BUSY = frozenset({429, 500, 502, 503, 504})
-_KINDS = {"GET": "gets", "HEAD": "heads", "PUT": "puts", "DELETE": "deletes"}
+_KINDS = {"GET": "gets", "HEAD": "heads", "PUT": "puts", "POST": "puts", "DELETE": "deletes"}
 _SAFE = "/-_.~"  # in the path of a URL
+_VALUE = "-_.~"  # in its query
 _EMPTY = 416  # the range begins behind the end of the object
 _BROKEN = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _BLOCK = 2**18  # bytes of a body that must leave within one timeout
@@ -93,19 +94,26 @@ class Bucket:
     def delete(self, key: str) -> Answer:
         return self._send("DELETE", key, {})
 
+    def ask(
+        self, method: str, key: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """The answer to a request without a body; an empty key means the bucket itself."""
+        pairs = sorted((quote(name, safe=_VALUE), quote(value, safe=_VALUE)) for name, value in (query or {}).items())
+        return self._send(method, key, headers or {}, query="&".join(f"{name}={value}" for name, value in pairs))
+
     def once(self, key: str) -> Answer:
         """The first byte of the object, or the store's refusal, without another try. Raises urllib3's errors."""
-        answer = self._send_once("GET", key, {"range": "bytes=0-0"}, b"")
+        answer = self._send_once("GET", key, {"range": "bytes=0-0"}, b"", "")
         return Answer(status=answer.status, headers=answer.headers, body=answer.data, tries=1)
 
-    def _send(self, method: str, key: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:
+    def _send(self, method: str, key: str, headers: Mapping[str, str], body: bytes = b"", *, query: str = "") -> Answer:
         """The answer, after faults that pass; status 0: there is no way to the store from here. Raises OSError where
         faults do not pass."""
         tries, waits = 0, _PATIENCE.waits()
         while True:
             tries += 1
             try:
-                answer = self._send_once(method, key, headers, body)
+                answer = self._send_once(method, key, headers, body, query)
                 if answer.status not in _BUSY:
                     body_of = b"" if answer.status == _EMPTY else answer.data
                     return Answer(status=answer.status, headers=answer.headers, body=body_of, tries=tries)
@@ -118,19 +126,24 @@ class Bucket:
                 raise OSError(f"{fault} during {method} of {key}, {tries} times")
             _PATIENCE.sleep(wait)
 
-    def _send_once(self, method: str, key: str, headers: Mapping[str, str], body: bytes) -> Any:
+    def _send_once(self, method: str, key: str, headers: Mapping[str, str], body: bytes, query: str) -> Any:
         url = urlsplit(self.url)
         path = f"{url.path}/{quote(key, safe=_SAFE)}"
-        unsigned = signature.Unsigned(method=method, host=url.netloc, path=path, headers=headers, body=body)
+        unsigned = signature.Unsigned(
+            method=method, host=url.netloc, path=path, headers=headers, body=body, query=query
+        )
         signed = signature.sign(unsigned, self.keys, datetime.now(timezone.utc))
         content: io.BytesIO | None = None
         if method == "PUT":
             # As a file, which goes in blocks: bytes would all have to leave within the timeout of a connection.
             content, signed["content-length"] = io.BytesIO(body), str(len(body))
-        self.count.add(**{_KINDS[method]: 1})
+        kind = (
+            "copies" if "x-amz-copy-source" in headers else "lists" if method == "GET" and not key else _KINDS[method]
+        )
+        self.count.add(**{kind: 1})
         return _connections(os.getpid()).urlopen(
             method,
-            f"{url.scheme}://{url.netloc}{path}",
+            f"{url.scheme}://{url.netloc}{path}{'?' if query else ''}{query}",
             body=content,
             headers=signed,
             retries=False,

@@ -19,6 +19,7 @@ from iceberg_compaction.model.copy_plan import Copying
 from iceberg_compaction.model.file_group import PLAN_GROUPS, FileGroup, GroupReason, Groups, Spread
 from iceberg_compaction.model.maintainer import Maintainer
 from iceberg_compaction.model.output_layout import OutputLayout
+from iceberg_compaction.model.plan_cost import PlanCost
 from iceberg_compaction.model.policies import Policy, Sizes
 from iceberg_compaction.model.table_view import Pin
 from iceberg_compaction.model.value import Count, Value
@@ -90,10 +91,12 @@ class LeftOutReason(str, Enum):
     TOO_FEW_FILES = "too-few-files"  # fewer than min-input-files, and not more than one target's worth
     FEW_DELETES = "few-deletes"  # `delete-files`: no delete file applies, or the thresholds are not reached
     NO_GAIN = "no-gain"  # as many files would come out as go in
+    NOT_WORTH = "not-worth-its-cost"  # `cost-optimized`, `adaptive`: the expected saving is below the cost
+    NOT_SPLIT = "not-split"  # `cost-optimized`: large, but a split saves nothing
     NOT_SELECTED = "not-selected"  # `where` rules them out
     LEASED = "claimed"  # another run is working on their partitions; the word in JSON since the first version
     MAINTAINED = "maintained-by-others"  # `others: yield`, and another tool takes care of their partitions
-    OVER_BUDGET = "over-budget"  # max-files-to-rewrite or max-bytes-to-rewrite was reached
+    OVER_BUDGET = "over-budget"  # max-files-to-rewrite, max-bytes-to-rewrite or max-cost was reached
     NO_DATA = "no-data"  # the table has no files at all
     UNSUPPORTED = "unsupported"  # the table must not be rewritten
 
@@ -124,6 +127,7 @@ class _Planned(Value):
     files: PlanFiles
     maintainers: tuple[Maintainer, ...] = ()  # other tools that rewrite the table
     useless_deletes: Count = 0  # delete files, anywhere in the table, that apply to nothing and are dropped
+    cost: PlanCost = PlanCost()
 
     @model_validator(mode="before")
     @classmethod
@@ -280,10 +284,12 @@ class Draft:
     left_out: tuple[LeftOut, ...]
     useless_deletes: int
     maintainers: tuple[Maintainer, ...] = ()
+    cost: PlanCost = PlanCost()  # its totals are those of the groups, too
 
     def plan(self) -> Plan | EmptyPlan:
         copying = self.copying.of(self.groups)
         made = {field.name: getattr(self, field.name) for field in fields(self)}
+        made["cost"] = self.cost.of(self.groups)
         return parse(made | {"copying": copying, "groups": Groups(self.groups, self.sizes, copying)})
 
 

@@ -133,6 +133,7 @@ def _draft(
         files=plan.files.filter(pa.array(kept[owner])),
         maintainers=plan.maintainers,
         useless_deletes=useless_deletes,
+        cost=plan.cost,
     ).plan()
 
 

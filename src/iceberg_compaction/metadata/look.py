@@ -102,19 +102,16 @@ def look(
 
 def _commits(table: Table) -> table_view.Commits:
     """When files were written, by their sequence numbers. Snapshots of all branches share one sequence."""
-    known = sorted(
-        (snapshot.sequence_number or 0, snapshot.timestamp_ms, snapshot) for snapshot in table.metadata.snapshots
-    , key=lambda each: each[:2])
-    replaced = (snapshot for _, _, snapshot in known if snapshot.summary is not None)
+    known = sorted((each.sequence_number or 0, each.timestamp_ms) for each in table.metadata.snapshots)
     return table_view.Commits(
-        sequence_numbers=tuple(number for number, _, _ in known),
-        times_ms=tuple(time for _, time, _ in known),
-        rewrites=frozenset(
-            each.sequence_number or 0
-            for each in replaced
-            if each.summary is not None and each.summary.operation is Operation.REPLACE
-        ),
+        sequence_numbers=tuple(number for number, _ in known),
+        times_ms=tuple(time for _, time in known),
+        rewrites=frozenset(each.sequence_number or 0 for each in table.metadata.snapshots if _rearranges(each)),
     )
+
+
+def _rearranges(snapshot: Snapshot) -> bool:
+    return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
 
 
 def _leaf_count(schema: Schema) -> int:

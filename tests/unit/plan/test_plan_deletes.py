@@ -154,6 +154,7 @@ POLICIES = st.builds(
     delete_file_threshold=st.sampled_from([None, 1, 3]),
     delete_ratio_threshold=st.sampled_from([None, 0.1, 1.0]),
     rewrite_job_order=st.sampled_from(JobOrder),
+    scans_per_day=st.just(1e9),  # so that every rewrite pays
 )
 
 

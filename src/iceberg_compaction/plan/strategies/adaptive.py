@@ -94,7 +94,8 @@ def choose(assigned: Assigned, files: CandidateFiles, request: PlanRequest) -> C
 
 def group(assigned: Assigned, files: CandidateFiles, request: PlanRequest) -> Packing:
     files = _with_own_deletes(assigned, files, request)
-    if assigned[-1] != _NAMES.index(Strategy.DELETE_FILES):  # of the pool, if there is one
+    pooled = files.packing_key != files.partition
+    if not (assigned[files.packing_key[pooled]] == _NAMES.index(Strategy.DELETE_FILES)).any():
         files = respec.with_neighbours(files, request)
     whole = assigned[files.packing_key] == _NAMES.index(Strategy.FULL)
     return packing.pack(files, request, first=~whole | files.outside(request.sizes) | files.delete_heavy)

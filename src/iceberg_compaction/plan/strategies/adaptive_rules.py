@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HOT_DAYS = 3.0  # a partition that was written to since then is hot
 COLD_DAYS = 7.0  # one that was not written to since then is cold
 _MOSTLY = 0.75  # of a partition's bytes
-_CHEAP = 8  # small files that are together below this part of a target
+_CHEAP_BYTES = 64 * 2**20  # small files that have no more together are cheap to merge
 
 
 class Lasting(Enum):
@@ -69,8 +69,8 @@ def _cold(state: PartitionState, request: PlanRequest) -> Mask:
 
 
 def _appended(state: PartitionState, request: PlanRequest) -> Mask:
-    cheap = state.small_bytes * _CHEAP <= request.sizes.target
-    return (state.deleted_in == 0) & (state.small >= request.policy.min_input_files) & cheap
+    many = state.small >= request.policy.min_input_files
+    return (state.deleted_in == 0) & many & (state.small_bytes <= _CHEAP_BYTES)
 
 
 def _always(state: PartitionState, _request: PlanRequest) -> Mask:

@@ -1,5 +1,5 @@
-"""Strategies replayed over twelve workloads of sixty days. Every night the real planner plans on the table as it is then,
-and the plan is performed by arithmetic. The total is what all rewrites and all scans cost, by the price list.
+"""Strategies replayed over twelve workloads of sixty days. Every night the real planner plans on the table as it is
+then, and the plan is performed by arithmetic. The total is what all rewrites and all scans cost, by the price list.
 
 The cost of a scan is the part that the layout decides: requests, opening files, row groups and deletes. Reading the
 bytes of live rows costs every strategy the same and is left out, and so is their storage.

@@ -1,5 +1,5 @@
-"""A table made of arithmetic, for replays: writers add files and deletes, scans cost money, and plans of the real planner
-are performed. Sizes are bytes; costs follow the same prices and constants as plans do."""
+"""A table made of arithmetic, for replays: writers add files and deletes, scans cost money, and plans of the real
+planner are performed. Sizes are bytes; costs follow the same prices and constants as plans do."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ class Table:
         for group in plan.groups.columns.to_pylist():
             mine = rows[group["first"] : group["first"] + group["files"]]
             total, kept = live[mine].sum(), group["copied_bytes"] / max(1, group["bytes"])
-            row_groups = max(group["outputs"], int(np.ceil(group["row_groups"] * kept + total * (1 - kept) / ROW_GROUP)))
+            row_groups = max(
+                group["outputs"], int(np.ceil(group["row_groups"] * kept + total * (1 - kept) / ROW_GROUP))
+            )
             size = total / group["outputs"]
             made.append((group["outputs"], size, int(self.partition[mine[0]]), max(1, row_groups // group["outputs"])))
         for name in ("sizes", "row_groups", "partition", "sequence", "delete_files", "deleted"):
@@ -130,7 +132,9 @@ class Table:
         self, sizes: NDArray[np.float64], partitions: Sequence[int] | int, number: int, row_groups: int | None = None
     ) -> None:
         count = len(sizes)
-        groups = np.maximum(1, sizes // ROW_GROUP).astype(np.int64) if row_groups is None else np.full(count, row_groups)
+        groups = (
+            np.maximum(1, sizes // ROW_GROUP).astype(np.int64) if row_groups is None else np.full(count, row_groups)
+        )
         self.sizes = np.append(self.sizes, sizes)
         self.row_groups = np.append(self.row_groups, groups)
         self.partition = np.append(self.partition, np.broadcast_to(np.asarray(partitions, np.int64), count))

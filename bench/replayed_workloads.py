@@ -1,5 +1,5 @@
-"""Twelve kinds of tables, as writers and readers make them. Each is a function of the table, the hour since the beginning
-and chance, and the scans that it has on a day."""
+"""Twelve kinds of tables, as writers and readers make them. Each is a function of the table, the hour since the
+beginning and chance, and the scans that it has on a day."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -284,11 +284,11 @@ class Draft:
     left_out: tuple[LeftOut, ...]
     useless_deletes: int
     maintainers: tuple[Maintainer, ...] = ()
-    cost: PlanCost = PlanCost()  # its totals are those of the groups, too
+    cost: PlanCost = field(default_factory=PlanCost)  # its totals are those of the groups, too
 
     def plan(self) -> Plan | EmptyPlan:
         copying = self.copying.of(self.groups)
-        made = {field.name: getattr(self, field.name) for field in fields(self)}
+        made = {each.name: getattr(self, each.name) for each in fields(self)}
         made["cost"] = self.cost.of(self.groups)
         return parse(made | {"copying": copying, "groups": Groups(self.groups, self.sizes, copying)})
 

@@ -58,7 +58,9 @@ def decide(request: PlanRequest) -> Decision:
     for reason, mask in verdict.left_out.items():
         if mask.any():
             _add_files(left_out, reason, packing.files.bytes[mask[packing.bin_of]], request)
-    return Decision(request=request, packing=packing, verdict=verdict, left_out=left_out, costs=costs, unpaid=choice.unpaid)
+    return Decision(
+        request=request, packing=packing, verdict=verdict, left_out=left_out, costs=costs, unpaid=choice.unpaid
+    )
 
 
 def _data_files(request: PlanRequest) -> tuple[candidates.CandidateFiles, Tally]:

@@ -1,4 +1,4 @@
-"""Estimates of bins and groups of a plan. Files in bins, or the columns of groups, come in; `cost_model` prices them."""
+"""Estimates of bins and groups of a plan. Files in bins, or columns of groups, come in; `cost_model` prices them."""
 
 from __future__ import annotations
 

@@ -80,7 +80,9 @@ def _quiet_days(files: CandidateFiles, view: TableView, ages: Floats) -> Floats:
     rewritten = np.zeros(len(ages), np.bool_)
     if view.commits is not None and view.commits.rewrites:
         numbers = view.files["file_sequence_number"].to_numpy()
-        rewritten = np.isin(numbers, list(view.commits.rewrites)) & (view.files["content"].to_numpy() == table_view.DATA)
+        rewritten = np.isin(numbers, list(view.commits.rewrites)) & (
+            view.files["content"].to_numpy() == table_view.DATA
+        )
     newest = np.full(count, np.nan)
     mine = ages[files.rows]
     written = ~rewritten[files.rows]

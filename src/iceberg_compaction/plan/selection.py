@@ -102,9 +102,7 @@ def _positions(packed: Packing, bins: NDArray[np.int64]) -> NDArray[np.int64]:
     return packed.order.sort(positions, ranks[positions])
 
 
-def _shortened(
-    packed: Packing, positions: NDArray[np.int64], start: int, request: PlanRequest, spent: float
-) -> int:
+def _shortened(packed: Packing, positions: NDArray[np.int64], start: int, request: PlanRequest, spent: float) -> int:
     """The number of files that the budgets leave of the last group, which begins at `start`; 0 if they gain nothing.
     `spent`: dollars for the groups before it."""
     policy, files = request.policy, packed.files

@@ -65,8 +65,7 @@ def words(packing: Packing, costs: Estimates, poor: NDArray[np.bool_], request: 
     )
     if len(numbers) == 1:
         return total
-    each = "; ".join(
-        f"{partition_words.text(text) or 'the table'}: {dollars(costs.cost[number])} and {dollars(costs.saving[number])}"
-        for text, number in zip(texts, nearest, strict=True)
-    )
+    names = [partition_words.text(text) or "the table" for text in texts]
+    pairs = [f"{dollars(costs.cost[number])} and {dollars(costs.saving[number])}" for number in nearest]
+    each = "; ".join(f"{name}: {pair}" for name, pair in zip(names, pairs, strict=True))
     return f"{total} (nearest to paying: {each})"

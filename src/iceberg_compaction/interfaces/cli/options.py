@@ -79,7 +79,10 @@ class PolicyOptions(CostOptions):
     """What to rewrite, under the names of Iceberg's rewrite_data_files."""
 
     strategy: Annotated[
-        str, typer.Option(metavar="NAME", help="small-files, full, delete-files, cost-optimized or adaptive.", rich_help_panel=_POLICY)
+        str,
+        typer.Option(
+            metavar="NAME", help="small-files, full, delete-files, cost-optimized or adaptive.", rich_help_panel=_POLICY
+        ),
     ] = "small-files"
     target_file_size_bytes: Annotated[
         str | None,

@@ -1,9 +1,9 @@
-"""Strategy `adaptive`: chooses a strategy for each partition by the rules of `adaptive_rules`, from its health, its write
-pattern and past results, and says which and why for each group. Whatever the rule, a group must pay (plan.worth).
+"""Strategy `adaptive`: chooses a strategy for each partition by the rules of `adaptive_rules`, from its health, its
+write pattern and past results, and says which and why for each group. Whatever the rule, a group must pay (plan.worth).
 
 Candidates, grouping and verdict are those of the chosen strategy, in its partitions.
-Fixed point: after a rewrite at most one small file and no delete is left in a partition; no rule chooses a strategy that
-rewrites such a partition. A partition that did not pay is the same next time.
+Fixed point: after a rewrite at most one small file and no delete is left in a partition; no rule chooses a strategy
+that rewrites such a partition. A partition that did not pay is the same next time.
 """
 
 from __future__ import annotations

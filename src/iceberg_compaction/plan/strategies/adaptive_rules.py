@@ -1,6 +1,6 @@
-"""The rules of `adaptive`, as a table to be read from top to bottom: for each partition the first rule that holds chooses
-the strategy. A new strategy gets its row here. docs/reference/strategies.md has the same table in words; a test compares
-the names."""
+"""The rules of `adaptive`, as a table to be read from top to bottom: for each partition the first rule that holds
+chooses the strategy. A new strategy gets its row here. docs/reference/strategies.md has the same table in words; a test
+compares the names."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ RULES = (
         name="deleted-again",
         strategy=Strategy.COST_OPTIMIZED,
         holds=_deleted_again,
-        because="its rows are still being deleted, so that the gain counts for half the time its deletes took to gather",
+        because="its rows are still being deleted, so that a gain lasts half as long as its deletes took to gather",
         lasting=Lasting.HALF_BUILD_UP,
     ),
     Rule(

@@ -4,8 +4,8 @@ over the horizon than the rewrite costs, by the price file and the declared scan
 Candidates: files below the minimum size and files with deletes, each of which saves more than its share of the rewrite
 costs. Large files are left whole: a split saves no reader a request. A group needs two files or a delete, whatever
 min-input-files says; then its saving must exceed its cost. Groups come in the order of saving per cost.
-Fixed point: a rewrite leaves at most one candidate per partition, and files without deletes. What did not pay still does
-not pay while files, prices and scans are the same.
+Fixed point: a rewrite leaves at most one candidate per partition, and files without deletes. What did not pay does not
+pay later either, while files, prices and scans are the same.
 """
 
 from __future__ import annotations

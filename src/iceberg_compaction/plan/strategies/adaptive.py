@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iceberg_compaction.model import policies
+from iceberg_compaction.model import plurals, policies
 from iceberg_compaction.model.policies import Strategy
 from iceberg_compaction.model.rewrite_plan import LeftOutReason
 from iceberg_compaction.plan import packing, partition_state, respec
@@ -133,7 +133,7 @@ def explain(reason: LeftOutReason, count: int, request: PlanRequest) -> str:
     if reason is LeftOutReason.FEW_DELETES:
         return delete_files.explain(reason, count, request)
     if reason is LeftOutReason.TOO_FEW_FILES:
-        return group_filter.explain(reason, count, request)
+        return f"{plurals.form(count, 'is', 'are')} too few in each partition: there is nothing to merge"
     return cost_optimized.explain(reason, count, request)
 
 

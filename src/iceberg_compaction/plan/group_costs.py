@@ -30,7 +30,7 @@ def of_bins(packing: Packing, request: PlanRequest) -> Estimates:
     filled = np.flatnonzero(bins.count)
     first = (np.cumsum(bins.count) - bins.count)[filled]
     estimates = of_slices(packing.files, order, first, request)
-    columns = {}
+    columns: dict[str, Any] = {}
     for name, values in estimates.columns().items():
         columns[name] = np.zeros(len(bins), values.dtype)
         columns[name][filled] = values

@@ -44,7 +44,7 @@ def words_of_files(unpaid: tuple[float, float], request: PlanRequest) -> str:
     if not any(unpaid):
         return ""
     cost, saving = map(dollars, unpaid)
-    return f": files that are no candidates would cost about {cost} and save about {saving} in {_horizon(request)}"
+    return f": as parts of groups, they would cost about {cost} and save about {saving} in {_horizon(request)}"
 
 
 def _horizon(request: PlanRequest) -> str:

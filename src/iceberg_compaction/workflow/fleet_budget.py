@@ -60,12 +60,19 @@ class FleetBudget:
         """Why a table was not begun."""
         return f"Not begun: the budget is spent, max-cost is {dollars(self.limit or 0.0)} for all tables."
 
+    def _saving(self, outcome: Outcome) -> float:
+        """What a table is expected to save by the files that were rewritten, of all that had to be."""
+        expected = self._expected.get(outcome.table)
+        if expected is None:
+            return 0.0
+        return expected.saving * min(1.0, outcome.files_removed / max(1, expected.files))
+
     def summary(self, outcomes: Sequence[Outcome], horizon_days: float) -> str:
         """The end of a command in one sentence."""
         done = [outcome for outcome in outcomes if outcome.kind is Kind.COMPACTED]
         idle = sum(outcome.kind is Kind.HEALTHY for outcome in outcomes)
         other = len(outcomes) - len(done) - idle - len(self._left_out)
-        saved = sum(self._expected[each.table].saving for each in done if each.table in self._expected)
+        saved = sum(self._saving(each) for each in done)
         parts = [f"{len(done):,} compacted", f"{idle:,} with nothing to do"]
         parts += [f"{len(self._left_out):,} left for the budget"] if self._left_out else []
         parts += [f"{other:,} with other outcomes"] if other else []

@@ -1,5 +1,5 @@
 """Which of many tables comes first: the one whose work saves most for each dollar, and the longer a table has waited,
-the more it counts. Every table is planned from its metadata alone; a few figures are kept of each plan, never the plan."""
+the more it counts. Every table is planned from its metadata alone, and only a few figures of its plan are kept."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class RankedTable:
     """The expectations about one table, in dollars. Both 0: there is nothing to do, or nobody knows."""
 
     table: str
+    files: int = 0  # to rewrite
     cost: float = 0.0
     saving: float = 0.0
     waited_days: float = NEVER_DAYS  # since its last run
@@ -69,13 +70,19 @@ def rank(
 def _expect(name: str, plan: Callable[[str], Plan | EmptyPlan], store: RunStore | None, now_ms: int) -> RankedTable:
     """A table that cannot be planned is told about when its turn comes."""
     try:
-        cost = plan(name).cost
+        made = plan(name)
     except Exception as error:  # noqa: BLE001 one table must not stop the rest
         _log.debug("%s is not ranked", name, exc_info=error)
         return RankedTable(table=name)
-    if not cost.cost:
+    if not made.cost.cost:
         return RankedTable(table=name)
-    return RankedTable(table=name, cost=cost.cost, saving=cost.saving, waited_days=_waited_days(name, store, now_ms))
+    return RankedTable(
+        table=name,
+        files=made.input_files,
+        cost=made.cost.cost,
+        saving=made.cost.saving,
+        waited_days=_waited_days(name, store, now_ms),
+    )
 
 
 def _waited_days(name: str, store: RunStore | None, now_ms: int) -> float:

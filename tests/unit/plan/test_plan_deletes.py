@@ -148,13 +148,12 @@ def tables(draw: st.DrawFn) -> TableView:
 
 POLICIES = st.builds(
     Policy,
-    strategy=st.sampled_from(Strategy),
+    strategy=st.sampled_from([name for name, each in registry.STRATEGIES.items() if not each.weighs]),
     target_file_size_bytes=st.just(TARGET),
     max_file_group_size_bytes=st.sampled_from([3 * TARGET, 16 * TARGET, 10**9]),
     delete_file_threshold=st.sampled_from([None, 1, 3]),
     delete_ratio_threshold=st.sampled_from([None, 0.1, 1.0]),
     rewrite_job_order=st.sampled_from(JobOrder),
-    scans_per_day=st.just(1e9),  # so that every rewrite pays
 )
 
 

@@ -56,7 +56,8 @@ def _failed_before(state: PartitionState, _request: PlanRequest) -> Mask:
 
 
 def _deleted_again(state: PartitionState, _request: PlanRequest) -> Mask:
-    return (state.deleted_in > 0) & (state.quiet_days < HOT_DAYS)
+    hot: Mask = state.quiet_days < HOT_DAYS
+    return (state.deleted_in > 0) & hot
 
 
 def _deletes_alone(state: PartitionState, _request: PlanRequest) -> Mask:
@@ -64,8 +65,8 @@ def _deletes_alone(state: PartitionState, _request: PlanRequest) -> Mask:
 
 
 def _cold(state: PartitionState, request: PlanRequest) -> Mask:
-    mostly_small = state.small_bytes >= _MOSTLY * state.bytes
-    return (state.quiet_days >= COLD_DAYS) & (state.small >= request.policy.min_input_files) & mostly_small
+    mostly_small: Mask = (state.quiet_days >= COLD_DAYS) & (state.small_bytes >= _MOSTLY * state.bytes)
+    return (state.small >= request.policy.min_input_files) & mostly_small
 
 
 def _appended(state: PartitionState, request: PlanRequest) -> Mask:

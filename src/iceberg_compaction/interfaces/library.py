@@ -82,7 +82,8 @@ class Compactor:
         namespace: str | None = None,
     ) -> None:
         self.catalog = connect.connect(_settings(catalog)) if isinstance(catalog, str | CatalogSettings) else catalog
-        self.policy = policy_options.make_policy(strategy, target_file_size, options or {})
+        given = {**wiring.default_options(), **(options or {})}
+        self.policy = policy_options.make_policy(strategy, target_file_size, given)
         self._branch = branch
         self._namespace = wiring.default_namespace() if namespace is None else namespace
         self._on_event = on_event

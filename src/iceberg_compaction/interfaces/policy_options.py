@@ -4,11 +4,12 @@ more of the library than this."""
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from iceberg_compaction import errors
+from iceberg_compaction import errors, settings
 from iceberg_compaction.model import policies, validation_words
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ def make_policy(
             f"Unknown option {', '.join(unknown)}{hint}; the options are {', '.join(sorted(names))}."
         )
     given["strategy"] = strategy
+    if isinstance(prices := given.get("prices"), str | Path):
+        given["prices"] = settings.read_prices(str(prices), origin="prices")
     if target_file_size is not None:
         given["target-file-size-bytes"] = target_file_size
     try:
@@ -38,6 +41,17 @@ def make_policy(
         raise errors.ConfigError(f"Wrong value for {where}: {validation_words.text(first['msg'])}.") from error
 
 
+_SYNONYMS = {
+    "partial-progress-enabled": "partial-progress",
+    "max-bytes": "max-bytes-to-rewrite",
+    "max-files": "max-files-to-rewrite",
+    "costLimit-hourly": "hourly-cost-limit",
+    "cost-limit-hourly": "hourly-cost-limit",
+}
+
+
 def _option_name(given: str) -> str:
-    """Iceberg's `partial-progress.max-commits`, and Python's form of a name, as the policy calls them."""
-    return given.replace("_", "-").replace("partial-progress.enabled", "partial-progress").replace(".", "-")
+    """Iceberg's `partial-progress.max-commits`, the guides' `max_bytes`, and Python's form of a name, as the policy
+    calls them."""
+    name = given.replace("_", "-").replace(".", "-")
+    return _SYNONYMS.get(name, name)

@@ -167,6 +167,11 @@ def default_namespace(environ: Mapping[str, str] = os.environ) -> str | None:
     return settings.load_namespace(environ)
 
 
+def default_options(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """Options of policies that the environment has: the prices."""
+    return {"prices": settings.load_prices(environ)} if environ.get("ICEBERG_COMPACTION_PRICES") else {}
+
+
 def manifest_cache(environ: Mapping[str, str] = os.environ) -> ArrowCache:
     """The cache of parsed manifests that the user's settings name."""
     from iceberg_compaction.metadata.cache import arrow_cache

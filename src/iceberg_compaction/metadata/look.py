@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import index_by_id
 from pyiceberg.table import refs
+from pyiceberg.table.snapshots import Operation
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import cluster_column, sort_order, support
@@ -82,6 +83,7 @@ def look(
         unwritable_specs=support.unwritable_specs(table),
         **_delete_columns(table, files),
         columns=_leaf_count(table.schema()),
+        commits=_commits(table),
         snapshots=len(table.metadata.snapshots),
         refs=len(table.metadata.refs),
         unsupported=support.unsupported(table, files),
@@ -96,6 +98,20 @@ def look(
         plurals.count(files.num_rows, "live file"),
     )
     return TableLook(view=view, manifests=manifests)
+
+
+def _commits(table: Table) -> table_view.Commits:
+    """When files were written, by their sequence numbers. Snapshots of all branches share one sequence."""
+    known = sorted((each.sequence_number or 0, each.timestamp_ms) for each in table.metadata.snapshots)
+    return table_view.Commits(
+        sequence_numbers=tuple(number for number, _ in known),
+        times_ms=tuple(time for _, time in known),
+        rewrites=frozenset(each.sequence_number or 0 for each in table.metadata.snapshots if _rearranges(each)),
+    )
+
+
+def _rearranges(snapshot: Snapshot) -> bool:
+    return snapshot.summary is not None and snapshot.summary.operation is Operation.REPLACE
 
 
 def _leaf_count(schema: Schema) -> int:

@@ -75,9 +75,21 @@ class FileGroup(Value):
     copied_bytes: Count  # expected to be copied; the rest is encoded
     copying: Way
     copy_sentence: str  # the above in words
+    # Estimates, see model.plan_cost. Plans of older versions lack them.
+    reads: int = 0  # requests of the rewrite
+    writes: int = 0
+    core_seconds: float = 0.0
+    spared_requests: int = 0  # of each scan that reads the group
+    spared_seconds: float = 0.0  # likewise, of a core
+    freed_bytes: int = 0  # of deleted rows
+    gain_days: float = 0.0  # how long the gain lasts, at most the horizon
+    cost: float = 0.0  # dollars
+    saving: float = 0.0  # dollars in that time
+    choice: str = ""  # `adaptive`: the strategy of the partition, and why
 
 
-_TYPES = dict.fromkeys(("partition", "reason", "spread", "copying"), pa.string()) | {"sections": SECTIONS}
+_TYPES = dict.fromkeys(("partition", "reason", "spread", "copying", "choice"), pa.string()) | {"sections": SECTIONS}
+_TYPES |= dict.fromkeys(("core_seconds", "spared_seconds", "gain_days", "cost", "saving"), pa.float64())
 _SENTENCES = ("sentence", "copy_sentence")
 # One row per group: the fields of FileGroup but for the sentences, which follow from the others.
 PLAN_GROUPS = pa.schema(
@@ -110,8 +122,11 @@ class GroupKind:
     bytes: int
     outputs: int
     copied_bytes: int
+    cost: float
+    saving: float
     sentence: str
     copy_sentence: str
+    choice: str
 
 
 class Groups(Sequence[FileGroup]):
@@ -141,7 +156,7 @@ class Groups(Sequence[FileGroup]):
     def kinds(self) -> tuple[GroupKind, ...]:
         """The groups, those with one reason as one, the largest number of bytes first. There are few kinds, however
         many groups there are."""
-        keys = ["reason", "copying", "spread", "spec_id"]
+        keys = ["reason", "copying", "spread", "spec_id", "choice"]
         sums = [name for name in PLAN_GROUPS.names if name not in (*keys, "id", "first", "partition", "sections")]
         measures = [*((name, "sum") for name in sums), ("id", "count"), ("id", "min")]
         merged = self.columns.group_by(keys, use_threads=False).aggregate(measures)
@@ -159,6 +174,9 @@ class Groups(Sequence[FileGroup]):
             bytes=row["bytes"],
             outputs=row["outputs"],
             copied_bytes=row["copied_bytes"],
+            cost=row["cost"],
+            saving=row["saving"],
+            choice=row["choice"],
             sentence=self._sentence(together),
             copy_sentence=self._copying.sentence_of(together),
         )

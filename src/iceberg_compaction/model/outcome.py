@@ -73,6 +73,8 @@ class _RunEnd(Value):
     group_outcomes: tuple[GroupOutcome, ...] = ()  # one for each group
     effort: Effort = Effort()  # bytes that were copied, and bytes that were encoded
     requests: StorageRequests = StorageRequests()  # to storage, of the run and of its workers
+    cost: float = 0.0  # dollars of its tasks, by the price list; commits are not counted
+    tenant: str | None = None  # whose hourly limit that counts against
     seconds: float = 0.0
 
     @property

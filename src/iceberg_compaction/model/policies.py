@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from iceberg_compaction import errors
 from iceberg_compaction.model.byte_size import ByteSize, parse_size
+from iceberg_compaction.model.prices import AnyPrices, Prices
 from iceberg_compaction.model.value import Count, Value
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ TARGET_PROPERTY = "write.target-file-size-bytes"
 
 BATCH_SECONDS = 600.0
 DEFAULT_MIN_ROW_GROUP = 8 * 2**20
+ASSUMED_SCANS_PER_DAY = 24.0  # one in an hour, where nobody declares them
 DEFAULT_DELETE_RATIO = 0.3  # Iceberg's own default of delete-ratio-threshold
 
 
@@ -32,6 +34,8 @@ class Strategy(str, Enum):
     SMALL_FILES = "small-files"
     FULL = "full"
     DELETE_FILES = "delete-files"
+    COST_OPTIMIZED = "cost-optimized"
+    ADAPTIVE = "adaptive"
 
 
 class JobOrder(str, Enum):
@@ -100,6 +104,36 @@ class Policy(Value):
     max_bytes_to_rewrite: Annotated[
         ByteSize | None, Field(gt=0, description="stop adding groups after this many input bytes")
     ] = None
+    max_cost: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            allow_inf_nan=False,
+            description="dollars that one run may cost by the prices; it plans and stops by them",
+        ),
+    ] = None
+    hourly_cost_limit: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            allow_inf_nan=False,
+            description="dollars that all runs of the tenant in the run store may cost within an hour",
+        ),
+    ] = None
+    tenant: Annotated[str | None, Field(min_length=1, description="whose hourly-cost-limit runs count against")] = None
+    scans_per_day: Annotated[
+        float | None,
+        Field(
+            ge=0, allow_inf_nan=False, description="scans that read a file on a day, for savings; default: 24, assumed"
+        ),
+    ] = None
+    horizon_days: Annotated[
+        float, Field(gt=0, le=3650, description="days over which savings are weighed against costs")
+    ] = 30.0
+    prices: Annotated[
+        AnyPrices,
+        Field(description="dollars of requests, computing and storage: a price file, or NAME=DOLLARS pairs"),
+    ] = Prices()
     rewrite_all: Annotated[bool, Field(description="rewrite every file, whatever its size; has no fixed point")] = False
     delete_file_threshold: Annotated[
         int | None,

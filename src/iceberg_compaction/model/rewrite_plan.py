@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -20,6 +20,7 @@ from iceberg_compaction.model.file_group import PLAN_GROUPS, FileGroup, GroupRea
 from iceberg_compaction.model.maintainer import Maintainer
 from iceberg_compaction.model.output_layout import OutputLayout
 from iceberg_compaction.model.past_rows import PastRows
+from iceberg_compaction.model.plan_cost import PlanCost
 from iceberg_compaction.model.policies import Policy, Sizes
 from iceberg_compaction.model.table_view import Pin
 from iceberg_compaction.model.value import Count, Value
@@ -91,10 +92,12 @@ class LeftOutReason(str, Enum):
     TOO_FEW_FILES = "too-few-files"  # fewer than min-input-files, and not more than one target's worth
     FEW_DELETES = "few-deletes"  # `delete-files`: no delete file applies, or the thresholds are not reached
     NO_GAIN = "no-gain"  # as many files would come out as go in
+    NOT_WORTH = "not-worth-its-cost"  # `cost-optimized`, `adaptive`: the expected saving is below the cost
+    NOT_SPLIT = "not-split"  # `cost-optimized`: large, but a split saves nothing
     NOT_SELECTED = "not-selected"  # `where` rules them out
     LEASED = "claimed"  # another run is working on their partitions; the word in JSON since the first version
     MAINTAINED = "maintained-by-others"  # `others: yield`, and another tool takes care of their partitions
-    OVER_BUDGET = "over-budget"  # max-files-to-rewrite or max-bytes-to-rewrite was reached
+    OVER_BUDGET = "over-budget"  # max-files-to-rewrite, max-bytes-to-rewrite or max-cost was reached
     NO_DATA = "no-data"  # the table has no files at all
     UNSUPPORTED = "unsupported"  # the table must not be rewritten
 
@@ -126,6 +129,7 @@ class _Planned(Value):
     maintainers: tuple[Maintainer, ...] = ()  # other tools that rewrite the table
     useless_deletes: Count = 0  # delete files, anywhere in the table, that apply to nothing and are dropped
     past_rows: PastRows | None = None  # rows that leave the table, see `ttl`; None: it keeps its rows
+    cost: PlanCost = PlanCost()
 
     @model_validator(mode="before")
     @classmethod
@@ -283,10 +287,12 @@ class Draft:
     useless_deletes: int
     maintainers: tuple[Maintainer, ...] = ()
     past_rows: PastRows | None = None
+    cost: PlanCost = field(default_factory=PlanCost)  # its totals are those of the groups, too
 
     def plan(self) -> Plan | EmptyPlan:
         copying = self.copying.of(self.groups)
-        made = {field.name: getattr(self, field.name) for field in fields(self)}
+        made = {each.name: getattr(self, each.name) for each in fields(self)}
+        made["cost"] = self.cost.of(self.groups)
         return parse(made | {"copying": copying, "groups": Groups(self.groups, self.sizes, copying)})
 
 

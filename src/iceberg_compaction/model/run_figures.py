@@ -38,7 +38,8 @@ class PlanForecast(Value):
     copied_bytes: Count = 0
     core_seconds: float = 0.0  # of workers, by the rates of earlier runs
     measured: bool = False  # these rates were measured, not assumed
-    cost: float | None = None  # in money, where prices are known
+    cost: float | None = None  # in money, by the price list
+    saving: float | None = None  # of readers, over the policy's horizon
     currency: str = ""
 
 

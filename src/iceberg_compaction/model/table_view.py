@@ -66,6 +66,15 @@ class Pin(Value):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Commits:
+    """The commits that the table still remembers, the oldest first. Older files are at least as old as the first."""
+
+    sequence_numbers: tuple[int, ...]
+    times_ms: tuple[int, ...]  # of each
+    rewrites: frozenset[int] = frozenset()  # sequence numbers of commits that only rearranged rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableView:
     """Everything planning may know: the files of one snapshot and the settings of the table, from metadata alone."""
 
@@ -87,6 +96,7 @@ class TableView:
     clustering_column: str | None = None  # whose bounds `cluster_lower` and `cluster_upper` are
     sorts_rows: bool = False  # the table has a sort order that a rewrite can follow
     columns: int = 0  # of the table's files: leaves of its schema; 0: unknown
+    commits: Commits | None = None  # None: not looked up
     snapshots: int = 0
     refs: int = 0
     feeds: pa.Table | None = None  # current partitions of rows of older specs, see NULL; None: not looked up

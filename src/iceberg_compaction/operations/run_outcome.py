@@ -50,6 +50,8 @@ def _outcome(facts: RunFacts, kind: outcome.Kind, sentence: str) -> outcome.Outc
         "groups_failed": len(facts.ended(GroupEnd.FAILED)),
         "group_outcomes": facts.groups,
         "effort": facts.effort,
+        "cost": facts.spent,
+        "tenant": facts.plan.policy.tenant if facts.plan else None,
     }
     match kind:
         case outcome.Kind.COMPACTED:

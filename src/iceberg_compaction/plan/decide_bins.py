@@ -3,16 +3,17 @@ out go the bins, the strategy's verdict about each, and the files that are left 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.model.rewrite_plan import LeftOutReason
-from iceberg_compaction.plan import candidates
+from iceberg_compaction.plan import candidates, group_costs, worth
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from iceberg_compaction.plan.cost_model import Estimates
     from iceberg_compaction.plan.packing import Packing
     from iceberg_compaction.plan.plan_request import PlanRequest
     from iceberg_compaction.plan.strategies.rewrite_strategy import Verdict
@@ -24,22 +25,42 @@ if TYPE_CHECKING:
 class Decision:
     """Candidates in bins, the verdict about each bin, and the files left out so far."""
 
+    request: PlanRequest  # its strategy has seen the files
     packing: Packing
     verdict: Verdict
     left_out: Tally
+    costs: Estimates | None = None  # of the bins; None: they do not matter
+    unpaid: tuple[float, float] = (0.0, 0.0)  # cost and saving of files that are not worth it, in dollars
+
+    def words_of(self, reason: LeftOutReason) -> str:
+        """The figures behind a reason, as the end of its sentence."""
+        if reason is not LeftOutReason.NOT_WORTH or self.costs is None:
+            return ""
+        poor = self.verdict.left_out.get(reason)
+        groups = "" if poor is None else worth.words(self.packing, self.costs, poor, self.request)
+        return worth.words_of_files(self.unpaid, self.request) + groups
 
 
 def decide(request: PlanRequest) -> Decision:
     files, left_out = _data_files(request)
+    if request.strategy.settle is not None:
+        request = replace(request, strategy=request.strategy.settle(files, request))
     choice = request.strategy.choose(files, request)
     for reason, mask in choice.left_out.items():
         _add_files(left_out, reason, files.bytes[mask], request)
     packing = request.strategy.group(files.take(choice.candidates), request)
     verdict = request.strategy.judge(packing.bins, request)
+    costs = None
+    if request.strategy.weighs or request.budget is not None:
+        costs = group_costs.of_bins(packing, request)
+    if request.strategy.weighs and costs is not None:
+        verdict = worth.keep(verdict, costs)
     for reason, mask in verdict.left_out.items():
         if mask.any():
             _add_files(left_out, reason, packing.files.bytes[mask[packing.bin_of]], request)
-    return Decision(packing=packing, verdict=verdict, left_out=left_out)
+    return Decision(
+        request=request, packing=packing, verdict=verdict, left_out=left_out, costs=costs, unpaid=choice.unpaid
+    )
 
 
 def _data_files(request: PlanRequest) -> tuple[candidates.CandidateFiles, Tally]:

@@ -11,7 +11,6 @@ from iceberg_compaction.model.rewrite_plan import LeftOutReason
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.plan.plan_request import PlanRequest
 
 _MOST_NAMED = 3  # runs
@@ -31,7 +30,10 @@ def left_out(reason: LeftOutReason, count: int, total: int, request: PlanRequest
             return f"{files} {be} left to another maintainer ({words}), because others is yield"
         case LeftOutReason.OVER_BUDGET:
             verb = plurals.form(count, "waits", "wait")
-            return f"{files} {verb} for another run, because {' and '.join(_budgets(request.policy))}"
+            return f"{files} {verb} for another run, because {' and '.join(_budgets(request))}"
+        case LeftOutReason.NOT_WORTH:
+            verb = plurals.form(count, "costs", "cost")
+            return f"{files} {verb} more to rewrite than that is expected to save"
         case LeftOutReason.NO_DATA:
             return "The table has no data files"
         case LeftOutReason.UNSUPPORTED:
@@ -45,7 +47,10 @@ def _lessees(request: PlanRequest) -> str:
     return "; ".join([*named, *([f"{more} more"] if more > 0 else [])])
 
 
-def _budgets(policy: Policy) -> Iterator[str]:
+def _budgets(request: PlanRequest) -> Iterator[str]:
+    policy = request.policy
+    if request.budget_words:
+        yield request.budget_words
     if policy.max_files_to_rewrite is not None:
         yield f"max-files-to-rewrite is {policy.max_files_to_rewrite}"
     if policy.max_bytes_to_rewrite is not None:

@@ -3,11 +3,12 @@ it, so a step needs no other argument about the request."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.model import policies
+from iceberg_compaction.model import plan_cost, policies
+from iceberg_compaction.model.copy_plan import Rates
 from iceberg_compaction.plan.strategies import registry
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ class PlanRequest:
     strategy: RewriteStrategy
     sizes: Sizes
     layout: OutputLayout
+    rates: Rates = field(default_factory=Rates)  # of earlier runs
+    now_ms: int = 0  # 0: the age of files does not matter
+    budget: float | None = None  # dollars that the run may cost
+    budget_words: str = ""
 
 
 def resolve(view: TableView, policy: Policy) -> PlanRequest:
@@ -42,4 +47,12 @@ def with_strategy(view: TableView, policy: Policy, strategy: RewriteStrategy) ->
         of_table = policy.target_file_size_bytes is None and policies.TARGET_PROPERTY in view.properties
         kind = errors.MetadataError if of_table else errors.ConfigError
         raise kind(f"The file sizes for table {view.table} cannot be used: {error}.") from error
-    return PlanRequest(view=view, policy=policy, strategy=strategy, sizes=sizes, layout=strategy.layout(policy))
+    return PlanRequest(
+        view=view,
+        policy=policy,
+        strategy=strategy,
+        sizes=sizes,
+        layout=strategy.layout(policy),
+        budget=policy.max_cost,
+        budget_words="" if policy.max_cost is None else f"max-cost is {plan_cost.dollars(policy.max_cost)}",
+    )

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from iceberg_compaction.interfaces.cli.cost_options import CostOptions
+
 _CATALOG, _POLICY, _CONSOLE, _METRICS = "Catalog", "What to rewrite", "Console", "Metrics"
 _SHORT = {  # flags that work as well, though no help names them; --target-file-size is one, too
     "copy": "copy-row-groups",
@@ -73,11 +75,14 @@ class CatalogOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyOptions:
+class PolicyOptions(CostOptions):
     """What to rewrite, under the names of Iceberg's rewrite_data_files."""
 
     strategy: Annotated[
-        str, typer.Option(metavar="NAME", help="small-files, full or delete-files.", rich_help_panel=_POLICY)
+        str,
+        typer.Option(
+            metavar="NAME", help="small-files, full, delete-files, cost-optimized or adaptive.", rich_help_panel=_POLICY
+        ),
     ] = "small-files"
     target_file_size_bytes: Annotated[
         str | None,

@@ -44,6 +44,7 @@ class Output(Protocol):
     def health(self, found: Sequence[Diagnosis], *, single: bool) -> None: ...
     def plans(self, found: Sequence[Plan | EmptyPlan | Unplanned], *, single: bool) -> None: ...
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
+    def summary(self, sentence: str) -> None: ...
     def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None: ...
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def upkeep_plans(self, found: Sequence[UpkeepPlan | Unplanned], *, single: bool) -> None: ...
@@ -76,6 +77,9 @@ class JsonOutput:
 
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         self._write(_with_commands(found), single)
+
+    def summary(self, sentence: str) -> None:
+        """Programs add up outcomes themselves."""
 
     def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None:
         self._write(found, single)
@@ -156,6 +160,9 @@ class TableOutput:
             self._show("There are no tables.")
             return
         self._show(result_tables.outcome_overview(found), *result_tables.outcome_sentences(_with_commands(found)))
+
+    def summary(self, sentence: str) -> None:
+        self._show(sentence)
 
     def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import manifest_tables

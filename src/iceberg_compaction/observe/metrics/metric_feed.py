@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.model.prices import Prices
     from iceberg_compaction.model.run_figures import TableFigures
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.observe.metrics.metric_list import Metric
-    from iceberg_compaction.observe.metrics.price_list import Prices
 
 
 _SINGULAR = {  # of StorageRequests

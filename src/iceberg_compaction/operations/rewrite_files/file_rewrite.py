@@ -15,7 +15,7 @@ from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
-from iceberg_compaction.operations.rewrite_files import failed_files, rebase, table_figures
+from iceberg_compaction.operations.rewrite_files import failed_files, rebase, spending, table_figures
 from iceberg_compaction.plan import build, plan_request, rates
 from iceberg_compaction.record import journal, leases
 
@@ -72,6 +72,7 @@ class RewriteFiles:
             plan_id=f"plan-{run.run_id}",
             now_ms=run.clock(),
             rates=rates.learn(*run.efforts(self.table)),
+            budget=spending.budget(self.policy, run),
         )
         if ledger.next_id and not isinstance(plan, EmptyPlan):  # groups of a dead run came first
             plan = rebase.renumber(plan, ledger.next_id)

@@ -15,7 +15,7 @@ from iceberg_compaction.model.outcome import GroupEnd
 from iceberg_compaction.model.rewrite_plan import EmptyPlan, LeftOutReason, Plan
 from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
-from iceberg_compaction.operations.rewrite_files import failed_files, rebase
+from iceberg_compaction.operations.rewrite_files import failed_files, rebase, spending
 from iceberg_compaction.plan import build
 from iceberg_compaction.record import leases
 
@@ -44,6 +44,8 @@ def plans(table: Table, plan: Plan, run: Run, ledger: Ledger) -> Iterator[tuple[
     """Yield further plans by the same policy, each with the table that it was made on, until the last one left no
     groups that another plan could commit."""
     for number in itertools.count(1):
+        if ledger.over_budget:
+            return
         replans = plan.policy.replan_conflicts and number <= _MAX_CONFLICT_PLANS
         conflicting = ledger.conflicting() if replans else []
         marred = ledger.marred() if number <= _MAX_FAILURE_PLANS else []
@@ -91,5 +93,12 @@ def _build(
     concerned = leases.leave_to_others(concerned, table_folders.entry(table), run)
     concerned = target_partitions.add(table, concerned, head.manifests, run.cache)
     plan_id = f"{plan.id}-again-{unfinished.number}"
-    newer = build.build(concerned, plan.policy, plan_id=plan_id, now_ms=run.clock(), rates=plan.copying.rates)
+    newer = build.build(
+        concerned,
+        plan.policy,
+        plan_id=plan_id,
+        now_ms=run.clock(),
+        rates=plan.copying.rates,
+        budget=spending.budget(plan.policy, run, spent=ledger.spent),
+    )
     return PlannedWork(plan=newer, manifests=head.manifests)

@@ -134,6 +134,7 @@ def _draft(
         maintainers=plan.maintainers,
         useless_deletes=useless_deletes,
         past_rows=plan.past_rows,
+        cost=plan.cost,
     ).plan()
 
 

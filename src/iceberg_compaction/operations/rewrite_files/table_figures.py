@@ -135,6 +135,9 @@ def forecast(plan: Plan | EmptyPlan) -> PlanForecast:
         copied_bytes=plan.copying.copied_bytes,
         core_seconds=plan.copying.core_seconds,
         measured=any(rate.runs for rate in (rates.encoding, rates.copying, rates.joining)),
+        cost=plan.cost.cost,
+        saving=plan.cost.saving,
+        currency="USD",
     )
 
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.model.policies import Strategy
-from iceberg_compaction.plan.strategies import delete_files, full, rewrite_all, small_files
+from iceberg_compaction.plan.strategies import adaptive, cost_optimized, delete_files, full, rewrite_all, small_files
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Policy
@@ -18,6 +18,8 @@ STRATEGIES = MappingProxyType(
         Strategy.SMALL_FILES: small_files.STRATEGY,
         Strategy.FULL: full.STRATEGY,
         Strategy.DELETE_FILES: delete_files.STRATEGY,
+        Strategy.COST_OPTIMIZED: cost_optimized.STRATEGY,
+        Strategy.ADAPTIVE: adaptive.STRATEGY,
     }
 )
 

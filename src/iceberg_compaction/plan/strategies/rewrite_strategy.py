@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +32,7 @@ class Choice:
 
     candidates: NDArray[np.bool_]
     left_out: LeftOutMasks
+    unpaid: tuple[float, float] = (0.0, 0.0)  # cost and saving of files that are not worth it, in dollars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,18 @@ class Verdict:
         """The bins that are rewritten, for whatever reason."""
         kept: NDArray[np.bool_] = np.logical_or.reduce(list(self.rewritten.values()))
         return kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What a strategy has chosen for each partition, one item for each packing key."""
+
+    rule: NDArray[np.int64]  # positions in `sentences`
+    sentences: tuple[str, ...]  # the strategy, and why
+    gain_days: NDArray[np.float64]  # how long the gain of a rewrite lasts
+
+    def sentences_of(self, keys: NDArray[np.int64]) -> pa.StringArray:
+        return pa.array(self.sentences, pa.string()).take(pa.array(self.rule[keys]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +83,8 @@ class RewriteStrategy:
     delete_thresholds: Callable[[Policy], DeleteThresholds]
     # The predicate of a sentence about so many files that `choose` or `judge` leaves out for a reason.
     explain: Callable[[LeftOutReason, int, PlanRequest], str]
+    # Cost: whether bins must pay, see plan.worth.
+    weighs: bool = False
+    # A strategy that must see all files before it can answer: it returns one that can.
+    settle: Callable[[CandidateFiles, PlanRequest], RewriteStrategy] | None = None
+    choices: Choices | None = None  # by partition, where a strategy has settled on different ones

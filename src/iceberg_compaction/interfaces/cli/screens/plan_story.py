@@ -12,6 +12,7 @@ from iceberg_compaction.interfaces.cli.screens.grid import GridColumn, figures, 
 from iceberg_compaction.model import partition_words, plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.copy_plan import RateOrigin
+from iceberg_compaction.model.plan_cost import dollars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,12 +32,15 @@ def overview(plans: Sequence[Plan | EmptyPlan]) -> Iterator[RenderableType]:
         figures("Files"),
         figures("Size"),
         figures("Become", drop=1),
+        figures("Cost", drop=3),
+        figures("Saves", drop=4),
         sentences("Why", least=20),
     )
     for plan in plans:
         counts = (plan.input_files, format_size(plan.input_bytes), plan.output_files) if plan.groups else ("", "", "")
         groups = f"{len(plan.groups):,}" if plan.groups else ""
-        tables.add_row(escape(plan.table), groups, *(_figure(count) for count in counts), _reasons(plan))
+        money = (dollars(plan.cost.cost), dollars(plan.cost.saving)) if plan.groups else ("", "")
+        tables.add_row(escape(plan.table), groups, *(_figure(count) for count in counts), *money, _reasons(plan))
     yield tables
     yield paragraphs.Paragraph(text="The plan of a single table has the figures behind these reasons.", style="dim")
     yield ""
@@ -74,13 +78,15 @@ def plan_story(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
             format_size(kind.bytes),
             f"{kind.outputs:,}",
             f"{kind.copied_bytes / max(1, kind.bytes):.0%}",
-            escape(f"{kind.sentence};\n{kind.copy_sentence}"),
+            escape(";\n".join(filter(None, (kind.sentence, kind.copy_sentence, kind.choice)))),
         )
     yield kinds
     yield from _partitions(plan)
     yield from _left_out(plan)
     yield from _maintainers(plan)
     yield paragraphs.Paragraph(text=plan.copying.sentence)
+    yield ""
+    yield paragraphs.Paragraph(text=plan.cost.sentence)
     yield ""
 
 
@@ -101,7 +107,9 @@ def _total(work: Sequence[Plan | EmptyPlan]) -> str:
     basis = "at an assumed speed" if assumed else "at the speed of earlier runs"
     become = plurals.form(files, "becomes", "become")
     amount = f"{plurals.count(files, 'file')}{tables}, {format_size(size)}, {become} about {outputs:,}"
-    return f"Total: {amount}; {_seconds(seconds)} on one core, {basis}."
+    cost, saving = (dollars(sum(getattr(plan.cost, name) for plan in work)) for name in ("cost", "saving"))
+    money = f"estimated cost {cost}, saving {saving} in {work[0].cost.horizon_days:g} days"
+    return f"Total: {amount}; {_seconds(seconds)} on one core, {basis}; {money}."
 
 
 def _partitions(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:

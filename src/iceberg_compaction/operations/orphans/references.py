@@ -38,6 +38,8 @@ class Judgement:
 
     referenced: Bools  # path, scheme and authority fit
     mismatched: Bools  # the path fits, but the scheme or authority does not
+    content: npt.NDArray[np.int64]  # the positions in References.content of those that are there
+    plain: pa.Array  # the paths in their one form, without scheme and authority
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,20 +54,17 @@ class References:
 
     def look_up(self, paths: pa.Array) -> Judgement:
         """Whether the table refers to these files."""
-        plain, whole = _hashes(self.spellings, paths)
+        prefixes, plain = self.spellings.split_all(paths)
+        path_hashes, whole = _combine(prefixes, plain)
         referenced = _among(whole, self.whole)
-        return Judgement(referenced=referenced, mismatched=_among(plain, self.paths) & ~referenced)
+        content = np.searchsorted(self.content, whole[_among(whole, self.content)]).astype(np.int64)
+        mismatched = _among(path_hashes, self.paths) & ~referenced
+        return Judgement(referenced=referenced, mismatched=mismatched, content=content, plain=plain)
 
     def needs(self, paths: Sequence[str]) -> Bools:
         """Whether the table refers to a file of the same path, with whatever scheme and authority."""
         plain, _ = _hashes(self.spellings, pa.array(paths, pa.string()))
         return _among(plain, self.paths)
-
-    def content_numbers(self, paths: pa.Array) -> npt.NDArray[np.int64]:
-        """The positions in `content` of those of the paths that are there."""
-        _, whole = _hashes(self.spellings, paths)
-        whole = whole[_among(whole, self.content)]
-        return np.searchsorted(self.content, whole).astype(np.int64)
 
 
 def read(table: Table, spellings: Spellings, roots: Sequence[str] = ()) -> References:

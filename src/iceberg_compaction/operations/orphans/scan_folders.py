@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 
 from iceberg_compaction import errors
 from iceberg_compaction.storage import file_names
-from iceberg_compaction.storage.tree import path_forms, walk_files
+from iceberg_compaction.storage.tree import walk_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pyiceberg.io import FileIO
 
-    from iceberg_compaction.operations.orphans.references import Bools, References
+    from iceberg_compaction.operations.orphans.references import Bools, Judgement, References
 
 VERSION_HINT = "version-hint.text"
 _NEVER = -(2**62)
@@ -92,8 +92,9 @@ def scan(io: FileIO, roots: Sequence[str], references: References, rules: ScanRu
             # Of two clocks, the one that is behind makes files younger.
             now_ms = min(rules.clock(), rules.clock() if time.now_ms is None else time.now_ms)
             result.cutoff_ms = now_ms - rules.older_than_ms
-            content[references.content_numbers(page.column("path"))] = True
-            _add(result, page, _judge(page, root, references, rules, result.cutoff_ms), rules.most_files)
+            judgement = references.look_up(page.column("path"))
+            content[judgement.content] = True
+            _add(result, page, _judge(page, root, judgement, rules, result.cutoff_ms), rules.most_files)
         here = result.counts - before
         if here[Standing.ORPHAN] and not here[Standing.REFERENCED]:
             result.unclaimed.append(root)
@@ -122,12 +123,11 @@ def _add(result: Scan, page: pa.RecordBatch, standings: Iterator[tuple[Standing,
 
 
 def _judge(
-    page: pa.RecordBatch, root: str, references: References, rules: ScanRules, cutoff_ms: int
+    page: pa.RecordBatch, root: str, judgement: Judgement, rules: ScanRules, cutoff_ms: int
 ) -> Iterator[tuple[Standing, Bools]]:
     paths = page.column("path")
-    judgement = references.look_up(paths)
     yield Standing.REFERENCED, judgement.referenced | _numpy(pc.ends_with(paths, f"/{VERSION_HINT}"))
-    yield Standing.QUARANTINED, _quarantined(paths, references.spellings, rules)
+    yield Standing.QUARANTINED, _quarantined(judgement.plain, rules)
     yield Standing.OPAQUE, _numpy(page.column("opaque"))
     yield Standing.HIDDEN, _hidden(paths, root, rules.partition_names)
     yield Standing.MISMATCHED, judgement.mismatched
@@ -147,11 +147,8 @@ def of_runs(paths: pa.Array, run_ids: Sequence[str]) -> Bools:
     return result
 
 
-def _quarantined(paths: pa.Array, spellings: path_forms.Spellings, rules: ScanRules) -> Bools:
-    result = np.zeros(len(paths), dtype=np.bool_)
-    if not rules.quarantines:
-        return result
-    _, plain = spellings.split_all(paths)
+def _quarantined(plain: pa.Array, rules: ScanRules) -> Bools:
+    result = np.zeros(len(plain), dtype=np.bool_)
     for _, folder in rules.quarantines:
         result |= _numpy(pc.starts_with(plain, f"{folder}/"))
     return result

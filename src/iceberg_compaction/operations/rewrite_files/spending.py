@@ -73,7 +73,7 @@ class Meter:
             return
         waves = list(self._cut(tasks))
         for number, wave in enumerate(waves):
-            if number and not self._affords(wave):
+            if not self._affords(wave) if number else self.limit <= 0:
                 left = {task.group_id for later in waves[number:] for task in later}
                 self.unreached |= left
                 self.ledger.note(run_facts.BudgetReached(words=self.words, spent=self._spent, groups=len(left)))

@@ -56,8 +56,8 @@ def _failed_before(state: PartitionState, _request: PlanRequest) -> Mask:
 
 
 def _deleted_again(state: PartitionState, _request: PlanRequest) -> Mask:
-    hot: Mask = state.quiet_days < HOT_DAYS
-    return (state.deleted_in > 0) & hot
+    mask: Mask = (state.deleted_in > 0) & (state.quiet_days < HOT_DAYS)
+    return mask
 
 
 def _deletes_alone(state: PartitionState, _request: PlanRequest) -> Mask:
@@ -65,8 +65,9 @@ def _deletes_alone(state: PartitionState, _request: PlanRequest) -> Mask:
 
 
 def _cold(state: PartitionState, request: PlanRequest) -> Mask:
-    mostly_small: Mask = (state.quiet_days >= COLD_DAYS) & (state.small_bytes >= _MOSTLY * state.bytes)
-    return (state.small >= request.policy.min_input_files) & mostly_small
+    many = state.small >= request.policy.min_input_files
+    mask: Mask = many & (state.quiet_days >= COLD_DAYS) & (state.small_bytes >= _MOSTLY * state.bytes)
+    return mask
 
 
 def _appended(state: PartitionState, request: PlanRequest) -> Mask:

@@ -121,9 +121,9 @@ def test_one_budget_for_all_tables_is_never_passed(local_lake: Lake) -> None:
         operation = budget.fit(own._rewrite(table.table))
         assert operation is not None
         parts.append(operation.policy.max_cost)
-        budget.settle(Compacted(table=table.table, sentence="", run_id="r", snapshot_id=1, cost=parts[-1] or 0.0))
+        budget.charge(Compacted(table=table.table, sentence="", run_id="r", snapshot_id=1, cost=parts[-1] or 0.0))
     assert parts == [4.0, 2.0, 2.0]  # the big one leaves half to those behind it
     late = FleetBudget(1.0, [ranked("db.a", 1, 2), ranked("db.b", 1, 2)])
-    late.settle(Compacted(table="db.a", sentence="", run_id="r", snapshot_id=1, cost=1.0))
+    late.charge(Compacted(table="db.a", sentence="", run_id="r", snapshot_id=1, cost=1.0))
     assert late.fit(own._rewrite("db.b")) is None
     assert "1 left for the budget" in late.summary([], 30)

@@ -110,7 +110,7 @@ class Session:
             def perform(operation: Operation[Any]) -> Outcome:
                 outcome = self._outcome(operation, house, on_event, single=single)
                 if self.budget is not None:
-                    self.budget.settle(outcome)
+                    self.budget.charge(outcome)
                 return outcome
 
             if parallel < 2:

@@ -61,7 +61,8 @@ def _deleted_again(state: PartitionState, _request: PlanRequest) -> Mask:
 
 
 def _deletes_alone(state: PartitionState, _request: PlanRequest) -> Mask:
-    return (state.deleted_in > 0) & (state.small_undeleted == 0)
+    mask: Mask = (state.deleted_in > 0) & (state.small_undeleted == 0)
+    return mask
 
 
 def _cold(state: PartitionState, request: PlanRequest) -> Mask:
@@ -72,7 +73,8 @@ def _cold(state: PartitionState, request: PlanRequest) -> Mask:
 
 def _appended(state: PartitionState, request: PlanRequest) -> Mask:
     many = state.small >= request.policy.min_input_files
-    return (state.deleted_in == 0) & many & (state.small_bytes <= _CHEAP_BYTES)
+    mask: Mask = (state.deleted_in == 0) & many & (state.small_bytes <= _CHEAP_BYTES)
+    return mask
 
 
 def _always(state: PartitionState, _request: PlanRequest) -> Mask:

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from iceberg_compaction.model import table_view
-from iceberg_compaction.plan import copy_or_encode, cost_model
+from iceberg_compaction.plan import copy_or_encode
+from iceberg_compaction.plan.costs import cost_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -50,7 +50,9 @@ def compactor(lake: Lake, seconds: float, **options: Any) -> Compactor:
 
 def test_the_library_example_of_the_guide_runs(local_lake: Lake, table: Table) -> None:
     before = storage.row_multiset(table.scan().to_arrow())
-    with Compactor(local_lake.catalog, strategy=Strategy.COST_OPTIMIZED, target_file_size="1GB", engine="inline") as own:
+    with Compactor(
+        local_lake.catalog, strategy=Strategy.COST_OPTIMIZED, target_file_size="1GB", engine="inline"
+    ) as own:
         done = own.compact_table("sales")
         assert own.compact_table("sales").kind is Kind.HEALTHY
     assert isinstance(done, Compacted)
@@ -84,6 +86,20 @@ def test_an_hourly_limit_counts_the_runs_of_a_tenant(local_lake: Lake, table: Ta
     assert other.groups_landed == 3
 
 
+def test_a_plan_is_not_applied_when_the_hour_is_spent(local_lake: Lake, table: Table, tmp_path: Path) -> None:
+    state = {"state": tmp_path / "runs.db", "hourly-cost-limit": 0.01}
+    later = compactor(local_lake, 600, **state)
+    plan = later.plan_table("sales")
+    assert compactor(local_lake, 600, where="city = 'Bern'", **state).compact_table("sales").groups_landed == 1
+    other = make_table(local_lake.catalog, "db.other", SCHEMA, spec=BY_CITY)
+    for number in range(3):
+        other.append(city_rows(number * 20, CITIES, 20))
+    compactor(local_lake, 600, **state).compact_table("other")
+    skipped = later.apply(plan)
+    assert skipped.kind is Kind.SKIPPED
+    assert "groups wait for another run" in skipped.sentence
+
+
 def ranked(name: str, cost: float, saving: float, days: float = 0.0) -> RankedTable:
     return RankedTable(table=name, files=1, cost=cost, saving=saving, waited_days=days)
 
@@ -105,9 +121,9 @@ def test_one_budget_for_all_tables_is_never_passed(local_lake: Lake) -> None:
         operation = budget.fit(own._rewrite(table.table))
         assert operation is not None
         parts.append(operation.policy.max_cost)
-        budget.settle(Compacted(table=table.table, sentence="", run_id="r", snapshot_id=1, cost=parts[-1] or 0.0))
+        budget.charge(Compacted(table=table.table, sentence="", run_id="r", snapshot_id=1, cost=parts[-1] or 0.0))
     assert parts == [4.0, 2.0, 2.0]  # the big one leaves half to those behind it
     late = FleetBudget(1.0, [ranked("db.a", 1, 2), ranked("db.b", 1, 2)])
-    late.settle(Compacted(table="db.a", sentence="", run_id="r", snapshot_id=1, cost=1.0))
+    late.charge(Compacted(table="db.a", sentence="", run_id="r", snapshot_id=1, cost=1.0))
     assert late.fit(own._rewrite("db.b")) is None
     assert "1 left for the budget" in late.summary([], 30)

@@ -188,6 +188,11 @@ class Policy(Value):
         return self
 
 
+def without_budgets(policy: Policy) -> Policy:
+    """The same wishes, whatever a single run may cost."""
+    return policy.model_copy(update={"max_cost": None, "hourly_cost_limit": None})
+
+
 class BatchRule(Value):
     """The finished groups that are worth a commit while others are under way: all three must be reached."""
 

@@ -22,6 +22,11 @@ def nothing_to_do(facts: RunFacts) -> str:
     return "Nothing is left to do: the delete files that applied to nothing are gone already."
 
 
+def nothing_begun(facts: RunFacts) -> str:
+    """The budget was spent before the run began."""
+    return " ".join([*_notes(facts), *_left_groups(facts)])
+
+
 def compacted(facts: RunFacts) -> str:
     """Something was committed, and nothing stopped the run."""
     sentences = [_change(facts), *_left_groups(facts), *_notes(facts)]

@@ -111,6 +111,11 @@ class RunFacts:
         return [group for group in self.ends if group.outcome is end]
 
     @property
+    def over_budget(self) -> bool:
+        """Whether the budget ended the work."""
+        return any(isinstance(note, BudgetReached) for note in self.notes)
+
+    @property
     def groups_committed(self) -> int:
         return sum(len(commit.groups) for commit in self.commits)
 

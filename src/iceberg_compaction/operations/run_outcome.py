@@ -21,6 +21,8 @@ def finished(facts: RunFacts) -> outcome.Outcome:
         return _outcome(facts, outcome.Kind.COMPACTED, outcome_words.compacted(facts))
     if not facts.groups:
         return _outcome(facts, outcome.Kind.HEALTHY, outcome_words.nothing_to_do(facts))
+    if facts.over_budget and all(group.outcome is GroupEnd.DROPPED for group in facts.ends):
+        return _outcome(facts, outcome.Kind.SKIPPED, outcome_words.nothing_begun(facts))
     if failed := facts.ended(GroupEnd.FAILED):
         refused = all(group.id in facts.refused for group in failed)
         kind = outcome.Kind.UNSUPPORTED if refused else outcome.Kind.FAILED

@@ -23,17 +23,8 @@ from iceberg_compaction.model.rewrite_plan import (
     LeftOutReason,
     Plan,
 )
-from iceberg_compaction.plan import (
-    copy_or_encode,
-    cost_model,
-    decide_bins,
-    explain,
-    group_costs,
-    plan_request,
-    respec,
-    selection,
-    slice_sums,
-)
+from iceberg_compaction.plan import copy_or_encode, decide_bins, explain, plan_request, respec, selection, slice_sums
+from iceberg_compaction.plan.costs import cost_model, group_costs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -130,7 +130,7 @@ def data_files(request: PlanRequest) -> tuple[CandidateFiles, dict[LeftOutReason
     if view.yielded is not None:
         yielded = free & view.yielded.to_numpy(zero_copy_only=False)
     size, records = files["file_size_in_bytes"].to_numpy(), files["record_count"].to_numpy()
-    partition, numbering = _partition_numbers(files)
+    partition, numbering = partition_numbers(files)
     packing_key, moving = partition, respec.moving(view, request.layout)
     if moving is not None:
         packing_key, numbering = np.where(moving, len(numbering), partition), numbering.with_pool()
@@ -160,7 +160,7 @@ def _live_bytes(view: TableView, size: NDArray[np.int64], records: NDArray[np.in
     return size - deleted
 
 
-def _partition_numbers(files: pa.Table) -> tuple[NDArray[np.int64], PartitionNumbers]:
+def partition_numbers(files: pa.Table) -> tuple[NDArray[np.int64], PartitionNumbers]:
     """A number for the spec and partition of every file, and the meaning of the numbers."""
     codes, texts = _codes(files["partition"])
     if not len(codes):

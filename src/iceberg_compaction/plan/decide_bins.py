@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.model.rewrite_plan import LeftOutReason
-from iceberg_compaction.plan import candidates, group_costs, worth
+from iceberg_compaction.plan import candidates
+from iceberg_compaction.plan.costs import group_costs, worth
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from iceberg_compaction.plan.cost_model import Estimates
+    from iceberg_compaction.plan.costs.cost_model import Estimates
     from iceberg_compaction.plan.packing import Packing
     from iceberg_compaction.plan.plan_request import PlanRequest
     from iceberg_compaction.plan.strategies.rewrite_strategy import Verdict
@@ -43,8 +44,8 @@ class Decision:
 
 def decide(request: PlanRequest) -> Decision:
     files, left_out = _data_files(request)
-    if request.strategy.settle is not None:
-        request = replace(request, strategy=request.strategy.settle(files, request))
+    if request.strategy.adapt is not None:
+        request = replace(request, strategy=request.strategy.adapt(files, request))
     choice = request.strategy.choose(files, request)
     for reason, mask in choice.left_out.items():
         _add_files(left_out, reason, files.bytes[mask], request)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iceberg_compaction.model import table_view
+from iceberg_compaction.plan import candidates
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -100,15 +101,8 @@ def _delete_ages(files: CandidateFiles, view: TableView, ages: Floats) -> Floats
     rows = np.flatnonzero(content != table_view.DATA)
     if not len(rows):
         return newest
-    texts = files.numbering.texts_of(np.arange(len(files.numbering)))
-    specs = files.numbering.spec_ids
-    number_of = {(int(spec), text): key for key, (spec, text) in enumerate(zip(specs, texts.to_pylist(), strict=True))}
-    partitions = view.files["partition"].take(rows).to_pylist()
-    spec_ids = view.files["spec_id"].to_numpy()[rows]
-    for row, spec, text in zip(rows, spec_ids, partitions, strict=True):
-        key = number_of.get((int(spec), text))
-        if key is not None:
-            newest[key] = np.fmin(newest[key], ages[row])
+    numbers, _ = candidates.partition_numbers(view.files)  # of delete files, too, as the data files have them
+    np.fmin.at(newest, numbers[rows], ages[rows])
     return newest
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iceberg_compaction.model.policies import JobOrder
-from iceberg_compaction.plan import group_costs, output_counts, packing
+from iceberg_compaction.plan import output_counts, packing
+from iceberg_compaction.plan.costs import group_costs
 from iceberg_compaction.plan.slice_sums import sums
 
 if TYPE_CHECKING:

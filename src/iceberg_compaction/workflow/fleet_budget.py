@@ -50,7 +50,7 @@ class FleetBudget:
                 self._reserved[operation.table] = part
         return replace(operation, policy=operation.policy.model_copy(update={"max_cost": part}))
 
-    def settle(self, outcome: Outcome) -> None:
+    def charge(self, outcome: Outcome) -> None:
         """Enter what a table has spent, and free the rest of its part."""
         with self._lock:
             self._reserved.pop(outcome.table, None)

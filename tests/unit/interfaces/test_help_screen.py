@@ -76,7 +76,8 @@ def test_the_application_lists_its_verbs_with_and_without_help() -> None:
         ("plan -t a --min-input-files x", "error: Wrong value for min-input-files: it must be a whole number."),
         (
             "plan -t a --strategy x",
-            "error: Wrong value for strategy: it must be 'small-files', 'full', 'delete-files', 'cost-optimized' or 'adaptive'.",
+            "error: Wrong value for strategy: it must be 'small-files', 'full', 'delete-files', 'cost-optimized' or "
+            "'adaptive'.",
         ),
         ("plan -t a --target-file-size-bytes x", "error: Wrong value for target-file-size-bytes: 'x' is not a size;"),
     ],

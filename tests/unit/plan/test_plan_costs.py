@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -124,6 +125,36 @@ def test_a_gain_that_deletes_undo_again_counts_for_half_the_time_they_took() -> 
     assert plan.groups[0].gain_days == pytest.approx((5 * 4 + 1) / 6 / 2)
 
 
+def test_the_page_on_strategies_has_every_rule() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "strategies.md").read_text()
+    table = page[page.index("| Rule | Holds if") : page.index("Rewrites are no writes")]
+    rows = [[cell.strip().strip("`") for cell in line.split("|")[1:-1]] for line in table.strip().splitlines()[2:]]
+    assert [(row[0], row[2]) for row in rows] == [(rule.name, rule.strategy.value) for rule in adaptive_rules.RULES]
+
+
+def test_a_partition_that_only_compaction_has_touched_stays_cold() -> None:
+    view = make_view([MB] * 6, ages=[20] * 5 + [1])
+    assert view.commits is not None
+    written = planned(view, strategy="adaptive")
+    rewritten = planned(replace(view, commits=replace(view.commits, rewrites=frozenset({6}))), strategy="adaptive")
+    assert "rule appended" in written.groups[0].choice
+    assert "rule cold" in rewritten.groups[0].choice
+
+
+def test_a_new_delete_file_makes_its_partition_hot() -> None:
+    rows = inventories.files([MB] * 7, content=[0] * 6 + [1], row_groups=1)
+    times = tuple(int(NOW - age * DAY) for age in [20] * 6 + [1])
+    view = inventories.view(
+        rows,
+        commits=Commits(sequence_numbers=tuple(range(1, 8)), times_ms=times),
+        delete_files=pa.array([1] * 6 + [0]),
+        deleted_rows=pa.array([100] * 6 + [0]),
+    )
+    plan = planned(view, strategy="adaptive", scans_per_day=1000)
+    assert "rule deleted-again" in plan.groups[0].choice
+    assert plan.groups[0].gain_days == pytest.approx(10)
+
+
 SIZES = st.lists(
     st.tuples(st.integers(1, 800_000), st.sampled_from([1, 3, 30]), st.integers(0, 2), st.booleans()), max_size=6
 )
@@ -138,9 +169,7 @@ def tables(draw: st.DrawFn) -> TableView:
     met = np.array([int(deleted) for _, _, deleted in files], np.int64)
     deleted_rows = met * (rows["record_count"].to_numpy() // 3)
     ages = draw(st.sampled_from([0.5, 5, 20]))
-    commits = Commits(
-        sequence_numbers=tuple(range(1, len(files) + 1)), times_ms=(int(NOW - ages * DAY),) * len(files)
-    )
+    commits = Commits(sequence_numbers=tuple(range(1, len(files) + 1)), times_ms=(int(NOW - ages * DAY),) * len(files))
     return inventories.view(
         rows, delete_files=pa.array(met, pa.int64()), deleted_rows=pa.array(deleted_rows, pa.int64()), commits=commits
     )

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from iceberg_compaction.interfaces.cli.cost_options import CostOptions
+from iceberg_compaction.interfaces.cli.flags.cost_options import CostOptions
 
 _CATALOG, _POLICY, _CONSOLE, _METRICS = "Catalog", "What to rewrite", "Console", "Metrics"
 _SHORT = {  # flags that work as well, though no help names them; --target-file-size is one, too

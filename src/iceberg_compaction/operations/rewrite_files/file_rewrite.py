@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.metadata import look, maintainers, table_folders, target_partitions
+from iceberg_compaction.model import policies
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations import run_facts
@@ -55,7 +56,7 @@ class RewriteFiles:
         from iceberg_compaction.operations.rewrite_files.resume import inherit_plan, take_up
 
         plan = legacy.content.plan
-        same = plan is not None and plan.policy == self.policy
+        same = plan is not None and policies.without_budgets(plan.policy) == policies.without_budgets(self.policy)
         heir = take_up.Heir(table=table, run=run, ledger=ledger, engines=engines, command=self.command)
         heir.take_up(legacy, inherit_plan.GroupScope.STARTED if same else inherit_plan.GroupScope.READY)
 

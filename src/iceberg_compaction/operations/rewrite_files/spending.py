@@ -41,7 +41,7 @@ def budget(policy: Policy, run: Run, *, spent: float = 0.0) -> Budget | None:
 
 
 @dataclass(slots=True, kw_only=True)
-class Meter:
+class SpendingMeter:
     """The spending of a run on one plan. `limit`: dollars for the plan; None: there is no budget."""
 
     plan: Plan
@@ -73,7 +73,7 @@ class Meter:
             return
         waves = list(self._cut(tasks))
         for number, wave in enumerate(waves):
-            if number and not self._affords(wave):
+            if not self._affords(wave) if number else self.limit <= 0:
                 left = {task.group_id for later in waves[number:] for task in later}
                 self.unreached |= left
                 self.ledger.note(run_facts.BudgetReached(words=self.words, spent=self._spent, groups=len(left)))
@@ -101,8 +101,8 @@ class Meter:
         return self._spent + size * each <= self.limit
 
 
-def meter(plan: Plan, run: Run, ledger: Ledger, *, cores: int) -> Meter:
+def meter(plan: Plan, run: Run, ledger: Ledger, *, cores: int) -> SpendingMeter:
     """The meter for a plan that a run is about to perform."""
     allowed = budget(plan.policy, run, spent=ledger.spent)
     limit, words = (None, "") if allowed is None else (allowed.dollars, allowed.words)
-    return Meter(plan=plan, ledger=ledger, limit=limit, words=words, cores=cores)
+    return SpendingMeter(plan=plan, ledger=ledger, limit=limit, words=words, cores=cores)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.cancel import CancelToken
     from iceberg_compaction.execute.engine_door import Engine, Job, TaskEnd, Work
     from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
-    from iceberg_compaction.operations.rewrite_files.spending import Meter
+    from iceberg_compaction.operations.rewrite_files.spending import SpendingMeter
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class PastWork:
 
     inherited: Inherited = dataclasses.field(default_factory=dict)
     save: Callable[[RewriteTask, TaskResult], None] | None = None
-    meter: Meter | None = None
+    meter: SpendingMeter | None = None
 
 
 def renewing(table: Table) -> Renew | None:

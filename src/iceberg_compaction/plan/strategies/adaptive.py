@@ -1,5 +1,6 @@
 """Strategy `adaptive`: chooses a strategy for each partition by the rules of `adaptive_rules`, from its health, its
-write pattern and past results, and says which and why for each group. Whatever the rule, a group must pay (plan.worth).
+write pattern and past results, and says which and why for each group. Whatever the rule, a group must pay, see
+plan.costs.worth.
 
 Candidates, grouping and verdict are those of the chosen strategy, in its partitions.
 Fixed point: after a rewrite at most one small file and no delete is left in a partition; no rule chooses a strategy
@@ -55,7 +56,7 @@ _CHOICES: Mapping[Strategy, RewriteStrategy] = {
 _NAMES = tuple(_CHOICES)
 
 
-def settle(files: CandidateFiles, request: PlanRequest) -> RewriteStrategy:
+def adapt(files: CandidateFiles, request: PlanRequest) -> RewriteStrategy:
     """The strategy with its choices for the partitions of these files."""
     state = partition_state.measure(files, request)
     rule = adaptive_rules.assign(state, request)
@@ -70,7 +71,7 @@ def settle(files: CandidateFiles, request: PlanRequest) -> RewriteStrategy:
         choose=partial(choose, assigned),
         group=partial(group, assigned),
         judge=partial(judge, assigned),
-        settle=None,
+        adapt=None,
         choices=choices,
     )
 
@@ -138,8 +139,8 @@ def explain(reason: LeftOutReason, count: int, request: PlanRequest) -> str:
 
 
 STRATEGY = rewrite_strategy.RewriteStrategy(
-    choose=lambda files, request: settle(files, request).choose(files, request),
-    group=lambda files, request: settle(files, request).group(files, request),
+    choose=lambda files, request: adapt(files, request).choose(files, request),
+    group=lambda files, request: adapt(files, request).group(files, request),
     judge=cost_optimized.judge,
     gains=group_filter.gains_or_deletes,
     order=by_policy.order,
@@ -148,5 +149,5 @@ STRATEGY = rewrite_strategy.RewriteStrategy(
     delete_thresholds=delete_files.thresholds,
     explain=explain,
     weighs=True,
-    settle=settle,
+    adapt=adapt,
 )

@@ -56,22 +56,25 @@ def _failed_before(state: PartitionState, _request: PlanRequest) -> Mask:
 
 
 def _deleted_again(state: PartitionState, _request: PlanRequest) -> Mask:
-    hot: Mask = state.quiet_days < HOT_DAYS
-    return (state.deleted_in > 0) & hot
+    mask: Mask = (state.deleted_in > 0) & (state.quiet_days < HOT_DAYS)
+    return mask
 
 
 def _deletes_alone(state: PartitionState, _request: PlanRequest) -> Mask:
-    return (state.deleted_in > 0) & (state.small_undeleted == 0)
+    mask: Mask = (state.deleted_in > 0) & (state.small_undeleted == 0)
+    return mask
 
 
 def _cold(state: PartitionState, request: PlanRequest) -> Mask:
-    mostly_small: Mask = (state.quiet_days >= COLD_DAYS) & (state.small_bytes >= _MOSTLY * state.bytes)
-    return (state.small >= request.policy.min_input_files) & mostly_small
+    many = state.small >= request.policy.min_input_files
+    mask: Mask = many & (state.quiet_days >= COLD_DAYS) & (state.small_bytes >= _MOSTLY * state.bytes)
+    return mask
 
 
 def _appended(state: PartitionState, request: PlanRequest) -> Mask:
     many = state.small >= request.policy.min_input_files
-    return (state.deleted_in == 0) & many & (state.small_bytes <= _CHEAP_BYTES)
+    mask: Mask = (state.deleted_in == 0) & many & (state.small_bytes <= _CHEAP_BYTES)
+    return mask
 
 
 def _always(state: PartitionState, _request: PlanRequest) -> Mask:

@@ -17,7 +17,8 @@ import numpy as np
 
 from iceberg_compaction.model import byte_size, plurals, policies
 from iceberg_compaction.model.rewrite_plan import GroupReason, LeftOutReason
-from iceberg_compaction.plan import group_costs, packing, respec
+from iceberg_compaction.plan import packing, respec
+from iceberg_compaction.plan.costs import group_costs
 from iceberg_compaction.plan.strategies import by_policy, delete_files, group_filter, rewrite_strategy
 
 if TYPE_CHECKING:

@@ -83,8 +83,8 @@ class RewriteStrategy:
     delete_thresholds: Callable[[Policy], DeleteThresholds]
     # The predicate of a sentence about so many files that `choose` or `judge` leaves out for a reason.
     explain: Callable[[LeftOutReason, int, PlanRequest], str]
-    # Cost: whether bins must pay, see plan.worth.
+    # Cost: whether bins must pay, see plan.costs.worth.
     weighs: bool = False
     # A strategy that must see all files before it can answer: it returns one that can.
-    settle: Callable[[CandidateFiles, PlanRequest], RewriteStrategy] | None = None
-    choices: Choices | None = None  # by partition, where a strategy has settled on different ones
+    adapt: Callable[[CandidateFiles, PlanRequest], RewriteStrategy] | None = None
+    choices: Choices | None = None  # by partition, where a strategy has different ones

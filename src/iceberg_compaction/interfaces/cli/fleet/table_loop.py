@@ -15,7 +15,7 @@ from iceberg_compaction.catalog import threads
 from iceberg_compaction.execute.engine_door import StartsLate
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import exits, interrupt, progress
-from iceberg_compaction.model import durations, events
+from iceberg_compaction.model import durations, events, policies
 from iceberg_compaction.model.outcome import Failed, Skipped
 from iceberg_compaction.operations.rewrite_files.file_rewrite import RewriteFiles
 from iceberg_compaction.workflow import fleet_budget, operate, rank_tables
@@ -86,7 +86,7 @@ class Session:
         """The operations, those first that save most for their cost."""
         by_name = {operation.table: operation for operation in operations}
         house = operate.House(catalog=catalog, engines=self._engines)
-        free = policy.model_copy(update={"max_cost": None, "hourly_cost_limit": None})
+        free = policies.without_budgets(policy)
 
         def plan(name: str) -> Any:
             self._cancel.check()
@@ -110,7 +110,7 @@ class Session:
             def perform(operation: Operation[Any]) -> Outcome:
                 outcome = self._outcome(operation, house, on_event, single=single)
                 if self.budget is not None:
-                    self.budget.settle(outcome)
+                    self.budget.charge(outcome)
                 return outcome
 
             if parallel < 2:

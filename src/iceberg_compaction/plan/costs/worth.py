@@ -15,7 +15,7 @@ from iceberg_compaction.model.rewrite_plan import LeftOutReason
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iceberg_compaction.plan.cost_model import Estimates
+    from iceberg_compaction.plan.costs.cost_model import Estimates
     from iceberg_compaction.plan.packing import Packing
     from iceberg_compaction.plan.plan_request import PlanRequest
     from iceberg_compaction.plan.strategies.rewrite_strategy import Verdict

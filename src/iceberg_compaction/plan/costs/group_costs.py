@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from iceberg_compaction.model.copy_plan import Way
-from iceberg_compaction.plan import copy_or_encode, cost_model, output_counts, slice_sums
+from iceberg_compaction.plan import copy_or_encode, output_counts, slice_sums
+from iceberg_compaction.plan.costs import cost_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iceberg_compaction.plan.candidates import CandidateFiles
-    from iceberg_compaction.plan.cost_model import Estimates
+    from iceberg_compaction.plan.costs.cost_model import Estimates
     from iceberg_compaction.plan.packing import Packing
     from iceberg_compaction.plan.plan_request import PlanRequest
 
@@ -55,7 +56,7 @@ def of_columns(columns: Mapping[str, Any], freed: Ints, keys: Ints, request: Pla
     """The estimates of groups from their columns of PLAN_GROUPS. `keys`: the packing key of each."""
     joined = np.asarray(columns["copying"]) == Way.JOINED.value
     size, copied = columns["bytes"], columns["copied_bytes"]
-    figures = cost_model.Figures(
+    figures = cost_model.GroupFigures(
         files=columns["files"],
         bytes=size,
         freed=freed,
@@ -75,7 +76,7 @@ def of_files(files: CandidateFiles, request: PlanRequest) -> Estimates:
     count = len(rows)
     columns = copy_or_encode.expect(request, copy_or_encode.weigh(request, request.rates), rows, np.arange(count))
     copied, joined = columns["copied_bytes"], np.asarray(columns["copying"]) == Way.JOINED.value
-    figures = cost_model.Figures(
+    figures = cost_model.GroupFigures(
         files=np.ones(count),
         bytes=files.bytes.astype(np.float64),
         freed=(files.bytes - files.live).astype(np.float64),

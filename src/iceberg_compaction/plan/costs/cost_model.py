@@ -37,7 +37,7 @@ _DIGITS = 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class GroupFigures:
     """What the cost of groups depends on, one item each."""
 
     files: Numbers
@@ -88,7 +88,7 @@ def basis(request: PlanRequest) -> PlanCost:
 
 
 def estimate(
-    figures: Figures, request: PlanRequest, *, gain_days: Floats | None = None, overhead: float = GROUP_SECONDS
+    figures: GroupFigures, request: PlanRequest, *, gain_days: Floats | None = None, overhead: float = GROUP_SECONDS
 ) -> Estimates:
     """`gain_days`: how long the gain of each group lasts; by default for the whole horizon. `overhead`: seconds of a
     core around each group."""
@@ -123,7 +123,7 @@ def estimate(
     )
 
 
-def _work(figures: Figures, rates: Rates) -> Floats:
+def _work(figures: GroupFigures, rates: Rates) -> Floats:
     """Seconds of one core for the bytes."""
     encoded = np.maximum(figures.bytes - figures.copied - figures.joined, 0)
     seconds: Floats = (
@@ -134,7 +134,7 @@ def _work(figures: Figures, rates: Rates) -> Floats:
     return seconds
 
 
-def _new_row_groups(figures: Figures, live: Numbers, request: PlanRequest) -> Floats:
+def _new_row_groups(figures: GroupFigures, live: Numbers, request: PlanRequest) -> Floats:
     """The row groups of the outputs: copied ones stay, the others get the size that encoding makes."""
     size = copy_or_encode.encoded_row_group(request)
     share = figures.copied / np.maximum(figures.bytes, 1)

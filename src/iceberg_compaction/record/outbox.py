@@ -41,6 +41,9 @@ class Outbox:
 
     def put(self, key: str, value: str) -> None:
         """Write this entry soon. One that no store takes is left out: it would keep all others waiting."""
+        self._take(key, value)
+
+    def _take(self, key: str, value: str) -> None:
         if len(value.encode()) > door.LONGEST_VALUE:
             self._refuse(key, value)
             return
@@ -63,7 +66,7 @@ class Outbox:
             drafts, self._drafts = self._drafts, []
         for draft in drafts:
             for key, value in draft().items():
-                self.put(key, value)
+                self._take(key, value)
 
     def flush(self) -> None:
         """Write all entries now. StoreError: the store is away; they wait."""

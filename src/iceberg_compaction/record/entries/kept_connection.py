@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sqlite3
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.record.entries import fork_lock
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
@@ -50,9 +50,11 @@ class KeptConnection:
             self._leave_to_parent()
             if self._keepers:
                 with self._given_up_on_error():
-                    yield self._valid() or self._open(connect)
-                    if self._file is None:  # nobody can tell whether the file is still the same
-                        self.close()
+                    connection = self._valid() or self._open(connect)
+                    yield connection
+                _empty_log(connection)
+                if self._file is None:  # nobody can tell whether the file is still the same
+                    self.close()
                 return
         with contextlib.closing(connect()) as connection:
             yield connection
@@ -107,3 +109,16 @@ class KeptConnection:
         if self._connection is not None:
             self._inherited.append(self._connection)
         self._process, self._keepers, self._connection, self._file = os.getpid(), 0, None, None
+
+
+def _empty_log(connection: sqlite3.Connection) -> None:
+    """Move a change from the log into the file, as the end of a connection does: the file alone is the whole store
+    between two changes, for those who copy it, and for those who put another one in its place. If somebody reads at
+    this moment, a later change does it."""
+    with contextlib.suppress(sqlite3.Error):  # the change itself is made
+        ((busy_ms,),) = connection.execute("pragma busy_timeout")
+        connection.execute("pragma busy_timeout = 0")
+        try:
+            connection.execute("pragma wal_checkpoint(truncate)").fetchall()
+        finally:
+            connection.execute(f"pragma busy_timeout = {busy_ms}")

@@ -294,7 +294,9 @@ def test_a_table_that_must_not_be_planned_anew_is_told(table: Table) -> None:
 def _without_hurry(events: list[Event]) -> list[Event]:
     """Without the progress that may or may not be told when a task has ended."""
     pairs = zip(events, [None, *events], strict=False)
-    return [event for event, before in pairs if before is None or (before.kind, event.kind) != ("task-ended", "rewriting")]
+    return [
+        event for event, before in pairs if before is None or (before.kind, event.kind) != ("task-ended", "rewriting")
+    ]
 
 
 def test_events_follow_a_run_from_the_plan_to_the_outcome(table: Table) -> None:

@@ -4,6 +4,7 @@ story. Progress events replace one another: a run has one latest progress."""
 from __future__ import annotations
 
 import functools
+import json
 import logging
 import sys
 import threading
@@ -96,6 +97,14 @@ class EventLog:
         key = keys.key(PROGRESS, run_id)
         row = self.entries.get([key]).get(key)
         return None if row is None else _parsed(row, events.LatestProgress)
+
+
+def moment(row: StoreEntry) -> int:
+    """The time of an event, in milliseconds; that of the epoch if the entry is damaged."""
+    try:
+        return int(json.loads(row.value)["at_ms"])
+    except (ValueError, KeyError, TypeError):
+        return 0
 
 
 def _parsed(row: StoreEntry, kind: type[_T]) -> _T | None:

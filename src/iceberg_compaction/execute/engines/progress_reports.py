@@ -1,5 +1,5 @@
-"""Reports of tasks while they are performed: a thread looks twice a second at the bytes that have moved, and sends them.
-Nobody waits for a report, and no task fails for want of one."""
+"""Reports of tasks while they are performed: a thread looks twice a second at the bytes that have moved, and sends
+them. Nobody waits for a report, and no task fails for want of one."""
 
 from __future__ import annotations
 

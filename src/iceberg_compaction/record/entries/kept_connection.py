@@ -1,5 +1,5 @@
-"""A connection to a SQLite file that is kept from one use to the next while a run is at work: to open one takes ten times
-as long as to use it. Outside of runs every connection is a new one, closed after use."""
+"""A connection to a SQLite file that is kept from one use to the next while a run is at work: to open one takes longer
+than to use it several times. Outside of runs every connection is a new one, closed after use."""
 
 from __future__ import annotations
 

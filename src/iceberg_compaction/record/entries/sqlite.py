@@ -30,9 +30,9 @@ _SCHEMA = (
 
 
 class SqliteEntries:
-    """See `door.StoreEntries`. Every connection is a new one, closed after use, but for those of `stay_open`. A connection
-    for changes creates the file and its tables where they are missing: the file may vanish at any time. A file of the
-    first format is read through a copy in memory, and brought forward by the first change."""
+    """See `door.StoreEntries`. Every connection is a new one, closed after use, but for those of `stay_open`. One for
+    changes creates the file and its tables where they are missing: the file may vanish at any time. A file of the first
+    format is read through a copy in memory, and brought forward by the first change."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

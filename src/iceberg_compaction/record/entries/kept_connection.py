@@ -90,10 +90,10 @@ class KeptConnection:
 
     def _identity(self) -> tuple[int, int] | None:
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
     @contextlib.contextmanager
     def _given_up_on_error(self) -> Iterator[None]:

@@ -221,13 +221,16 @@ def _write_at_once() -> None:
     """Entries for the run store do not wait for a second, so that every kill finds the same ones there."""
     from iceberg_compaction.record import outbox
 
-    put = outbox.Outbox.put
+    for name in ("put", "put_later"):
+        setattr(outbox.Outbox, name, _flushing(getattr(outbox.Outbox, name)))
 
-    def at_once(box: outbox.Outbox, key: str, value: str) -> None:
-        put(box, key, value)
+
+def _flushing(put: Callable[..., None]) -> Callable[..., None]:
+    def at_once(box: Any, *given: Any) -> None:
+        put(box, *given)
         box.try_flush()
 
-    outbox.Outbox.put = at_once  # type: ignore[method-assign]
+    return at_once
 
 
 def _move(host: str) -> None:

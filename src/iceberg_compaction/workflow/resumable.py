@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import load_tables
 from iceberg_compaction.metadata import reachable
-from iceberg_compaction.model import checkpoint, resume_view
+from iceberg_compaction.model import checkpoint, durations, resume_view
 from iceberg_compaction.operations.operation import Legacy
 from iceberg_compaction.operations.rewrite_files.resume import inherit_plan, take_up
 from iceberg_compaction.record import journal
@@ -40,11 +40,12 @@ def find(run: Run, run_id: str) -> HeldHead:
             raise errors.ConfigError(_at_work(run_id, unfinished[owner]))
     if not heads:
         raise errors.ConfigError(_nothing(run_id, unfinished.get(run_id)))
-    fresh = [held for held in heads if run.clock() - held.head.saved_ms < checkpoints.KEEP_MS]
+    keep_ms = run.store.periods.checkpoints_ms
+    fresh = [held for held in heads if run.clock() - held.head.saved_ms < keep_ms]
     if not fresh:
         raise errors.ConfigError(
-            f"The checkpoint of run {run_id} is older than 7 days and cannot be used any more; `iceberg-compact run` "
-            "does its work anew."
+            f"The checkpoint of run {run_id} is older than {durations.words(keep_ms / 1000)} and cannot be used any "
+            "more; `iceberg-compact run` does its work anew."
         )
     return fresh[0]
 

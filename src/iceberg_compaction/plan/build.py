@@ -23,6 +23,7 @@ from iceberg_compaction.model.rewrite_plan import (
     Plan,
 )
 from iceberg_compaction.plan import copy_or_encode, decide_bins, explain, plan_request, respec, selection
+from iceberg_compaction.plan.triggers import partition_scores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.table_view import TableView
     from iceberg_compaction.plan.candidates import CandidateFiles
     from iceberg_compaction.plan.plan_request import PlanRequest
+    from iceberg_compaction.plan.triggers.trigger_check import TriggerCheck
 
 _ASSUMED = Rates()
 _PATHS_PER_TASK = 1 << 16
@@ -54,6 +56,7 @@ def build_request(request: PlanRequest, *, plan_id: str, now_ms: int, rates: Rat
     expected = copy_or_encode.expect(request, weighed, candidates.rows[chosen.positions], chosen.first)
     expected |= respec.expect(candidates, chosen, request)
     groups = pa.table(_plan_groups(view, decision, chosen, files) | expected, schema=PLAN_GROUPS)
+    scores = None if decision.triggers is None else partition_scores.highest(decision.triggers, view.past)
     left_out = decision.left_out | {LeftOutReason.OVER_BUDGET: chosen.over_budget}
     return Draft(
         id=plan_id,
@@ -65,10 +68,12 @@ def build_request(request: PlanRequest, *, plan_id: str, now_ms: int, rates: Rat
         layout=request.layout,
         copying=weighed,
         groups=groups,
-        left_out=_left_out(left_out, len(files), request),
+        left_out=_left_out(left_out, len(files), request, decision.triggers),
         files=files,
         useless_deletes=view.useless_deletes,
         maintainers=view.maintainers,
+        notes=() if request.guard is None else (request.guard.note,),
+        partition_scores=scores or (),
     ).plan()
 
 
@@ -123,6 +128,7 @@ def _plan_groups(
         "delete_files": _sums(view.delete_files, rows, chosen.first),
         "deleted_rows": _sums(view.deleted_rows, rows, chosen.first),
         "reason": pa.array([reason.value for reason in rewritten]).take(pa.array(reason_of)),
+        "triggers": [""] * len(partitions) if decision.triggers is None else decision.triggers.names(partitions),
     }
 
 
@@ -142,12 +148,19 @@ def _check_specs(request: PlanRequest) -> None:
         )
 
 
-def _left_out(tally: decide_bins.Tally, planned: int, request: PlanRequest) -> tuple[LeftOut, ...]:
+def _left_out(
+    tally: decide_bins.Tally, planned: int, request: PlanRequest, triggers: TriggerCheck | None
+) -> tuple[LeftOut, ...]:
     """One entry per reason that applies, in the order of the enum so that equal plans are equal."""
     reasons = {reason: tally[reason] for reason in LeftOutReason if tally.get(reason, (0, 0))[0]}
     if not reasons and not planned and LeftOutReason.UNSUPPORTED not in tally:
         reasons[LeftOutReason.NO_DATA] = (0, 0)
     return tuple(
-        LeftOut(reason=reason, files=count, bytes=total, sentence=explain.left_out(reason, count, total, request))
+        LeftOut(
+            reason=reason,
+            files=count,
+            bytes=total,
+            sentence=explain.left_out(reason, count, total, request, triggers=triggers),
+        )
         for reason, (count, total) in reasons.items()
     )

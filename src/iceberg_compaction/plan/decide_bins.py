@@ -6,16 +6,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from iceberg_compaction.model.rewrite_plan import LeftOutReason
 from iceberg_compaction.plan import candidates
+from iceberg_compaction.plan.triggers import trigger_check
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from iceberg_compaction.plan.packing import Packing
     from iceberg_compaction.plan.plan_request import PlanRequest
     from iceberg_compaction.plan.strategies.rewrite_strategy import Verdict
+    from iceberg_compaction.plan.triggers.trigger_check import TriggerCheck
 
     Tally = dict[LeftOutReason, tuple[int, int]]  # files and bytes left out, by reason
 
@@ -27,10 +30,16 @@ class Decision:
     packing: Packing
     verdict: Verdict
     left_out: Tally
+    triggers: TriggerCheck | None = None  # None: the policy has none
 
 
 def decide(request: PlanRequest) -> Decision:
     files, left_out = _data_files(request)
+    triggers = trigger_check.check(request)
+    if triggers is not None:
+        wanted = triggers.wanted[files.partition]
+        left_out[LeftOutReason.NOT_TRIGGERED] = _tally(files.bytes[~wanted])
+        files = files.take(wanted)
     choice = request.strategy.choose(files, request)
     for reason, mask in choice.left_out.items():
         _add_files(left_out, reason, files.bytes[mask], request)
@@ -39,7 +48,7 @@ def decide(request: PlanRequest) -> Decision:
     for reason, mask in verdict.left_out.items():
         if mask.any():
             _add_files(left_out, reason, packing.files.bytes[mask[packing.bin_of]], request)
-    return Decision(packing=packing, verdict=verdict, left_out=left_out)
+    return Decision(packing=packing, verdict=verdict, left_out=left_out, triggers=triggers)
 
 
 def _data_files(request: PlanRequest) -> tuple[candidates.CandidateFiles, Tally]:
@@ -54,8 +63,12 @@ def _add_files(left_out: Tally, reason: LeftOutReason, sizes: NDArray[np.int64],
         _add(left_out, reason, *_tally(sizes))
         return
     small, large = sizes < request.sizes.min, sizes > request.sizes.max
+    guarded = np.zeros(len(sizes), np.bool_)
+    if request.guard is not None:  # without the guard they would be small
+        guarded = ~small & (sizes < request.guard.without.min)
     for each, mask in (
-        (LeftOutReason.WELL_SIZED, ~small & ~large),
+        (LeftOutReason.WELL_SIZED, ~small & ~large & ~guarded),
+        (LeftOutReason.READ_PARALLELISM, guarded),
         (LeftOutReason.REST, small),
         (LeftOutReason.INDIVISIBLE, large),
     ):

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.model import policies
+from iceberg_compaction.plan import read_guard
 from iceberg_compaction.plan.strategies import registry
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.output_layout import OutputLayout
     from iceberg_compaction.model.policies import Policy, Sizes
     from iceberg_compaction.model.table_view import TableView
+    from iceberg_compaction.plan.read_guard import ReadGuard
     from iceberg_compaction.plan.strategies.rewrite_strategy import RewriteStrategy
 
 
@@ -26,6 +28,7 @@ class PlanRequest:
     strategy: RewriteStrategy
     sizes: Sizes
     layout: OutputLayout
+    guard: ReadGuard | None = None  # the read-side guard, where it changes the sizes
 
 
 def resolve(view: TableView, policy: Policy) -> PlanRequest:
@@ -42,4 +45,12 @@ def with_strategy(view: TableView, policy: Policy, strategy: RewriteStrategy) ->
         of_table = policy.target_file_size_bytes is None and policies.TARGET_PROPERTY in view.properties
         kind = errors.MetadataError if of_table else errors.ConfigError
         raise kind(f"The file sizes for table {view.table} cannot be used: {error}.") from error
-    return PlanRequest(view=view, policy=policy, strategy=strategy, sizes=sizes, layout=strategy.layout(policy))
+    guard = read_guard.fit(sizes, view, policy)
+    return PlanRequest(
+        view=view,
+        policy=policy,
+        strategy=strategy,
+        sizes=sizes if guard is None else guard.sizes,
+        layout=strategy.layout(policy),
+        guard=guard,
+    )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.table_view import TableView
 
 _REMOVED = ("deleted-data-files", "removed-delete-files")
+_RUN, _UNDOES = "compaction.run-id", "compaction.undoes-run-id"  # properties of this program's snapshots
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,9 +41,15 @@ class RewriteLog:
 def read(metadata: TableMetadata, branch: str) -> RewriteLog:
     """The rewrites in the line of a branch, and the other commits since the last one."""
     moments: dict[int, int] = {}
+    undone: set[str] = set()  # runs; the line begins with the newest snapshot
     commits = 0
     for snapshot in snapshot_log.line(metadata, branch):
-        if is_rewrite(snapshot):
+        summary = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        if _UNDOES in summary:
+            undone.add(summary[_UNDOES])
+        elif summary.get(_RUN) in undone:
+            continue
+        elif is_rewrite(snapshot):
             number = snapshot.sequence_number or 0
             moments[number] = max(snapshot.timestamp_ms, moments.get(number, 0))
         elif not moments:

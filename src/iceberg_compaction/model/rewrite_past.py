@@ -18,3 +18,7 @@ class RewritePast:
     partition_ms: pa.Int64Array | None = None  # of each row of the view: its partition's last rewrite; null: none kept
     table_ms: int | None = None  # the last rewrite where partitions are not told apart; None: none
     commits: int | None = None  # to the table since its last rewrite; None: not looked up
+
+
+# As if nothing had ever been rewritten: every trigger of time or commits asks for every partition.
+LONG_AGO = RewritePast(now_ms=0, commits=2**53)

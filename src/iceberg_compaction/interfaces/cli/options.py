@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 _CATALOG, _POLICY, _CONSOLE, _METRICS = "Catalog", "What to rewrite", "Console", "Metrics"
+_PAIRS = ("option", "trigger")  # flags that take names and values
 _SHORT = {  # flags that work as well, though no help names them; --target-file-size is one, too
     "copy": "copy-row-groups",
     "min-row-group-size": "min-row-group-size-bytes",
@@ -193,6 +194,30 @@ class PolicyOptions:
             metavar="LEVEL", help="Proof: counts, checksum or deep; default checksum.", rich_help_panel=_POLICY
         ),
     ] = None
+    triggers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PRESET",
+            help="Only partitions that a trigger asks for: guide, amoro, or strategy for no trigger; default strategy.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
+    trigger: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="One threshold of a trigger, such as max_file_count_per_partition=50; repeatable.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
+    read_parallelism: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Leave at least N files or row groups for parallel readers; default 0, no limit.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
     option: Annotated[
         list[str] | None,
         typer.Option(metavar="K=V", help="Any of the above by its name; repeatable.", rich_help_panel=_POLICY),
@@ -200,7 +225,7 @@ class PolicyOptions:
 
     def given(self) -> dict[str, Any]:
         """The flags that were used, by option name."""
-        found = {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name != "option"}
+        found = {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name not in _PAIRS}
         given = {name: value for name, value in found.items() if value is not None}
         short = {_SHORT[name]: given.pop(name) for name in _SHORT if name in given}
         return short | given

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
-from iceberg_compaction.metadata import look, maintainers, table_folders, target_partitions
+from iceberg_compaction.metadata import look, maintainers, rewrite_times, table_folders, target_partitions
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations import run_facts
@@ -64,6 +64,8 @@ class RewriteFiles:
         head = look.look(table, name=self.table, branch=self.branch, where=self.policy.where, cache=run.cache)
         seen = maintainers.consider(head.view, table.metadata, self.policy.others, run.clock())
         view = failed_files.mark(leases.leave_to_others(seen, table_folders.entry(table), run), run)
+        if self.policy.triggers.active:
+            view = rewrite_times.add(view, table.metadata, now_ms=run.clock(), stored_ms=_last_run_ms(self.table, run))
         if ledger.gone_on_with:
             view = rebase.without_runs(view, ledger.gone_on_with)
         plan = build.build(
@@ -156,6 +158,12 @@ class ApplyPlan:
 
     def idle(self, plan: Plan | EmptyPlan, run: Run, ledger: Ledger) -> Outcome:
         return ledger.close()
+
+
+def _last_run_ms(table: str, run: Run) -> int | None:
+    """When the last run in the store ended that compacted the table; None: there is none."""
+    compacted = (each for each in run.history(table) if each.outcome.kind is Kind.COMPACTED)
+    return next((each.finished_ms for each in compacted), None)
 
 
 def _perform(

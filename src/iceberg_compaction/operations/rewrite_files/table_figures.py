@@ -98,6 +98,7 @@ def after(table: TableFigures, sizes: Sizes, change: FileChange) -> TableFigures
         update={
             **{name: max(0, getattr(table, name) + step) for name, step in steps.items()},
             "snapshot_id": change.snapshot_id,
+            "extremes": None,  # no longer what they were, and partitions are not told apart here
             "row_groups": _row_groups(table, change),
             "histogram": _moved(table.histogram, _histogram(gone, sizes), _histogram(come, sizes)),
         }

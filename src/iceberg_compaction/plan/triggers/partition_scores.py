@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iceberg_compaction.model import partition_score
-from iceberg_compaction.plan.triggers import decision_table, measures
+from iceberg_compaction.plan.triggers import decision_table
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model.policies import Sizes
+    from iceberg_compaction.model.partition_key import PartitionKey
     from iceberg_compaction.model.rewrite_past import RewritePast
-    from iceberg_compaction.model.table_view import TableView
-    from iceberg_compaction.model.triggers import Triggers
     from iceberg_compaction.plan.triggers.measures import PartitionMeasures
     from iceberg_compaction.plan.triggers.trigger_check import TriggerCheck
 
@@ -30,18 +30,26 @@ def highest(
     check: TriggerCheck, past: RewritePast | None, most: int = MOST
 ) -> tuple[partition_score.PartitionScore, ...]:
     """The partitions with the highest scores, and the triggers that fired in each."""
-    scored = _scores(check.measures, past, most)
+    measured = check.measures
+    score = sum(parts(measured, past).values(), np.zeros(len(measured.numbering)))
+    numbers = np.flatnonzero(measured.has_data)
+    numbers = numbers[measured.numbering.sort(numbers)]  # equal ones by spec and text: reports can be compared
+    scored = _scores(measured, past, numbers[np.argsort(-score[numbers], kind="stable")][:most])
     return tuple(
         score.model_copy(update={"triggers": tuple(check.comparisons(number))}) for number, score in scored.items()
     )
 
 
 def of_partitions(
-    view: TableView, sizes: Sizes, triggers: Triggers
-) -> dict[tuple[int, str], partition_score.PartitionScore]:
-    """The score of every partition, by spec id and canonical text."""
-    measured = measures.measure(view, sizes, triggers)
-    scored = _scores(measured, view.past, len(measured.numbering))
+    measured: PartitionMeasures, past: RewritePast | None, keys: Collection[PartitionKey]
+) -> dict[PartitionKey, partition_score.PartitionScore]:
+    """The scores of these partitions."""
+    wanted = set(keys)
+    numbering = measured.numbering
+    candidates = np.flatnonzero(measured.has_data)
+    names = zip(numbering.spec_ids[candidates].tolist(), numbering.texts_of(candidates).to_pylist(), strict=True)
+    numbers = candidates[[key in wanted for key in names]] if wanted else candidates[:0]
+    scored = _scores(measured, past, numbers)
     return {(score.spec_id, score.partition): score for score in scored.values()}
 
 
@@ -64,14 +72,11 @@ def _hours(measured: PartitionMeasures, past: RewritePast | None) -> Floats:
 
 
 def _scores(
-    measured: PartitionMeasures, past: RewritePast | None, most: int
+    measured: PartitionMeasures, past: RewritePast | None, chosen: NDArray[np.int64]
 ) -> dict[int, partition_score.PartitionScore]:
-    """By partition number, the highest first; equal ones by spec and text, so that reports can be compared."""
+    """The scores of these partition numbers as values, in their order."""
     points = parts(measured, past)
     score = sum(points.values(), np.zeros(len(measured.numbering)))
-    numbers = np.flatnonzero(measured.has_data)
-    numbers = numbers[measured.numbering.sort(numbers)]
-    chosen = numbers[np.argsort(-score[numbers], kind="stable")][:most]
     hours, texts = _hours(measured, past), measured.numbering.texts_of(chosen).to_pylist()
     return {
         number: partition_score.PartitionScore(

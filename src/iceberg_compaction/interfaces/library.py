@@ -117,7 +117,7 @@ class Compactor:
     def due_tables(self) -> list[TableDue]:
         """Which tables the policy's triggers ask for, from their last looks in `state` alone, and when time alone will.
         `doctor --remember` and runs write these looks; no table is read."""
-        looks = [] if self._store is None else health_log.HealthLog(entries=self._store.entries).latest()
+        looks = () if self._store is None else health_log.HealthLog(entries=self._store.entries).each_latest()
         return [table_check.check(look, self.policy, wiring.now_ms()) for look in looks]
 
     def plan_table(self, name: str) -> Plan | EmptyPlan:

@@ -74,7 +74,9 @@ class TriggerRule:
 
     def default(self, preset: TriggerPreset) -> float | None:
         """The threshold of a preset."""
-        return {TriggerPreset.GUIDE: self.guide, TriggerPreset.AMORO: self.amoro}.get(preset)
+        if preset is TriggerPreset.STRATEGY:
+            return None
+        return self.guide if preset is TriggerPreset.GUIDE else self.amoro
 
     def fires(self, values: Any, threshold: float) -> Any:
         """Whether the trigger fires, for a value or for an array of values. A value that does not exist never fires."""

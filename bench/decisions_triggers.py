@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from bench import bar_lines
-
 from iceberg_compaction.interfaces import run_stores
 from iceberg_compaction.model.partition_extremes import PartitionExtremes
 from iceberg_compaction.model.policies import Policy
@@ -69,9 +68,7 @@ def look(number: int) -> HealthEntry:
             "duplicate_ratio": round(dice.random() / 4, 4),
             "undersized_targets": round(dice.random() * 2, 4),
         },
-        oldest_ms=dict.fromkeys(
-            ("since_rewrite", "since_rewrite_of_fragments", "since_rewrite_of_work"), rewritten_ms
-        ),
+        oldest_ms=dict.fromkeys(("since_rewrite", "since_rewrite_of_fragments", "since_rewrite_of_work"), rewritten_ms),
     )
     figures = TableFigures(
         snapshot_id=dice.getrandbits(62),

@@ -1,7 +1,7 @@
 """When partitions were rewritten last, by this program or by others, from the snapshots that are still kept. A view and
-the table's metadata come in; the view goes out with its `past`. The sequence number of a live file names the commit that
-added it, and so the partitions that a rewrite has touched; format version 1 has no such numbers, so there the last
-rewrite counts for all partitions. The run store helps where no snapshot of a rewrite is kept."""
+the table's metadata come in; the view goes out with its `past`. The sequence number of a live file names the commit
+that added it, and so the partitions that a rewrite has touched; format version 1 has no such numbers, so there the
+last rewrite counts for all partitions. The run store helps where no snapshot of a rewrite is kept."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from iceberg_compaction.model.value import Count, Value
 
 
 class PartitionExtremes(Value):
-    """The extreme of each measure of `plan.triggers.decision_table` over all partitions, and what it was measured by."""
+    """The extreme of each measure of `plan.triggers.decision_table` over all partitions, and what it is measured by."""
 
     small_file_bytes: Count  # what counted as small
     target_bytes: Count  # what classes of files are parts of

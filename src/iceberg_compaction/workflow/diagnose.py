@@ -48,7 +48,7 @@ class DiagnosedTable:
         return HealthEntry(at_ms=now_ms, catalog=self.catalog, table=self.health.table, figures=figures)
 
 
-def diagnose(
+def diagnose(  # noqa: PLR0913 - each is a fact of the look
     catalog: Catalog,
     name: str,
     policy: Policy,
@@ -63,7 +63,7 @@ def diagnose(
     return diagnose_table(catalog, name, policy, branch=branch, worst=worst, cache=cache, now_ms=now_ms).health
 
 
-def diagnose_table(
+def diagnose_table(  # noqa: PLR0913 - each is a fact of the look
     catalog: Catalog,
     name: str,
     policy: Policy,

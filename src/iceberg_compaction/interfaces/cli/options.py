@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from iceberg_compaction.interfaces.cli import trigger_options
+
 _CATALOG, _POLICY, _CONSOLE, _METRICS = "Catalog", "What to rewrite", "Console", "Metrics"
 _PAIRS = ("option", "trigger")  # flags that take names and values
 _SHORT = {  # flags that work as well, though no help names them; --target-file-size is one, too
@@ -74,7 +76,7 @@ class CatalogOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyOptions:
+class PolicyOptions(trigger_options.TriggerOptions):
     """What to rewrite, under the names of Iceberg's rewrite_data_files."""
 
     strategy: Annotated[
@@ -192,30 +194,6 @@ class PolicyOptions:
         str | None,
         typer.Option(
             metavar="LEVEL", help="Proof: counts, checksum or deep; default checksum.", rich_help_panel=_POLICY
-        ),
-    ] = None
-    triggers: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PRESET",
-            help="Only partitions that a trigger asks for: guide, amoro, or strategy for no trigger; default strategy.",
-            rich_help_panel=_POLICY,
-        ),
-    ] = None
-    trigger: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="One threshold of a trigger, such as max_file_count_per_partition=50; repeatable.",
-            rich_help_panel=_POLICY,
-        ),
-    ] = None
-    read_parallelism: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N",
-            help="Leave at least N files or row groups for parallel readers; default 0, no limit.",
-            rich_help_panel=_POLICY,
         ),
     ] = None
     option: Annotated[
@@ -382,6 +360,13 @@ class PlanOptions(MetricsOptions):
 
     branch: Branch = "main"
     out: Out = None
+    diff: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OLD",
+            help="Show what has changed since this plan, which `plan --out` wrote: files, bytes, groups, and why.",
+        ),
+    ] = None
     state: State = None
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 when there is something to do.")] = False
     fail_on: FailsOn = None

@@ -1,4 +1,4 @@
-"""The measures of every partition that triggers compare with thresholds, as arrays. The view of a table comes in; out go
+"""The measures of every partition that triggers compare with thresholds, as arrays. A view of a table comes in; out go
 columns with one item for each partition number. All files of a partition count, whatever a filter selects."""
 
 from __future__ import annotations

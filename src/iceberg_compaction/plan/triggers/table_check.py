@@ -1,6 +1,6 @@
 """Whether a table is due, from its stored health alone. A look at the table, as the run store has it, a policy and the
-moment come in; the answer goes out, with the moment from which on time alone makes the table due. Pure, and quick enough
-to be asked for every table of a large lake at every turn of a scheduler."""
+moment come in; the answer goes out, with the moment from which on time alone makes the table due. Pure, and quick
+enough to be asked for every table of a large lake at every turn of a scheduler."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class TriggerCheck:
     @property
     def wanted(self) -> NDArray[np.bool_]:
         """The mask of partition numbers that a trigger asks for."""
-        wanted: NDArray[np.bool_] = self.fired.any(axis=0)
+        wanted: NDArray[np.bool_] = np.logical_or.reduce(self.fired, axis=0)
         return wanted
 
     def names(self, partitions: NDArray[np.int64]) -> list[str]:
@@ -52,7 +52,7 @@ class TriggerCheck:
         ]
 
     def nearest(self) -> str:
-        """For the partitions that no trigger asks for: the value of each measure that comes nearest to its threshold."""
+        """For partitions that no trigger asks for: the value of each measure that comes nearest to its threshold."""
         quiet = self.measures.has_data & ~self.wanted
         return "; ".join(filter(None, (self._nearest(rule, threshold, quiet) for rule, threshold in self.rules)))
 
@@ -64,7 +64,9 @@ class TriggerCheck:
         extreme = float(values.min() if rule.sign == "<" else values.max())
         word = "at least" if rule.sign == "<" else "at most"
         several = f"{word} " if len(values) > 1 else ""
-        return f"{rule.label} {several}{rule.unit.text(extreme)}, not {rule.sign} {rule.name} {rule.unit.text(threshold)}"
+        return (
+            f"{rule.label} {several}{rule.unit.text(extreme)}, not {rule.sign} {rule.name} {rule.unit.text(threshold)}"
+        )
 
 
 def check(request: PlanRequest) -> TriggerCheck | None:

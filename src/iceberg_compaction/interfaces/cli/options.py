@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from iceberg_compaction.interfaces.cli import trigger_options
+from iceberg_compaction.interfaces.cli.flags import trigger_options
 
 _CATALOG, _POLICY, _CONSOLE, _METRICS = "Catalog", "What to rewrite", "Console", "Metrics"
 _PAIRS = ("option", "trigger")  # flags that take names and values

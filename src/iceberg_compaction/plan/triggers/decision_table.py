@@ -44,7 +44,7 @@ class Unit(str, Enum):
                 return f"{value:.3g}"
 
 
-class Work(str, Enum):
+class TriggeredWork(str, Enum):
     """The kind of work that the guide and Amoro call for. Closed set."""
 
     MINOR = "minor"  # merge small files
@@ -60,7 +60,7 @@ class TriggerRule:
     measure: str  # of `PartitionMeasures`
     sign: str  # >, >= or <
     unit: Unit
-    work: Work
+    work: TriggeredWork
     label: str  # the measure in a word or two
     what: str  # and in full
     guide: float | None = None  # default in each preset; None: off
@@ -95,7 +95,7 @@ TABLE = (
         measure="files",
         sign=">",
         unit=Unit.FILES,
-        work=Work.MINOR,
+        work=TriggeredWork.MINOR,
         label="files",
         what="data files of the partition",
         guide=100,
@@ -105,7 +105,7 @@ TABLE = (
         measure="mean_bytes",
         sign="<",
         unit=Unit.BYTES,
-        work=Work.MINOR,
+        work=TriggeredWork.MINOR,
         label="mean size",
         what="mean size of its data files",
         guide=SMALL_FILE,
@@ -115,7 +115,7 @@ TABLE = (
         measure="delete_ratio",
         sign=">",
         unit=Unit.RATIO,
-        work=Work.MAJOR,
+        work=TriggeredWork.MAJOR,
         label="delete ratio",
         what="delete files, deletion vectors included, for each data file",
         guide=0.1,
@@ -125,7 +125,7 @@ TABLE = (
         measure="small_files",
         sign=">",
         unit=Unit.FILES,
-        work=Work.MINOR,
+        work=TriggeredWork.MINOR,
         label="small files",
         what="data files below small_file_threshold",
         guide=12,
@@ -135,7 +135,7 @@ TABLE = (
         measure="small_files",
         sign=">=",
         unit=Unit.FILES,
-        work=Work.MINOR,
+        work=TriggeredWork.MINOR,
         label="small files",
         what="data files below small_file_threshold",
     ),
@@ -144,7 +144,7 @@ TABLE = (
         measure="since_rewrite",
         sign=">=",
         unit=Unit.DURATION,
-        work=Work.MINOR,
+        work=TriggeredWork.MINOR,
         label="last rewrite",
         what="time since the last rewrite of the partition; never rewritten: at once",
     ),
@@ -153,7 +153,7 @@ TABLE = (
         measure="commits",
         sign=">=",
         unit=Unit.COMMITS,
-        work=Work.MINOR,
+        work=TriggeredWork.MINOR,
         label="commits",
         what="commits to the table since its last rewrite",
     ),
@@ -162,7 +162,7 @@ TABLE = (
         measure="fragments",
         sign=">=",
         unit=Unit.FILES,
-        work=Work.MINOR,
+        work=TriggeredWork.MINOR,
         label="fragments",
         what="fragments and equality delete files",
         amoro=12,
@@ -173,7 +173,7 @@ TABLE = (
         measure="since_rewrite_of_fragments",
         sign=">",
         unit=Unit.DURATION,
-        work=Work.MINOR,
+        work=TriggeredWork.MINOR,
         label="last rewrite",
         what="time since the last rewrite, if the partition has two or more of those",
         amoro=HOUR,
@@ -184,7 +184,7 @@ TABLE = (
         measure="position_deletes",
         sign=">",
         unit=Unit.FILES,
-        work=Work.MINOR,
+        work=TriggeredWork.MINOR,
         label="position deletes",
         what="position delete files on a data file above min_target_size_ratio of the target",
         amoro=1,
@@ -194,7 +194,7 @@ TABLE = (
         measure="duplicate_ratio",
         sign=">",
         unit=Unit.RATIO,
-        work=Work.MAJOR,
+        work=TriggeredWork.MAJOR,
         label="deleted rows",
         what="share of rows deleted from a data file that is no fragment",
         amoro=DUPLICATE_RATIO,
@@ -205,7 +205,7 @@ TABLE = (
         measure="undersized_targets",
         sign=">=",
         unit=Unit.TARGETS,
-        work=Work.MAJOR,
+        work=TriggeredWork.MAJOR,
         label="undersized targets",
         what="bytes of undersized files / target, if the two smallest of them fit into one target",
         amoro=1,
@@ -215,7 +215,7 @@ TABLE = (
         measure="since_rewrite_of_work",
         sign=">",
         unit=Unit.DURATION,
-        work=Work.FULL,
+        work=TriggeredWork.FULL,
         label="last rewrite",
         what="time since the last rewrite, if there is a delete file, or two fragments, or two undersized files",
         amoro_property="full.trigger.interval",

@@ -1,0 +1,1 @@
+"""Groups of flags that `options` puts together, each with one subject."""

@@ -63,4 +63,6 @@ class PlanDifference(Value):
     options: tuple[OptionChange, ...]
     same_groups: Count  # groups with the same files in both plans
     groups: tuple[ChangedGroup, ...]
+    cause: str  # why the plans differ, as far as they tell
+    left_out: tuple[str, ...]  # what the new plan leaves alone, and why: among it the files of groups that are gone
     sentence: str

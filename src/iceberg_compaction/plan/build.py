@@ -72,7 +72,7 @@ def build_request(request: PlanRequest, *, plan_id: str, now_ms: int, rates: Rat
         files=files,
         useless_deletes=view.useless_deletes,
         maintainers=view.maintainers,
-        notes=() if request.guard is None else (request.guard.note,),
+        notes=() if request.guard is None or request.guard.declines else (request.guard.note,),
         partition_scores=scores or (),
     ).plan()
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     AnyPlan: TypeAlias = Plan | EmptyPlan
     Row: TypeAlias = Mapping[str, Any]  # of PLAN_GROUPS
 
-_MOST_REASONS = 3
-
 
 def compare(old: AnyPlan, new: AnyPlan) -> PlanDifference:
     """The difference from the old plan to the new one."""
@@ -39,8 +37,8 @@ def compare(old: AnyPlan, new: AnyPlan) -> PlanDifference:
     in_old = dict(zip(new.groups.columns["id"].to_pylist(), before, strict=True))
     groups = (
         *(_changed(*pair) for pair in pairs),
-        *(_gone(row, new, why) for row in _others(old, {a["id"] for a, _, _ in pairs}, same[0])),
-        *(_new(row, in_old[row["id"]], why) for row in _others(new, {b["id"] for _, b, _ in pairs}, same[1])),
+        *(_gone(row) for row in _others(old, {a["id"] for a, _, _ in pairs}, same[0])),
+        *(_new(row, in_old[row["id"]]) for row in _others(new, {b["id"] for _, b, _ in pairs}, same[1])),
     )
     return PlanDifference(
         table=new.table,
@@ -52,6 +50,8 @@ def compare(old: AnyPlan, new: AnyPlan) -> PlanDifference:
         options=options,
         same_groups=len(same[0]),
         groups=groups,
+        cause=why,
+        left_out=tuple(left.sentence for left in new.left_out),
         sentence=_sentence(groups, len(same[0]), why),
     )
 
@@ -160,16 +160,14 @@ def _changed(old: Row, new: Row, shared: int) -> ChangedGroup:
     return _group(GroupChange.CHANGED, old, new, f"{_name(new)}{', '.join(steps)}", shared)
 
 
-def _gone(old: Row, new: AnyPlan, why: str) -> ChangedGroup:
-    reasons = "; ".join(left.sentence for left in new.left_out[:_MOST_REASONS])
-    left_now = f" (left alone now: {reasons})" if reasons else ""
-    return _group(GroupChange.GONE, old, None, f"{_name(old)}no group of the new plan has its files: {why}{left_now}")
+def _gone(old: Row) -> ChangedGroup:
+    return _group(GroupChange.GONE, old, None, f"{_name(old)}{_amount(old)}, of no group any more")
 
 
-def _new(new: Row, in_old: int, why: str) -> ChangedGroup:
+def _new(new: Row, in_old: int) -> ChangedGroup:
     """`in_old`: how many of its files another group of the old plan has."""
     origin = f"{in_old:,} of them of other groups before" if in_old else "of no group before"
-    return _group(GroupChange.NEW, None, new, f"{_name(new)}{_amount(new)}, {origin}: {why}", in_old)
+    return _group(GroupChange.NEW, None, new, f"{_name(new)}{_amount(new)}, {origin}", in_old)
 
 
 def _name(row: Row) -> str:

@@ -40,6 +40,8 @@ def decide(request: PlanRequest) -> Decision:
         wanted = triggers.wanted[files.partition]
         left_out[LeftOutReason.NOT_TRIGGERED] = _tally(files.bytes[~wanted])
         files = files.take(wanted)
+    if request.guard is not None and request.guard.declines:
+        files = _without_small(files, left_out, request)
     choice = request.strategy.choose(files, request)
     for reason, mask in choice.left_out.items():
         _add_files(left_out, reason, files.bytes[mask], request)
@@ -49,6 +51,17 @@ def decide(request: PlanRequest) -> Decision:
         if mask.any():
             _add_files(left_out, reason, packing.files.bytes[mask[packing.bin_of]], request)
     return Decision(packing=packing, verdict=verdict, left_out=left_out, triggers=triggers)
+
+
+def _without_small(
+    files: candidates.CandidateFiles, left_out: Tally, request: PlanRequest
+) -> candidates.CandidateFiles:
+    """The files without those that could only be merged, which the read-side guard forbids."""
+    stays = files.large(request.sizes) | files.delete_heavy
+    small = ~stays & (files.bytes < request.sizes.min)
+    left_out[LeftOutReason.READ_PARALLELISM] = _tally(files.bytes[small])
+    _add_files(left_out, LeftOutReason.WELL_SIZED, files.bytes[~stays & ~small], request)
+    return files.take(stays)
 
 
 def _data_files(request: PlanRequest) -> tuple[candidates.CandidateFiles, Tally]:

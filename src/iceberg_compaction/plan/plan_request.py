@@ -28,7 +28,12 @@ class PlanRequest:
     strategy: RewriteStrategy
     sizes: Sizes
     layout: OutputLayout
-    guard: ReadGuard | None = None  # the read-side guard, where it changes the sizes
+    guard: ReadGuard | None = None  # the read-side guard, where it changes something
+
+    @property
+    def enough_bytes(self) -> int:
+        """More bytes than this make a group enough, however few files it has: the target, whatever the guard says."""
+        return self.sizes.target if self.guard is None else self.guard.without.target
 
 
 def resolve(view: TableView, policy: Policy) -> PlanRequest:

@@ -1,41 +1,51 @@
 """The read-side guard: a table is not packed into fewer files and row groups than its readers can use side by side.
-Sizes and a table come in; out go smaller sizes, and why.
+Sizes and a table come in; out go smaller sizes, or the word that nothing is merged, and why.
 
-Readers take row groups as well as files, so a table of B bytes with row groups of R bytes has about B / min(target, R)
-units. Where these are fewer than `read-parallelism`, B / read-parallelism becomes the target. Fixed point: the minimum
-is half of that target, and the maximum stays. So a rewrite that shrinks the table to a third, or lets it grow by a
-fifth, and so moves the target, leaves no file that is small or large by the new sizes."""
+A unit of a reader is a row group, or a file where that is smaller. With N readers and P partitions that hold data:
+1. P >= N: every partition keeps a file, so that there is nothing to guard.
+2. The table has at most 3 N + `min-input-files` x P units: small files are left alone.
+3. The sizes of the policy would leave fewer than N units: bytes / N is the target, and half of it the minimum.
+
+Fixed point: a rewrite by 3 leaves at most 2.4 N units of at least the minimum, if the table grows by a fifth at most,
+and in each partition a rest and fewer small files than `min-input-files`. So the second rule holds for the next run,
+which counts units and not bytes. After a rewrite by the policy's own sizes, the third rule finds no more small files
+than these sizes did, and the number of bytes that makes a group enough stays that of the policy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
+import numpy as np
 
 from iceberg_compaction.model import byte_size, table_view
 from iceberg_compaction.model.policies import DEFAULT_MIN_ROW_GROUP, Sizes
-from iceberg_compaction.plan import copy_or_encode
+from iceberg_compaction.plan import candidates, copy_or_encode
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.table_view import TableView
 
 LEAST = DEFAULT_MIN_ROW_GROUP  # bytes; a smaller unit costs a reader more than it gains
+PLENTY = 3  # times the readers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadGuard:
-    """The sizes that leave enough for parallel readers."""
+    """What is done for parallel readers."""
 
-    sizes: Sizes
-    without: Sizes  # the sizes that the policy and the table ask for
+    sizes: Sizes  # that leave enough for them
+    without: Sizes  # that the policy and the table ask for
     parallelism: int
     bytes: int  # of the table's data files
+    units: int  # files and row groups that it has now
+    declines: bool  # nothing is merged
 
     @property
     def reason(self) -> str:
         """Why, without a full stop."""
+        if self.declines:
+            return f"read-parallelism is {self.parallelism}, and the table has only {self.units:,} files and row groups"
         return (
             f"read-parallelism is {self.parallelism}, and the table has {byte_size.format_size(self.bytes)}, so that "
             f"files of {byte_size.format_size(self.without.target)} would be too few"
@@ -43,19 +53,36 @@ class ReadGuard:
 
     @property
     def note(self) -> str:
-        """The sentence for the plan."""
+        """The sentence for the plan; where nothing is merged, the files that are left out have it."""
         return f"The target is {byte_size.format_size(self.sizes.target)} instead: {self.reason}."
 
 
 def fit(sizes: Sizes, view: TableView, policy: Policy) -> ReadGuard | None:
     """The guard for a table; None: there is no limit, or the sizes keep it."""
-    if not policy.read_parallelism or view.pin is None:
+    readers = policy.read_parallelism
+    is_data = view.files["content"].to_numpy() == table_view.DATA
+    if not readers or not is_data.any():
         return None
-    is_data = pc.equal(view.files["content"], table_view.DATA)
-    total = pc.sum(view.files["file_size_in_bytes"].filter(is_data)).as_py() or 0
-    unit = max(total // policy.read_parallelism, LEAST)
-    if unit >= min(sizes.target, copy_or_encode.row_group_size(view.properties)):
+    size = view.files["file_size_in_bytes"].to_numpy()[is_data]
+    partition, _ = candidates.partition_numbers(view.files)
+    by_partition = np.bincount(partition[is_data], weights=size)
+    by_partition = by_partition[np.bincount(partition[is_data]) > 0]
+    if len(by_partition) >= readers:
         return None
-    target = unit
-    guarded = Sizes(target=target, min=min(target // 2, sizes.min), max=sizes.max)
-    return ReadGuard(sizes=guarded, without=sizes, parallelism=policy.read_parallelism, bytes=total)
+    row_group = copy_or_encode.row_group_size(view.properties)
+    units = int(np.maximum(1, -(-size // row_group)).sum())
+    declines = units <= PLENTY * readers + policy.min_input_files * len(by_partition)
+    after = np.maximum(1, by_partition // min(sizes.target, row_group)).sum()
+    if not declines and after >= readers:
+        return None
+    total = int(size.sum())
+    target = min(max(total // readers, LEAST), sizes.target)
+    smaller = Sizes(target=target, min=min(target // 2, sizes.min), max=sizes.max)
+    return ReadGuard(
+        sizes=sizes if declines else smaller,
+        without=sizes,
+        parallelism=readers,
+        bytes=total,
+        units=units,
+        declines=declines,
+    )

@@ -25,23 +25,23 @@ def plan(sizes: list[int], properties: dict[str, str] | None = None, **options: 
 
 
 def test_a_table_is_not_packed_into_fewer_files_than_readers() -> None:
-    assert plan([10] * 40).output_files == 1
-    made = plan([10] * 40, read_parallelism=16)
+    assert plan([10] * 80).output_files == 2
+    made = plan([10] * 80, read_parallelism=16)
     assert made.output_files == 16
-    assert made.sizes.target == 25 * MIB
+    assert made.sizes.target == 50 * MIB
     assert made.notes == (
-        "The target is 25.0 MiB instead: read-parallelism is 16, and the table has 400.0 MiB, so that files of "
+        "The target is 50.0 MiB instead: read-parallelism is 16, and the table has 800.0 MiB, so that files of "
         "512.0 MiB would be too few.",
     )
 
 
 UNITS = [  # files of so many MiB, row groups of so many, readers, the target in MiB
-    ([10] * 40, 128, 0, 512),  # no limit
+    ([10] * 80, 128, 0, 512),  # no limit
     ([10] * 200, 128, 16, 125),  # 2000 MiB have only 15.6 row groups
     ([10] * 205, 128, 16, 512),  # 16 row groups in four files
     ([10] * 205, 256, 16, 128),
-    ([10] * 40, 16, 16, 512),  # 25 row groups
-    ([10] * 4, 128, 16, 8),  # units below 8 MiB cost readers more than they gain
+    ([10] * 80, 16, 16, 512),  # 50 row groups
+    ([1] * 80, 128, 16, 8),  # units below 8 MiB cost readers more than they gain
 ]
 
 
@@ -51,12 +51,37 @@ def test_row_groups_count_as_units(sizes: list[int], row_group: int, readers: in
     assert made.sizes.target // MIB == target
 
 
-def test_files_that_are_small_on_purpose_are_left_out_with_the_reason() -> None:
-    made = plan([25] * 16, read_parallelism=16)
+def test_few_units_are_left_alone_with_the_reason() -> None:
+    made = plan([25] * 45 + [600], read_parallelism=16)
     assert made.empty
+    assert {left.reason: left.files for left in made.left_out} == {
+        LeftOutReason.WELL_SIZED: 1,
+        LeftOutReason.READ_PARALLELISM: 45,
+    }
+    assert "read-parallelism is 16, and the table has only 50 files and row groups" in made.sentence
+    assert made.notes == ()
+    assert not plan([25] * 60, read_parallelism=16).empty
+
+
+def test_large_files_are_split_and_deletes_applied_all_the_same() -> None:
+    made = plan([2000, 1, 1, 1, 1, 1], read_parallelism=16)
+    assert [(group.files, group.reason.value) for group in made.groups] == [(1, "large-files")]
+    assert {left.reason.value: left.files for left in made.left_out} == {"read-parallelism": 5}
+
+
+def test_as_many_partitions_as_readers_need_no_guard() -> None:
+    days = [f'{{"day": "{number}"}}' for number in range(16)]
+    view = inventories.view(inventories.files([MIB] * 160, partitions=days * 10))
+    made = build.build(view, Policy(read_parallelism=16), plan_id="p", now_ms=0)
+    assert (made.output_files, made.notes) == (16, ())
+
+
+def test_files_between_the_two_minima_are_left_out_with_the_reason() -> None:
+    made = plan([1] * 60 + [80] * 3, read_parallelism=4)
+    assert (made.sizes.target, made.sizes.min) == (75 * MIB, 75 * MIB // 2)
     (left,) = made.left_out
-    assert (left.reason, left.files) == (LeftOutReason.READ_PARALLELISM, 16)
-    assert "16 files (400.0 MiB) are left as small as they are: read-parallelism is 16" in left.sentence
+    assert (left.reason, left.files) == (LeftOutReason.READ_PARALLELISM, 3)
+    assert left.sentence.startswith("3 files (240.0 MiB) are left as small as they are: read-parallelism is 4, and")
 
 
 @examples(100)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from iceberg_compaction.model.policies import Policy, Strategy, resolve_sizes
 from iceberg_compaction.model.rewrite_past import LONG_AGO, RewritePast
 from iceberg_compaction.model.rewrite_plan import EmptyPlan, LeftOutReason, Plan
 from iceberg_compaction.model.table_view import DATA, EQUALITY_DELETES, POSITION_DELETES, TableView
-from iceberg_compaction.model.triggers import THRESHOLDS, TriggerPreset, Triggers
+from iceberg_compaction.model.triggers import THRESHOLDS, TriggerPreset, Triggers, canonical_name
 from iceberg_compaction.plan import build, plan_request
 from iceberg_compaction.plan.triggers import decision_table, measures, trigger_check
 
@@ -267,3 +268,17 @@ def test_partitions_with_delete_files_alone_do_not_fire() -> None:
     rows = inventories.files([MIB] * 3, content=EQUALITY_DELETES)
     measured = measures.measure(inventories.view(rows), resolve_sizes(Policy(), {}), Triggers())
     assert not measured.has_data.any()
+
+
+def test_the_page_on_triggers_prints_the_decision_table() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "triggers.md").read_text()
+    lines = [line for line in page.splitlines() if line.startswith("| `") and line.count("|") == 7]
+    assert lines == [_line(rule) for rule in decision_table.TABLE]
+    for rule in decision_table.TABLE:
+        assert rule.amoro_property is None or f".{rule.amoro_property}`" in page
+        assert rule.amoro_property is None or canonical_name(f"self-optimizing.{rule.amoro_property}")[0] == rule.name
+
+
+def _line(rule: decision_table.TriggerRule) -> str:
+    guide, amoro = ("off" if value is None else rule.unit.text(value) for value in (rule.guide, rule.amoro))
+    return f"| `{rule.name}` | {rule.sign} {rule.unit.value} | {guide} | {amoro} | {rule.work.value} | {rule.what} |"

@@ -9,6 +9,7 @@ from rich.markup import escape
 from iceberg_compaction.interfaces.cli.screens import paragraphs
 from iceberg_compaction.interfaces.cli.screens.grid import figures, grid, sentences
 from iceberg_compaction.model.byte_size import format_size
+from iceberg_compaction.model.plan_difference import GroupChange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +48,9 @@ def _groups(difference: PlanDifference) -> Iterator[RenderableType]:
         counts = (f"{group.new_files:,}", f"{group.old_files:,}", size)
         shown.add_row(group.change.value, *counts, escape(group.sentence))
     yield shown
+    if any(group.change is not GroupChange.NEW for group in difference.groups):
+        for sentence in difference.left_out:
+            yield paragraphs.bullet(f"Left alone now: {sentence}.")
     more = len(difference.groups) - _MOST_GROUPS
     if more > 0:
         yield paragraphs.Paragraph(text=f"And {more:,} more; --output json lists every group.")

@@ -118,7 +118,7 @@ def _partitions(health: TableHealth) -> Iterator[RenderableType]:
         figures("Deletes", drop=3),
         figures("Size", drop=2),
         figures("Depth", drop=4),
-        GridColumn(name="Score: files + deletes + time + small", drop=5),
+        GridColumn(name="Score: files, deletes, time, small", drop=5),
         title="Partitions with the most to gain",
     )
     for part in health.worst_partitions:

@@ -137,7 +137,7 @@ def _scores(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     scores = grid(
         "Partition",
         figures("Score"),
-        GridColumn(name="Files + deletes + time + small", drop=1),
+        GridColumn(name="Files, deletes, time, small", drop=1),
         sentences("Triggers"),
         title="Partitions by score",
     )

@@ -5,7 +5,7 @@ The modules that perform a plan are imported when a plan is performed: planning 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
@@ -78,7 +78,7 @@ class RewriteFiles:
         if ledger.next_id and not isinstance(plan, EmptyPlan):  # groups of a dead run came first
             plan = rebase.renumber(plan, ledger.next_id)
         ledger.open(plan)
-        table_figures.emit_planned(plan, head.view, run, ledger)
+        table_figures.emit_planned(plan, replace(head.view, past=view.past), run, ledger)
         return PlannedWork(plan=plan, manifests=head.manifests)
 
     def perform(

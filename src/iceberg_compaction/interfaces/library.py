@@ -22,7 +22,8 @@ from iceberg_compaction.operations.ttl.expire_rows import ExpireRows
 from iceberg_compaction.operations.undo.judge_undo import UndoRequest
 from iceberg_compaction.operations.undo.undo_run import UndoRun
 from iceberg_compaction.operations.verify import verify_run
-from iceberg_compaction.record import past_runs
+from iceberg_compaction.plan.triggers import table_check
+from iceberg_compaction.record import health_log, past_runs
 from iceberg_compaction.record.reports import report_run
 from iceberg_compaction.settings import CatalogSettings
 from iceberg_compaction.workflow import diagnose, operate, resumable
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.run_record import RunRecord
     from iceberg_compaction.model.run_report import RunReport
+    from iceberg_compaction.model.table_due import TableDue
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.model.ttl_plan import TtlPlan
     from iceberg_compaction.model.undo_plan import UndoPlan
@@ -112,7 +114,15 @@ class Compactor:
     def inspect_table(self, name: str) -> TableHealth:
         """How healthy a table is, as `doctor` sees it, whatever the policy; reads metadata only."""
         cache, policy = wiring.manifest_cache(), policies.Policy()
-        return diagnose.diagnose(self.catalog, self._full_name(name), policy, branch=self._branch, cache=cache)
+        return diagnose.diagnose(
+            self.catalog, self._full_name(name), policy, branch=self._branch, cache=cache, now_ms=wiring.now_ms()
+        )
+
+    def due_tables(self) -> list[TableDue]:
+        """Which tables the policy's triggers ask for, from their last looks in `state` alone, and when time alone will.
+        `doctor --remember` and runs write these looks; no table is read."""
+        looks = () if self._store is None else health_log.HealthLog(entries=self._store.entries).each_latest()
+        return [table_check.check(look, self.policy, wiring.now_ms()) for look in looks]
 
     def plan_table(self, name: str) -> Plan | EmptyPlan:
         """What `compact_table` would do, and why; writes nothing."""
@@ -174,6 +184,7 @@ class Compactor:
         "ms" or "us"; `since`: "now" or "last-write"; `rows`: "keep", or "rewrite" to write files anew that have newer
         rows as well; `whole_partitions`, `even_everything`."""
         return operate.operate(self._ttl(name, goal), self._house(), self._run())
+
     def find_orphans(self, name: str, **options: Any) -> OrphanPlan:
         """Files in the table's folders that nothing of it refers to, and why all others stay; writes nothing. `options`
         as for `remove_orphans`."""

@@ -68,6 +68,7 @@ class FileGroup(Value):
     delete_files: Count = 0  # that apply to the files; one that several files share counts for each of them
     deleted_rows: Count = 0  # of the files, an estimate
     reason: GroupReason
+    triggers: str = ""  # names of the triggers that asked for the partition, joined; empty: the policy has none
     sentence: str  # the above in words
     row_groups: Count  # of the files
     untold_files: Count = 0  # files whose number of row groups is assumed, because manifests lack it
@@ -88,7 +89,8 @@ class FileGroup(Value):
     choice: str = ""  # `adaptive`: the strategy of the partition, and why
 
 
-_TYPES = dict.fromkeys(("partition", "reason", "spread", "copying", "choice"), pa.string()) | {"sections": SECTIONS}
+_TYPES = dict.fromkeys(("partition", "reason", "triggers", "spread", "copying", "choice"), pa.string())
+_TYPES |= {"sections": SECTIONS}
 _TYPES |= dict.fromkeys(("core_seconds", "spared_seconds", "gain_days", "cost", "saving"), pa.float64())
 _SENTENCES = ("sentence", "copy_sentence")
 # One row per group: the fields of FileGroup but for the sentences, which follow from the others.
@@ -156,7 +158,7 @@ class Groups(Sequence[FileGroup]):
     def kinds(self) -> tuple[GroupKind, ...]:
         """The groups, those with one reason as one, the largest number of bytes first. There are few kinds, however
         many groups there are."""
-        keys = ["reason", "copying", "spread", "spec_id", "choice"]
+        keys = ["reason", "copying", "spread", "spec_id", "choice", "triggers"]
         sums = [name for name in PLAN_GROUPS.names if name not in (*keys, "id", "first", "partition", "sections")]
         measures = [*((name, "sum") for name in sums), ("id", "count"), ("id", "min")]
         merged = self.columns.group_by(keys, use_threads=False).aggregate(measures)
@@ -227,7 +229,8 @@ class Groups(Sequence[FileGroup]):
         mean = byte_size.format_size(row["bytes"] / max(1, count))
         what = plurals.count(count, f"file of {mean}", f"files of {mean} on average")
         what += f" in {len(row['sections'])} partitions" if row["sections"] else ""
-        return f"{partition_words.text(row['partition'])}: {what}{_deletes(row)}{self._rest(row)}".removeprefix(": ")
+        name, why = partition_words.text(row["partition"]), f" (trigger: {row['triggers']})" if row["triggers"] else ""
+        return f"{name}: {what}{_deletes(row)}{self._rest(row)}{why}".removeprefix(": ")
 
     def _rest(self, row: dict[str, Any]) -> str:
         count, below, above, outputs = row["files"], row["small_files"], row["large_files"], _outputs(row)

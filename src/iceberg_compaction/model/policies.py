@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 from iceberg_compaction import errors
 from iceberg_compaction.model.byte_size import ByteSize, parse_size
 from iceberg_compaction.model.prices import AnyPrices, Prices
+from iceberg_compaction.model.triggers import Triggers
 from iceberg_compaction.model.value import Count, Value
 
 if TYPE_CHECKING:
@@ -180,6 +181,14 @@ class Policy(Value):
         Others, Field(description="other tools that rewrite the table: report them, yield to them, or refuse to work")
     ] = Others.REPORT
     verify: Annotated[ProofLevel, Field(description="proof before the commit")] = ProofLevel.CHECKSUM
+    triggers: Annotated[
+        Triggers,
+        Field(description="thresholds from which on a partition is planned at all: strategy (none), guide, amoro"),
+    ] = Triggers()
+    read_parallelism: Annotated[
+        int,
+        Field(ge=0, lt=2**31, description="files or row groups to leave for parallel readers at least; 0: no limit"),
+    ] = 0
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> Self:

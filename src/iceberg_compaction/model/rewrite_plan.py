@@ -19,6 +19,7 @@ from iceberg_compaction.model.copy_plan import Copying
 from iceberg_compaction.model.file_group import PLAN_GROUPS, FileGroup, GroupReason, Groups, Spread
 from iceberg_compaction.model.maintainer import Maintainer
 from iceberg_compaction.model.output_layout import OutputLayout
+from iceberg_compaction.model.partition_score import PartitionScore
 from iceberg_compaction.model.past_rows import PastRows
 from iceberg_compaction.model.plan_cost import PlanCost
 from iceberg_compaction.model.policies import Policy, Sizes
@@ -97,6 +98,8 @@ class LeftOutReason(str, Enum):
     NOT_SELECTED = "not-selected"  # `where` rules them out
     LEASED = "claimed"  # another run is working on their partitions; the word in JSON since the first version
     MAINTAINED = "maintained-by-others"  # `others: yield`, and another tool takes care of their partitions
+    NOT_TRIGGERED = "no-trigger"  # no trigger of the policy asks for their partition
+    READ_PARALLELISM = "read-parallelism"  # fewer files would be too few for parallel readers
     OVER_BUDGET = "over-budget"  # max-files-to-rewrite, max-bytes-to-rewrite or max-cost was reached
     NO_DATA = "no-data"  # the table has no files at all
     UNSUPPORTED = "unsupported"  # the table must not be rewritten
@@ -130,6 +133,8 @@ class _Planned(Value):
     useless_deletes: Count = 0  # delete files, anywhere in the table, that apply to nothing and are dropped
     past_rows: PastRows | None = None  # rows that leave the table, see `ttl`; None: it keeps its rows
     cost: PlanCost = PlanCost()
+    notes: tuple[str, ...] = ()  # sentences about the plan as a whole
+    partition_scores: tuple[PartitionScore, ...] = ()  # the highest, if triggers decide; see docs/reference/triggers.md
 
     @model_validator(mode="before")
     @classmethod
@@ -288,6 +293,8 @@ class Draft:
     maintainers: tuple[Maintainer, ...] = ()
     past_rows: PastRows | None = None
     cost: PlanCost = field(default_factory=PlanCost)  # its totals are those of the groups, too
+    notes: tuple[str, ...] = ()
+    partition_scores: tuple[PartitionScore, ...] = ()
 
     def plan(self) -> Plan | EmptyPlan:
         copying = self.copying.of(self.groups)

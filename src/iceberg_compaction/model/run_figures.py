@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from iceberg_compaction.model.partition_extremes import PartitionExtremes
 from iceberg_compaction.model.table_health import SizeBucket
 from iceberg_compaction.model.value import Count, Value
 
@@ -59,6 +60,7 @@ class TableFigures(Value):
     score: int | None = None  # 0 (sick) to 100 (healthy)
     sick: bool | None = None
     histogram: tuple[SizeBucket, ...] = ()
+    extremes: PartitionExtremes | None = None  # of its partitions, for triggers
 
     @property
     def mean_file_bytes(self) -> int:

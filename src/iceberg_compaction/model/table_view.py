@@ -12,6 +12,7 @@ from iceberg_compaction.model.value import Count, Value
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.maintainer import Maintainer
+    from iceberg_compaction.model.rewrite_past import RewritePast
 
 # One row per live file of a snapshot. `partition` is the canonical JSON of the partition tuple, values in Iceberg's
 # single-value JSON form keyed by partition field name, so equal tuples are equal strings: {"day": "2026-01-31"}.
@@ -106,3 +107,4 @@ class TableView:
     useless_deletes: int = 0  # number of these that are safe to drop
     unwritable_specs: frozenset[int] = frozenset()  # partition specs that new files cannot have
     unsupported: tuple[str, ...] = ()  # reasons why the table must not be rewritten
+    past: RewritePast | None = None  # last rewrites; None: not looked up, and nothing counts as rewritten

@@ -25,6 +25,7 @@ from iceberg_compaction.model.rewrite_plan import (
 )
 from iceberg_compaction.plan import copy_or_encode, decide_bins, explain, plan_request, respec, selection, slice_sums
 from iceberg_compaction.plan.costs import cost_model, group_costs
+from iceberg_compaction.plan.triggers import partition_scores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,6 +68,7 @@ def build_request(request: PlanRequest, *, plan_id: str, now_ms: int, rates: Rat
     request = decision.request
     weighed = copy_or_encode.weigh(request, rates)
     chosen, files, groups = _groups(decision, weighed)
+    scores = None if decision.triggers is None else partition_scores.highest(decision.triggers, view.past)
     left_out = decision.left_out | {LeftOutReason.OVER_BUDGET: chosen.over_budget}
     return Draft(
         id=plan_id,
@@ -83,6 +85,8 @@ def build_request(request: PlanRequest, *, plan_id: str, now_ms: int, rates: Rat
         useless_deletes=view.useless_deletes,
         maintainers=view.maintainers,
         cost=cost_model.basis(request),
+        notes=() if request.guard is None or request.guard.declines else (request.guard.note,),
+        partition_scores=scores or (),
     ).plan()
 
 
@@ -173,6 +177,7 @@ def _plan_groups(
         "delete_files": _sums(view.delete_files, rows, chosen.first),
         "deleted_rows": _sums(view.deleted_rows, rows, chosen.first),
         "reason": pa.array([reason.value for reason in rewritten]).take(pa.array(reason_of)),
+        "triggers": [""] * len(partitions) if decision.triggers is None else decision.triggers.names(partitions),
     }
 
 
@@ -203,7 +208,8 @@ def _left_out(tally: decide_bins.Tally, planned: int, decision: decide_bins.Deci
             reason=reason,
             files=count,
             bytes=total,
-            sentence=explain.left_out(reason, count, total, request) + decision.words_of(reason),
+            sentence=explain.left_out(reason, count, total, request, triggers=decision.triggers)
+            + decision.words_of(reason),
         )
         for reason, (count, total) in reasons.items()
     )

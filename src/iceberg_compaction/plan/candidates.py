@@ -3,7 +3,7 @@ in manifest order and numbered by partition, so that every later step is arithme
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from iceberg_compaction.model import table_view
 from iceberg_compaction.model.rewrite_plan import LeftOutReason
+from iceberg_compaction.model.triggers import DUPLICATE_RATIO, TriggerPreset
 from iceberg_compaction.plan import respec
 from iceberg_compaction.plan.strategies import delete_thresholds
 
@@ -139,7 +140,7 @@ def data_files(request: PlanRequest) -> tuple[CandidateFiles, dict[LeftOutReason
         bytes=size,
         live=_live_bytes(view, size, records),
         single=records == 1,
-        delete_heavy=delete_thresholds.delete_heavy(view, request.strategy.delete_thresholds(request.policy)),
+        delete_heavy=delete_thresholds.delete_heavy(view, _delete_thresholds(request)),
         partition=partition,
         packing_key=packing_key,
         numbering=numbering,
@@ -150,6 +151,17 @@ def data_files(request: PlanRequest) -> tuple[CandidateFiles, dict[LeftOutReason
         LeftOutReason.MAINTAINED: size[yielded],
     }
     return every_file.take(free & ~yielded), ruled_out
+
+
+def _delete_thresholds(request: PlanRequest) -> delete_thresholds.DeleteThresholds:
+    """The strategy's thresholds. Where Amoro's triggers decide and the policy has no ratio, theirs is the ratio: else a
+    partition that they ask for would be left alone."""
+    policy = request.policy
+    thresholds = request.strategy.delete_thresholds(policy)
+    if policy.triggers.preset is not TriggerPreset.AMORO or policy.delete_ratio_threshold is not None:
+        return thresholds
+    ratio = policy.triggers.threshold("major_trigger_duplicate_ratio", DUPLICATE_RATIO)
+    return thresholds if ratio is None else replace(thresholds, ratio=min(ratio, thresholds.ratio))
 
 
 def _live_bytes(view: TableView, size: NDArray[np.int64], records: NDArray[np.int64]) -> NDArray[np.int64]:

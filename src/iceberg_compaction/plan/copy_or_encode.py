@@ -22,6 +22,8 @@ from iceberg_compaction.model.policies import NO_LIMIT, CopyMode
 from iceberg_compaction.plan import slice_sums
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from iceberg_compaction.model.table_view import TableView
@@ -54,7 +56,7 @@ class GroupInputs:
 def weigh(request: PlanRequest, rates: Rates) -> Copying:
     """The size from which on row groups of the table are copied."""
     policy, properties = request.policy, request.view.properties
-    row_group = _row_group_size(properties.get(_ROW_GROUP))
+    row_group = row_group_size(properties)
     even, least = break_even(rates, row_group), policy.min_row_group_size_bytes
     match policy.copy_row_groups:
         case CopyMode.AUTO:
@@ -75,7 +77,7 @@ def weigh(request: PlanRequest, rates: Rates) -> Copying:
 
 def encoded_row_group(request: PlanRequest) -> int:
     """The size of the row groups that encoding makes."""
-    return _row_group_size(request.view.properties.get(_ROW_GROUP))
+    return row_group_size(request.view.properties)
 
 
 def break_even(rates: Rates, row_group: int) -> int:
@@ -155,7 +157,8 @@ def _ways(weighed: Copying, total: Ints, by_size: Ints, copied: Ints) -> Ints:
     return np.select([2 * by_size < total, 2 * copied < total], [small, deletes], others)
 
 
-def _row_group_size(text: str | None) -> int:
+def row_group_size(properties: Mapping[str, str]) -> int:
     """The size in a table property; the default for a text that is no size, which the worker rejects."""
+    text = properties.get(_ROW_GROUP)
     is_size = text is not None and text.isascii() and text.isdigit() and len(text) <= _DIGITS
     return min(int(text) if is_size and text else 0, NO_LIMIT) or DEFAULT_ROW_GROUP

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction.model import byte_size, plurals
 from iceberg_compaction.model.rewrite_plan import LeftOutReason
+from iceberg_compaction.plan.triggers import trigger_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iceberg_compaction.plan.plan_request import PlanRequest
+    from iceberg_compaction.plan.triggers.trigger_check import TriggerCheck
 
 _MOST_NAMED = 3  # runs
 
 
-def left_out(reason: LeftOutReason, count: int, total: int, request: PlanRequest) -> str:
+def left_out(
+    reason: LeftOutReason, count: int, total: int, request: PlanRequest, *, triggers: TriggerCheck | None = None
+) -> str:
     """The reason why `count` files of `total` bytes are left alone."""
     files = f"{plurals.count(count, 'file')} ({byte_size.format_size(total)})"
     be, where = plurals.form(count, "is", "are"), request.policy.where
@@ -28,6 +32,10 @@ def left_out(reason: LeftOutReason, count: int, total: int, request: PlanRequest
         case LeftOutReason.MAINTAINED:
             words = "; ".join(each.words for each in request.view.maintainers)
             return f"{files} {be} left to another maintainer ({words}), because others is yield"
+        case LeftOutReason.NOT_TRIGGERED if triggers is not None:
+            return f"{files} {trigger_check.sentence(triggers, count)}"
+        case LeftOutReason.READ_PARALLELISM if request.guard is not None:
+            return f"{files} {be} left as small as {plurals.form(count, 'it is', 'they are')}: {request.guard.reason}"
         case LeftOutReason.OVER_BUDGET:
             verb = plurals.form(count, "waits", "wait")
             return f"{files} {verb} for another run, because {' and '.join(_budgets(request))}"

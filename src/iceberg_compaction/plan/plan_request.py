@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.model import plan_cost, policies
 from iceberg_compaction.model.copy_plan import Rates
+from iceberg_compaction.plan import read_guard
 from iceberg_compaction.plan.strategies import registry
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.output_layout import OutputLayout
     from iceberg_compaction.model.policies import Policy, Sizes
     from iceberg_compaction.model.table_view import TableView
+    from iceberg_compaction.plan.read_guard import ReadGuard
     from iceberg_compaction.plan.strategies.rewrite_strategy import RewriteStrategy
 
 
@@ -31,6 +33,12 @@ class PlanRequest:
     now_ms: int = 0  # 0: the age of files does not matter
     budget: float | None = None  # dollars that the run may cost
     budget_words: str = ""
+    guard: ReadGuard | None = None  # the read-side guard, where it changes something
+
+    @property
+    def enough_bytes(self) -> int:
+        """More bytes than this make a group enough, however few files it has: the target, whatever the guard says."""
+        return self.sizes.target if self.guard is None else self.guard.without.target
 
 
 def resolve(view: TableView, policy: Policy) -> PlanRequest:
@@ -47,12 +55,14 @@ def with_strategy(view: TableView, policy: Policy, strategy: RewriteStrategy) ->
         of_table = policy.target_file_size_bytes is None and policies.TARGET_PROPERTY in view.properties
         kind = errors.MetadataError if of_table else errors.ConfigError
         raise kind(f"The file sizes for table {view.table} cannot be used: {error}.") from error
+    guard = read_guard.fit(sizes, view, policy)
     return PlanRequest(
         view=view,
         policy=policy,
         strategy=strategy,
-        sizes=sizes,
+        sizes=sizes if guard is None else guard.sizes,
         layout=strategy.layout(policy),
         budget=policy.max_cost,
         budget_words="" if policy.max_cost is None else f"max-cost is {plan_cost.dollars(policy.max_cost)}",
+        guard=guard,
     )

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from iceberg_compaction.interfaces.cli.flags.cost_options import CostOptions
+from iceberg_compaction.interfaces.cli.flags.trigger_options import TriggerOptions
 
 _CATALOG, _POLICY, _CONSOLE, _METRICS = "Catalog", "What to rewrite", "Console", "Metrics"
+_PAIRS = ("option", "trigger")  # flags that take names and values
 _SHORT = {  # flags that work as well, though no help names them; --target-file-size is one, too
     "copy": "copy-row-groups",
     "min-row-group-size": "min-row-group-size-bytes",
@@ -75,7 +76,7 @@ class CatalogOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyOptions(CostOptions):
+class PolicyOptions(TriggerOptions):
     """What to rewrite, under the names of Iceberg's rewrite_data_files."""
 
     strategy: Annotated[
@@ -205,7 +206,7 @@ class PolicyOptions(CostOptions):
 
     def given(self) -> dict[str, Any]:
         """The flags that were used, by option name."""
-        found = {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name != "option"}
+        found = {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name not in _PAIRS}
         given = {name: value for name, value in found.items() if value is not None}
         short = {_SHORT[name]: given.pop(name) for name in _SHORT if name in given}
         return short | given
@@ -362,6 +363,13 @@ class PlanOptions(MetricsOptions):
 
     branch: Branch = "main"
     out: Out = None
+    diff: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OLD",
+            help="Show what has changed since this plan, which `plan --out` wrote: files, bytes, groups, and why.",
+        ),
+    ] = None
     state: State = None
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 when there is something to do.")] = False
     fail_on: FailsOn = None

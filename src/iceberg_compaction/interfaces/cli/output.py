@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.cancel_request import Cancellation
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.model.plan_difference import PlanDifference
     from iceberg_compaction.model.resume_view import ResumeView
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
     from iceberg_compaction.model.run_listing import UnfinishedListing
@@ -43,6 +44,7 @@ class Output(Protocol):
 
     def health(self, found: Sequence[Diagnosis], *, single: bool) -> None: ...
     def plans(self, found: Sequence[Plan | EmptyPlan | Unplanned], *, single: bool) -> None: ...
+    def plan_difference(self, difference: PlanDifference) -> None: ...
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def summary(self, sentence: str) -> None: ...
     def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None: ...
@@ -74,6 +76,9 @@ class JsonOutput:
 
     def plans(self, found: Sequence[Plan | EmptyPlan | Unplanned], *, single: bool) -> None:
         self._write(found, single)
+
+    def plan_difference(self, difference: PlanDifference) -> None:
+        self._write([difference], True)
 
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         self._write(_with_commands(found), single)
@@ -152,6 +157,11 @@ class TableOutput:
             self._show("There are no tables.")
         if any(not plan.empty for plan in plans):
             self._show(*plan_story.totals(plans, command=commands.to_perform_plan()))
+
+    def plan_difference(self, difference: PlanDifference) -> None:
+        from iceberg_compaction.interfaces.cli.screens import difference_story
+
+        self._show(*difference_story.story(difference))
 
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import result_tables

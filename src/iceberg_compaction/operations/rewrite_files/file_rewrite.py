@@ -5,12 +5,12 @@ The modules that perform a plan are imported when a plan is performed: planning 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
-from iceberg_compaction.metadata import look, maintainers, table_folders, target_partitions
+from iceberg_compaction.metadata import look, maintainers, rewrite_times, table_folders, target_partitions
 from iceberg_compaction.model import policies
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
@@ -65,6 +65,8 @@ class RewriteFiles:
         head = look.look(table, name=self.table, branch=self.branch, where=self.policy.where, cache=run.cache)
         seen = maintainers.consider(head.view, table.metadata, self.policy.others, run.clock())
         view = failed_files.mark(leases.leave_to_others(seen, table_folders.entry(table), run), run)
+        if self.policy.triggers.active:
+            view = rewrite_times.add(view, table.metadata, now_ms=run.clock(), stored_ms=_last_run_ms(self.table, run))
         if ledger.gone_on_with:
             view = rebase.without_runs(view, ledger.gone_on_with)
         plan = build.build(
@@ -78,7 +80,7 @@ class RewriteFiles:
         if ledger.next_id and not isinstance(plan, EmptyPlan):  # groups of a dead run came first
             plan = rebase.renumber(plan, ledger.next_id)
         ledger.open(plan)
-        table_figures.emit_planned(plan, head.view, run, ledger)
+        table_figures.emit_planned(plan, replace(head.view, past=view.past), run, ledger)
         return PlannedWork(plan=plan, manifests=head.manifests)
 
     def perform(
@@ -158,6 +160,12 @@ class ApplyPlan:
 
     def idle(self, plan: Plan | EmptyPlan, run: Run, ledger: Ledger) -> Outcome:
         return ledger.close()
+
+
+def _last_run_ms(table: str, run: Run) -> int | None:
+    """When the last run in the store ended that compacted the table; None: there is none."""
+    compacted = (each for each in run.history(table) if each.outcome.kind is Kind.COMPACTED)
+    return next((each.finished_ms for each in compacted), None)
 
 
 def _perform(

@@ -4,13 +4,13 @@ file, without that file. The ledger lists them. Each plan goes out, and the next
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.metadata import look, table_folders, target_partitions
-from iceberg_compaction.model import file_group
+from iceberg_compaction.model import file_group, rewrite_past
 from iceberg_compaction.model.outcome import GroupEnd
 from iceberg_compaction.model.rewrite_plan import EmptyPlan, LeftOutReason, Plan
 from iceberg_compaction.operations import run_facts
@@ -91,7 +91,7 @@ def _build(
     damaged = {*ledger.failed_files(), *(failed_files.blamed(plan.table, run) if unfinished.marred else ())}
     concerned = rebase.restrict(head.view, partition_keys, run_id=run.run_id, without=sorted(damaged))
     concerned = leases.leave_to_others(concerned, table_folders.entry(table), run)
-    concerned = target_partitions.add(table, concerned, head.manifests, run.cache)
+    concerned = replace(target_partitions.add(table, concerned, head.manifests, run.cache), past=rewrite_past.LONG_AGO)
     plan_id = f"{plan.id}-again-{unfinished.number}"
     newer = build.build(
         concerned,

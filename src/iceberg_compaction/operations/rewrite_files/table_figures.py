@@ -13,12 +13,15 @@ from iceberg_compaction.inspect import histogram
 from iceberg_compaction.model import events
 from iceberg_compaction.model.run_figures import PlanForecast, TableFigures
 from iceberg_compaction.model.table_view import DATA
+from iceberg_compaction.model.triggers import Triggers
+from iceberg_compaction.plan.triggers import extremes, measures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from iceberg_compaction.model.partition_extremes import PartitionExtremes
     from iceberg_compaction.model.policies import Sizes
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
     from iceberg_compaction.model.rewrite_task import StagedFile
@@ -52,7 +55,16 @@ def before(view: TableView, sizes: Sizes) -> TableFigures:
         target_file_bytes=sizes.target,
         row_groups=None if row_groups.null_count else pc.sum(row_groups).as_py() or 0,
         histogram=_histogram(files, sizes),
+        extremes=_extremes(view, sizes),
     )
+
+
+def _extremes(view: TableView, sizes: Sizes) -> PartitionExtremes | None:
+    """What triggers compare with, if the past of the table was looked up for them."""
+    if view.past is None:
+        return None
+    triggers = Triggers()
+    return extremes.of(measures.measure(view, sizes, triggers), sizes, triggers, view.past.now_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +110,7 @@ def after(table: TableFigures, sizes: Sizes, change: FileChange) -> TableFigures
         update={
             **{name: max(0, getattr(table, name) + step) for name, step in steps.items()},
             "snapshot_id": change.snapshot_id,
+            "extremes": None,  # no longer what they were, and partitions are not told apart here
             "row_groups": _row_groups(table, change),
             "histogram": _moved(table.histogram, _histogram(gone, sizes), _histogram(come, sizes)),
         }

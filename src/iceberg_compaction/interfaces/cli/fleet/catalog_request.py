@@ -88,4 +88,7 @@ def make_policy(options: PolicyOptions) -> Policy:
     """The policy that the flags say; a flag wins over the same name in --option."""
     by_name = settings.parse_pairs(options.option or (), option="--option")
     given = {**by_name, **options.given()}
+    if options.trigger:
+        thresholds = settings.parse_pairs(options.trigger, option="--trigger")
+        given["triggers"] = {"preset": given.get("triggers", "strategy"), **thresholds}
     return policy_options.make_policy(given.pop("strategy"), given.pop("target-file-size", None), given)

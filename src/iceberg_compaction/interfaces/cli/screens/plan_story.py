@@ -61,6 +61,8 @@ def plan_story(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     yield paragraphs.plan_head(plan.table, plan.pin, plan.sentence)
     yield ""
     if not plan.groups:
+        yield from _scores(plan)
+        yield from _notes(plan)
         yield from _maintainers(plan)
         return
     kinds = grid(
@@ -83,6 +85,8 @@ def plan_story(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     yield kinds
     yield from _partitions(plan)
     yield from _left_out(plan)
+    yield from _scores(plan)
+    yield from _notes(plan)
     yield from _maintainers(plan)
     yield paragraphs.Paragraph(text=plan.copying.sentence)
     yield ""
@@ -132,6 +136,30 @@ def _left_out(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     for left in plan.left_out:
         left_out.add_row(left.reason.value, f"{left.files:,}", format_size(left.bytes), escape(left.sentence))
     yield left_out
+
+
+def _scores(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
+    """The highest scores, each as the sum of its parts, and the triggers that fired."""
+    if not plan.partition_scores:
+        return
+    scores = grid(
+        "Partition",
+        figures("Score"),
+        GridColumn(name="Files, deletes, time, small", drop=1),
+        sentences("Triggers"),
+        title="Partitions by score",
+    )
+    for part in plan.partition_scores:
+        fired = "; ".join(part.triggers) or "none"
+        name = partition_words.text(part.partition) or "(all)"
+        scores.add_row(escape(name), f"{part.score:.2f}", part.sum_words, escape(fired))
+    yield scores
+
+
+def _notes(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
+    for note in plan.notes:
+        yield paragraphs.Paragraph(text=note)
+        yield ""
 
 
 def _maintainers(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:

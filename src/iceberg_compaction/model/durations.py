@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from iceberg_compaction import errors
 
@@ -18,3 +21,18 @@ def parse_seconds(value: float | str) -> float:
     if isinstance(seconds, str) or not 0 < seconds < math.inf:
         raise errors.ConfigError(f"{value!r} is not a duration; write it as 90s, 15m, 2h or 1d.")
     return seconds
+
+
+def _validate(value: object) -> str:
+    """The duration as a text that `parse_seconds` reads; a number is in seconds."""
+    text = f"{value:g}s" if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if not isinstance(text, str):
+        raise ValueError("it must be a duration, such as 90s, 15m, 2h or 1d")
+    try:
+        parse_seconds(text)
+    except errors.ConfigError as error:
+        raise ValueError(str(error).rstrip(".")) from None
+    return text.strip().lower()
+
+
+Duration = Annotated[str, BeforeValidator(_validate)]  # in a value: as people write it

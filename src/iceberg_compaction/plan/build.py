@@ -18,11 +18,20 @@ from iceberg_compaction.model.rewrite_plan import (
     PLAN_GROUPS,
     Draft,
     EmptyPlan,
+    GroupReason,
     LeftOut,
     LeftOutReason,
     Plan,
 )
-from iceberg_compaction.plan import copy_or_encode, decide_bins, explain, plan_request, respec, selection
+from iceberg_compaction.plan import (
+    copy_or_encode,
+    decide_bins,
+    explain,
+    output_counts,
+    plan_request,
+    respec,
+    selection,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,6 +62,7 @@ def build_request(request: PlanRequest, *, plan_id: str, now_ms: int, rates: Rat
     weighed = copy_or_encode.weigh(request, rates)
     expected = copy_or_encode.expect(request, weighed, candidates.rows[chosen.positions], chosen.first)
     expected |= respec.expect(candidates, chosen, request)
+    expected["outputs"] = _outputs(decision, chosen, request, expected["outputs"])
     groups = pa.table(_plan_groups(view, decision, chosen, files) | expected, schema=PLAN_GROUPS)
     left_out = decision.left_out | {LeftOutReason.OVER_BUDGET: chosen.over_budget}
     return Draft(
@@ -124,6 +134,19 @@ def _plan_groups(
         "deleted_rows": _sums(view.deleted_rows, rows, chosen.first),
         "reason": pa.array([reason.value for reason in rewritten]).take(pa.array(reason_of)),
     }
+
+
+def _outputs(
+    decision: decide_bins.Decision, chosen: selection.Selection, request: PlanRequest, outputs: list[int]
+) -> list[int]:
+    """The expected files of each group, with the sizes of cold partitions where these hold."""
+    cold = decision.verdict.rewritten.get(GroupReason.COLD)
+    if request.layout.cold is None or cold is None:
+        return outputs
+    live = selection.sums(decision.packing.files.live[chosen.positions], chosen.first)
+    counts = output_counts.output_counts(live, request.layout.cold)
+    expected: list[int] = np.where(cold[chosen.bins], counts, outputs).tolist()
+    return expected
 
 
 def _sums(column: pa.Int64Array | None, rows: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from iceberg_compaction.model import table_view
 from iceberg_compaction.model.rewrite_plan import LeftOutReason
-from iceberg_compaction.plan import respec
+from iceberg_compaction.plan import filters, respec
 from iceberg_compaction.plan.strategies import delete_thresholds
 
 if TYPE_CHECKING:
@@ -130,6 +130,9 @@ def data_files(request: PlanRequest) -> tuple[CandidateFiles, dict[LeftOutReason
     if view.yielded is not None:
         yielded = free & view.yielded.to_numpy(zero_copy_only=False)
     size, records = files["file_size_in_bytes"].to_numpy(), files["record_count"].to_numpy()
+    filtered, left = {}, free & ~yielded
+    for reason, mask in filters.excluded(request):
+        filtered[reason], left = size[left & mask], left & ~mask
     partition, numbering = _partition_numbers(files)
     packing_key, moving = partition, respec.moving(view, request.layout)
     if moving is not None:
@@ -149,7 +152,7 @@ def data_files(request: PlanRequest) -> tuple[CandidateFiles, dict[LeftOutReason
         LeftOutReason.LEASED: size[selected & ~free],
         LeftOutReason.MAINTAINED: size[yielded],
     }
-    return every_file.take(free & ~yielded), ruled_out
+    return every_file.take(left), ruled_out | filtered
 
 
 def _live_bytes(view: TableView, size: NDArray[np.int64], records: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -4,11 +4,13 @@ the package names, or a sentence why it cannot be had. Nothing is kept: whoever 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
 from importlib import metadata
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 STRATEGIES = "iceberg_compaction.strategies"
 ENGINES = "iceberg_compaction.engines"
@@ -20,8 +22,8 @@ def names(group: str) -> list[str]:
 
 
 def load(group: str, name: str, *, kind: str, ours: Sequence[str]) -> Any:
-    """The object of a name. `kind` and `ours` are for the sentence of a ConfigError: there is no such name, two packages
-    have it, or it cannot be imported."""
+    """The object of a name. `kind` and `ours` are for the sentence of a ConfigError: there is no such name, two
+    packages have it, or it cannot be imported."""
     points = list(metadata.entry_points(group=group, name=name))
     if not points:
         known = [*ours, *names(group)]
@@ -33,7 +35,7 @@ def load(group: str, name: str, *, kind: str, ours: Sequence[str]) -> Any:
         raise errors.ConfigError(f"{name!r} is the name of {kind} in several packages ({packages}); keep one of them.")
     try:
         return points[0].load()
-    except Exception as error:  # noqa: BLE001 - the code of somebody else may raise anything while it is imported
+    except Exception as error:
         raise errors.ConfigError(
             f"{name!r} is {kind} of the package {_package(points[0])}, which cannot be loaded from "
             f"{points[0].value} ({type(error).__name__}: {_first_line(error)})."

@@ -6,8 +6,10 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 NULL = "null"  # how a null is written
 
@@ -22,8 +24,8 @@ def parse(text: str) -> tuple[str, str]:
 
 
 def matching(filters: Sequence[str], tuples: Iterable[str]) -> list[bool]:
-    """Whether each partition, in canonical JSON, matches: for every field that is named, one of its patterns. ValueError:
-    no partition has a field of that name."""
+    """Whether each partition, in canonical JSON, matches: for every field that is named, one of its patterns.
+    ValueError: no partition has a field of that name."""
     patterns: dict[str, list[str]] = {}
     for name, pattern in map(parse, filters):
         patterns.setdefault(name, []).append(pattern)

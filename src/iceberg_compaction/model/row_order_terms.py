@@ -1,12 +1,15 @@
-"""What rows are sorted by: terms of a sort order with the ids of their columns, and the text that people write for it in
-Iceberg's syntax, `day DESC NULLS LAST, bucket(16, id)`. A text comes in, parsed terms without ids go out."""
+"""What rows are sorted by: terms of a sort order with the ids of their columns, and the text that people write for it
+in Iceberg's syntax, `day DESC NULLS LAST, bucket(16, id)`. A text comes in, parsed terms without ids go out."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from iceberg_compaction.model.value import Count, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SORTED_BY = "compaction.sorted-by"  # property of a snapshot whose new files are in an order; its value is `key`
 _WIDTH_FIRST = ("bucket", "truncate")

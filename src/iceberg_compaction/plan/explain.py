@@ -29,18 +29,6 @@ def left_out(reason: LeftOutReason, count: int, total: int, request: PlanRequest
         case LeftOutReason.MAINTAINED:
             words = "; ".join(each.words for each in request.view.maintainers)
             return f"{files} {be} left to another maintainer ({words}), because others is yield"
-        case LeftOutReason.OTHER_PARTITION:
-            return f"{files} {be} in other partitions than {', '.join(request.policy.partition)}"
-        case LeftOutReason.CURRENT_SPEC:
-            return f"{files} {be} of the current partition spec, because of only-old-spec"
-        case LeftOutReason.UNCHANGED:
-            since = request.policy.changed_since
-            return f"{files} {be} in partitions that nothing was added to since {since}"
-        case LeftOutReason.TOO_YOUNG:
-            return f"{files} {plurals.form(count, 'was', 'were')} added less than {request.policy.min_file_age} ago"
-        case LeftOutReason.LATER_SEQUENCE:
-            have = plurals.form(count, "has a file sequence number", "have file sequence numbers")
-            return f"{files} {have} above {request.policy.max_file_sequence_number}"
         case LeftOutReason.OVER_BUDGET:
             verb = plurals.form(count, "waits", "wait")
             return f"{files} {verb} for another run, because {' and '.join(_budgets(request.policy))}"
@@ -49,7 +37,27 @@ def left_out(reason: LeftOutReason, count: int, total: int, request: PlanRequest
         case LeftOutReason.UNSUPPORTED:
             return f"{files} {be} not touched, because the table is not supported"
         case _:
-            return f"{files} {request.strategy.explain(reason, count, request)}"
+            by_filter = _filtered(reason, count, request.policy)
+            return f"{files} {by_filter or request.strategy.explain(reason, count, request)}"
+
+
+def _filtered(reason: LeftOutReason, count: int, policy: Policy) -> str | None:
+    """The predicate for files that a filter rules out; None: it was none of the filters."""
+    be = plurals.form(count, "is", "are")
+    match reason:
+        case LeftOutReason.OTHER_PARTITION:
+            return f"{be} in other partitions than {', '.join(policy.partition)}"
+        case LeftOutReason.CURRENT_SPEC:
+            return f"{be} of the current partition spec, because of only-old-spec"
+        case LeftOutReason.UNCHANGED:
+            return f"{be} in partitions that nothing was added to since {policy.changed_since}"
+        case LeftOutReason.TOO_YOUNG:
+            return f"{plurals.form(count, 'was', 'were')} added less than {policy.min_file_age} ago"
+        case LeftOutReason.LATER_SEQUENCE:
+            have = plurals.form(count, "has a file sequence number", "have file sequence numbers")
+            return f"{have} above {policy.max_file_sequence_number}"
+        case _:
+            return None
 
 
 def _lessees(request: PlanRequest) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
-_UNKNOWN = np.iinfo(np.int64).max
+UNKNOWN = np.iinfo(np.int64).max
 
 
 def excluded(request: PlanRequest) -> Iterator[tuple[LeftOutReason, Mask]]:
@@ -49,8 +49,8 @@ def added_ms(view: TableView) -> NDArray[np.int64]:
     expired, of the next one that the table still has. The largest number where nothing is known."""
     numbers = view.files["file_sequence_number"].to_numpy()
     if view.commits is None or not view.commits.num_rows:
-        return np.full(len(numbers), _UNKNOWN)
-    times = np.append(view.commits["timestamp_ms"].to_numpy(), _UNKNOWN)
+        return np.full(len(numbers), UNKNOWN)
+    times = np.append(view.commits["timestamp_ms"].to_numpy(), UNKNOWN)
     latest: NDArray[np.int64] = times[np.searchsorted(view.commits["sequence_number"].to_numpy(), numbers)]
     return latest
 

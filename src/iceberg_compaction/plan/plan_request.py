@@ -14,8 +14,8 @@ from iceberg_compaction.plan.strategies import registry, rewrite_strategy
 if TYPE_CHECKING:
     from iceberg_compaction.model.output_layout import OutputLayout
     from iceberg_compaction.model.policies import Policy, Sizes
-    from iceberg_compaction.model.table_view import TableView
     from iceberg_compaction.model.table_shape import TableShape
+    from iceberg_compaction.model.table_view import TableView
     from iceberg_compaction.plan.strategies.rewrite_strategy import RewriteStrategy, RowsBy
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from iceberg_compaction.model import file_group, sizing
 from iceberg_compaction.model.copy_plan import Way
-from iceberg_compaction.model.output_layout import RowOrder
 from iceberg_compaction.model.file_group import GroupReason
+from iceberg_compaction.model.output_layout import RowOrder
 from iceberg_compaction.model.rewrite_task import RewriteTask, TaskSection
 
 if TYPE_CHECKING:

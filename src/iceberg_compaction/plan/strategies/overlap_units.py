@@ -1,6 +1,6 @@
 """Files of a partition as units whose ranges do not overlap: sorting a unit by itself leaves it disjoint from all
-others. Files and their ranges come in, sorted positions with unit numbers go out. Ranges that only touch, or are one and
-the same value, do not overlap."""
+others. Files and their ranges come in, sorted positions with unit numbers go out. Ranges that only touch, or are one
+and the same value, do not overlap."""
 
 from __future__ import annotations
 

@@ -115,7 +115,8 @@ def _newer(files: CandidateFiles, request: PlanRequest, age: str) -> Mask:
         by_rows = found.upper >= np.floor(cutoff_ms / _DAY_MS)
     else:
         by_rows = found.upper > cutoff_ms * (units / _DAY_MS)
-    by_file = filters.added_ms(request.view)[files.rows] > cutoff_ms
+    added = filters.added_ms(request.view)[files.rows]
+    by_file = (added > cutoff_ms) & (added < filters.UNKNOWN)
     return np.where(found.bounded, by_rows, by_file)
 
 

@@ -50,6 +50,17 @@ def terms(order: SortOrder, schema: Schema) -> row_order_terms.Terms:
     )
 
 
+def check(wanted: row_order_terms.Terms, schema: Schema) -> None:
+    """ConfigError: a transform has no meaning for its column."""
+    for term in wanted:
+        kind = schema.find_type(term.field_id)
+        if not transforms.parse_transform(term.transform).can_transform(kind):
+            raise errors.ConfigError(
+                f"The option sort-order applies {term.transform} to {term.column}, which is of type {kind}; that has "
+                "no meaning."
+            )
+
+
 def given(table: Table, schema: Schema, wanted: row_order_terms.Terms) -> SortOrder:
     """The order of these terms. StalePlanError: the schema has lost one of their columns."""
     if lost := [term.column for term in wanted if not schema.find_column_name(term.field_id)]:

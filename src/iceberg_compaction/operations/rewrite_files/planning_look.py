@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.metadata import look, read_shape
+from iceberg_compaction.metadata import look, read_shape, sort_order
 from iceberg_compaction.plan import plan_request
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ def look_for(table: Table, name: str, branch: str, policy: Policy, run: Run) -> 
     ordered as the policy wants."""
     shape = read_shape.shape(table)
     rows = plan_request.rows_by(name, shape, policy)
+    if rows is not None:
+        sort_order.check(rows.terms, table.schema())
     measured = None if rows is None else rows.measured
     seen = look.look(table, name=name, branch=branch, where=policy.where, cluster=measured, cache=run.cache)
     view = replace(seen.view, shape=shape, commits=read_shape.commits(table.metadata), now_ms=run.clock())

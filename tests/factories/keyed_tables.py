@@ -1,5 +1,5 @@
-"""Tables of keys alone, to plan strategies that sort: a file is a list of values of the leading column, its bounds follow
-from them, and a simulated writer sorts whole groups and divides them as the worker does."""
+"""Tables of keys alone, to plan strategies that sort: a file is a list of values of the leading column, its bounds
+follow from them, and a simulated writer sorts whole groups and divides them as the worker does."""
 
 from __future__ import annotations
 

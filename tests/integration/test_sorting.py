@@ -1,5 +1,5 @@
-"""Strategies that sort, from plan to commit on real tables: rows stay, outputs are sorted and their ranges disjoint, and
-a second run has nothing to do; with nulls, NaN, odd texts, deletes and older partition specs."""
+"""Strategies that sort, from plan to commit on real tables: rows stay, outputs are sorted and their ranges disjoint,
+and a second run has nothing to do; with nulls, NaN, odd texts, deletes and older partition specs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from tests.factories import lake as lakes
 from tests.factories import manifests, reader
 from tests.factories.examples import examples
 
-from iceberg_compaction import Compactor, Kind
+from iceberg_compaction import Compactor, Kind, errors
+from iceberg_compaction.model.rewrite_plan import LeftOutReason
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +40,20 @@ SCHEMA = Schema(
     NestedField(5, "d", DecimalType(20, 2)),
 )
 ROWS = SCHEMA.as_arrow()
-SMALL = {"write.target-file-size-bytes": "20000"}
-ODD = ["", "a", "ä", "\U0010ffff" * 20, "z\u0000", "zebra", "👩‍👩‍👧", "é", "\ud7ff", "aaaaaaaaaaaaaaaaaaaa1", "aaaaaaaaaaaaaaaaaaaa2"]
+SMALL = {"write.target-file-size-bytes": "8000"}
+ODD = [
+    "",
+    "a",
+    "ä",
+    "\U0010ffff" * 20,
+    "z\u0000",
+    "zebra",
+    "👩‍👩‍👧",
+    "é",
+    "\ud7ff",
+    "aaaaaaaaaaaaaaaaaaaa1",
+    "aaaaaaaaaaaaaaaaaaaa2",
+]
 NUMBERS = [float("nan"), float("-inf"), -0.0, 0.0, 1.5, float("inf"), -3.25, None]
 
 
@@ -76,7 +89,11 @@ def contents(table: Table) -> list[tuple[str, int | None, pa.Table]]:
     table = table.refresh()
     files = sorted((task.file for task in table.scan().plan_files()), key=lambda file: file.file_path)
     return [
-        (str(file.partition), file.sort_order_id, pq.read_table(file.file_path.removeprefix("file://"), partitioning=None))
+        (
+            str(file.partition),
+            file.sort_order_id,
+            pq.read_table(file.file_path.removeprefix("file://"), partitioning=None),
+        )
         for file in files
     ]
 
@@ -91,7 +108,7 @@ def key(value: Any, *, descending: bool = False, nulls_first: bool = True) -> tu
     if isinstance(value, str):
         value = value.encode("utf-8", "surrogatepass")
     if descending:
-        value = tuple(-byte for byte in value) + (1,) if isinstance(value, bytes) else -value
+        value = (*(-byte for byte in value), 1) if isinstance(value, bytes) else -value
     return 1, value
 
 
@@ -147,7 +164,9 @@ def test_any_column_is_sorted_within_partitions_and_a_second_run_is_empty(
     name = f"t{seed}_{column}_{descending}_{nulls_first}_{by_bucket}"
     if lake.catalog.table_exists(lake.name(name)):
         return
-    spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(2), "b")) if by_bucket else UNPARTITIONED_PARTITION_SPEC
+    spec = (
+        PartitionSpec(PartitionField(1, 1000, BucketTransform(2), "b")) if by_bucket else UNPARTITIONED_PARTITION_SPEC
+    )
     make(lake, name, seed=seed, files=3, partition_spec=spec)
     way = f"{'DESC' if descending else 'ASC'} NULLS {'FIRST' if nulls_first else 'LAST'}"
     table = settle(lake, name, sort_order=f"{column} {way}, s DESC" if column != "s" else f"s {way}")
@@ -178,8 +197,8 @@ def test_r42_outputs_name_the_table_order_that_was_applied_whichever_it_is(lake:
 
 def test_deleted_rows_go_and_the_others_are_sorted(lake: lakes.Lake) -> None:
     table = make(lake, "deleted", files=3)
-    first, second, _ = sorted(task.file.file_path for task in table.scan().plan_files())
-    table = manifests.add_position_delete(table, {first: [0, 3, 5], second: [1]})
+    first, second, *_ = sorted(task.file.file_path for task in table.scan().plan_files())
+    table = manifests.add_position_delete(table, {first: [0, 3, 5], second: [1]}, file_scoped=False)
     table = manifests.add_equality_delete(table, pa.table({"id": pa.array([1, 2, 3], pa.int64())}))
     table.append(data(77, 50))
     table = settle(lake, "deleted", sort_order="id")
@@ -229,8 +248,8 @@ def test_the_hot_window_counts_from_now(lake: lakes.Lake) -> None:
     fresh = pa.array([now - timedelta(seconds=number) for number in range(100)], pa.timestamp("us"))
     table.append(rows.set_column(3, ROWS.field(3), fresh))
     plan = compactor(lake, "time-series", hot_window="2d").plan_table(lake.name("hot"))
-    assert plan.input_files == 3
-    assert any("hot-window" in left.sentence and left.files == 1 for left in plan.left_out)
+    assert plan.input_records == 900
+    assert [left.reason for left in plan.left_out] == [LeftOutReason.HOT]
 
 
 def test_dimensional_clusters_by_the_columns_given(lake: lakes.Lake) -> None:
@@ -241,7 +260,7 @@ def test_dimensional_clusters_by_the_columns_given(lake: lakes.Lake) -> None:
 
 def test_snapshots_that_have_expired_do_not_make_sorted_files_unsorted(lake: lakes.Lake) -> None:
     table = settle(lake, make(lake, "expired", files=3).name()[1], sort_order="id")
-    table.append(data(3, 10))
+    table.append(data(3, 10).drop_null())  # nulls have no range, so files with them may be left alone
     keep = table.refresh().current_snapshot().snapshot_id
     old = [snapshot.snapshot_id for snapshot in table.snapshots() if snapshot.snapshot_id != keep]
     table.maintenance.expire_snapshots().by_ids(old).commit()
@@ -253,6 +272,5 @@ def test_snapshots_that_have_expired_do_not_make_sorted_files_unsorted(lake: lak
 
 def test_a_transform_that_has_no_meaning_for_a_column_gets_a_sentence(lake: lakes.Lake) -> None:
     make(lake, "meaning", files=1)
-    outcome = compactor(lake, sort_order="day(s)").compact_table(lake.name("meaning"))
-    assert outcome.kind is Kind.FAILED
-    assert "sort-order applies day to s, which is of type string" in outcome.sentence
+    with pytest.raises(errors.ConfigError, match="sort-order applies day to s, which is of type string"):
+        compactor(lake, sort_order="day(s)").compact_table(lake.name("meaning"))

@@ -3,6 +3,7 @@ comes from flags, files or code; it goes to the planner and is stored in the pla
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +24,7 @@ DEFAULT_TARGET = 512 * 2**20  # Iceberg's own default of write.target-file-size-
 NO_LIMIT = 2**56
 TARGET_PROPERTY = "write.target-file-size-bytes"
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # of a strategy
 BATCH_SECONDS = 600.0
 DEFAULT_MIN_ROW_GROUP = 8 * 2**20
 DEFAULT_SORT_BYTES = 8 * GIB
@@ -42,16 +44,14 @@ class Strategy(str, Enum):
 
 def _strategy_name(value: object) -> object:
     """Our own strategies as members; others as the names that installed packages give them."""
-    if isinstance(value, str) and not isinstance(value, Strategy):
-        return Strategy(value) if value in {each.value for each in Strategy} else value
-    return value
+    if isinstance(value, Strategy):
+        return value
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError("it must be the name of a strategy, of letters, digits, dots and dashes")
+    return next((each for each in Strategy if each.value == value), value)
 
 
-StrategyName = Annotated[
-    Strategy | Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")],
-    Field(union_mode="left_to_right"),
-    BeforeValidator(_strategy_name),
-]
+StrategyName = Annotated[Strategy | str, Field(union_mode="left_to_right"), BeforeValidator(_strategy_name)]
 
 
 def name_of(strategy: Strategy | str) -> str:

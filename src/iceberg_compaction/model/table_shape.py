@@ -60,9 +60,9 @@ class TableShape:
 
     def require(self, name: str, option: str) -> ColumnShape:
         """The column that an option names. ValueError: there is none."""
-        found = self.column(name)
-        if found is not None:
-            return found
+        column = self.column(name)
+        if column is not None:
+            return column
         names = [column.name for column in self.columns]
         near = difflib.get_close_matches(name, names, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""

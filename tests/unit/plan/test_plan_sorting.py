@@ -68,7 +68,7 @@ def tables(draw: st.DrawFn) -> KeyedTable:
         files.append(
             KeyedFile(
                 path=f"f{number}",
-                keys=tuple([*odd, *keys]),
+                keys=(*odd, *keys),
                 partition=f'{{"p": {draw(st.integers(0, 1))}}}',
                 sequence=draw(st.sampled_from([1, 2, 3])),
                 order_id=draw(st.sampled_from([None, 0, ORDER])),

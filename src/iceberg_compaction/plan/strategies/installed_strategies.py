@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 def load(name: str, *, ours: Sequence[str]) -> RewriteStrategy:
     """The strategy of a name. ConfigError: no package has it, or what the package has is no strategy."""
-    found = extensions.load(extensions.STRATEGIES, name, kind="a strategy", ours=ours)
-    if not isinstance(found, rewrite_strategy.RewriteStrategy):
+    strategy = extensions.load(extensions.STRATEGIES, name, kind="a strategy", ours=ours)
+    if not isinstance(strategy, rewrite_strategy.RewriteStrategy):
         raise errors.ConfigError(
-            f"The strategy {name!r} is a {type(found).__name__}, not a RewriteStrategy; its package is broken."
+            f"The strategy {name!r} is a {type(strategy).__name__}, not a RewriteStrategy; its package is broken."
         )
-    return found
+    return strategy

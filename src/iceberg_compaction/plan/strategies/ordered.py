@@ -74,9 +74,9 @@ class _Parts:
         self._sizes = request.sizes
         self._cold_sizes = request.layout.cold or request.sizes
         self._unsorted = ~order_facts.is_sorted(files, request)
-        found = order_facts.ranges(files, request)
-        whole = (self._unsorted & ~found.bounded) | (files.packing_key != files.partition)
-        self._units = overlap_units.find(files.packing_key, found, whole)
+        ranges = order_facts.ranges(files, request)
+        whole = (self._unsorted & ~ranges.bounded) | (files.packing_key != files.partition)
+        self._units = overlap_units.find(files.packing_key, ranges, whole)
         self._too_large = self._units.any(moved)
         self._reasons = self._needs()
         self._needed = np.logical_or.reduce(self._reasons[1:-1])
@@ -170,26 +170,26 @@ def choose(files: CandidateFiles, request: PlanRequest) -> Choice:
     return choice(pieces(files, request))
 
 
-def choice(found: Pieces) -> Choice:
+def choice(every: Pieces) -> Choice:
     """The files of all pieces that are rewritten."""
-    return rewrite_strategy.Choice(candidates=_of_files(found.piece_of, found.reason >= 0), left_out=found.left_out)
+    return rewrite_strategy.Choice(candidates=_of_files(every.piece_of, every.reason >= 0), left_out=every.left_out)
 
 
 def group(_files: CandidateFiles, request: PlanRequest) -> Packing:
     return packed(pieces(candidates.data_files(request)[0], request), request)
 
 
-def packed(found: Pieces, request: PlanRequest) -> Packing:
+def packed(every: Pieces, request: PlanRequest) -> Packing:
     """The pieces that are rewritten, as bins. They are found among all files once more: which units are neighbours
     depends on the files between them, candidates or not."""
-    mask = _of_files(found.piece_of, found.reason >= 0)
-    files = found.files.take(mask)
-    numbers, bin_of = np.unique(found.piece_of[mask], return_inverse=True)
+    mask = _of_files(every.piece_of, every.reason >= 0)
+    files = every.files.take(mask)
+    numbers, bin_of = np.unique(every.piece_of[mask], return_inverse=True)
     keys = np.zeros(len(numbers), np.int64)
     keys[bin_of] = files.packing_key
     bins = packing.measure(files, bin_of, keys, request.sizes)
     order = candidates.ReadingOrder(request.view, files)
-    return packing.Packing(files=files, order=order, bin_of=bin_of, bins=replace(bins, reason=found.reason[numbers]))
+    return packing.Packing(files=files, order=order, bin_of=bin_of, bins=replace(bins, reason=every.reason[numbers]))
 
 
 def judge(bins: Bins, _request: PlanRequest) -> Verdict:

@@ -55,10 +55,10 @@ def time_column(shape: TableShape, policy: Policy) -> ColumnShape:
         return named
     suggested = [field.column for field in shape.partition] + [term.column for term in shape.sort_order]
     columns = [column for name in suggested if (column := shape.column(name)) is not None]
-    found = next((column for column in [*columns, *shape.columns] if column.is_time), None)
-    if found is None:
+    time = next((column for column in [*columns, *shape.columns] if column.is_time), None)
+    if time is None:
         raise rewrite_strategy.NoOrderError("it has no column of a date or timestamp")
-    return found
+    return time
 
 
 def choose(files: CandidateFiles, request: PlanRequest) -> Choice:
@@ -109,15 +109,15 @@ def _newer(files: CandidateFiles, request: PlanRequest, age: str) -> Mask:
     """The mask of files with rows that are younger than the age. Where the time of rows is not known, the file's own
     age counts."""
     cutoff_ms = request.view.now_ms - durations.parse_seconds(age) * 1000
-    found = order_facts.ranges(files, request)
+    ranges = order_facts.ranges(files, request)
     units = _units(request)
     if units == 1:  # a date lasts until its end
-        by_rows = found.upper >= np.floor(cutoff_ms / _DAY_MS)
+        by_rows = ranges.upper >= np.floor(cutoff_ms / _DAY_MS)
     else:
-        by_rows = found.upper > cutoff_ms * (units / _DAY_MS)
+        by_rows = ranges.upper > cutoff_ms * (units / _DAY_MS)
     added = filters.added_ms(request.view)[files.rows]
     by_file = (added > cutoff_ms) & (added < filters.UNKNOWN)
-    return np.where(found.bounded, by_rows, by_file)
+    return np.where(ranges.bounded, by_rows, by_file)
 
 
 def _units(request: PlanRequest) -> int:

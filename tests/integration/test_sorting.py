@@ -158,7 +158,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Any:
     nulls_first=st.booleans(),
     by_bucket=st.booleans(),
 )
-def test_any_column_is_sorted_within_partitions_and_a_second_run_is_empty(
+def test_r34_any_column_is_sorted_within_partitions_and_a_second_run_is_empty(
     lake: lakes.Lake, seed: int, column: str, descending: bool, nulls_first: bool, by_bucket: bool
 ) -> None:
     name = f"t{seed}_{column}_{descending}_{nulls_first}_{by_bucket}"

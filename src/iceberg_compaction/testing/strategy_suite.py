@@ -13,7 +13,7 @@ from iceberg_compaction.plan import build, candidates, plan_request
 from iceberg_compaction.testing import toy_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -49,7 +49,7 @@ def _check_answers(request: PlanRequest) -> None:
     strategy = request.strategy
     files, _ = candidates.data_files(request)
     choice = strategy.choose(files, request)
-    _check_masks("choose", len(files.rows), {"candidates": choice.candidates, **choice.left_out})
+    _check_masks("choose", len(files.rows), [choice.candidates, *choice.left_out.values()])
     chosen = files.take(choice.candidates)
     packing = strategy.group(chosen, request)
     same = np.array_equal(np.sort(packing.files.rows), np.sort(chosen.rows))
@@ -58,8 +58,8 @@ def _check_answers(request: PlanRequest) -> None:
     assert np.array_equal(keys, packing.files.packing_key), "group has a bin with files of several partitions"
     verdict = strategy.judge(packing.bins, request)
     filled = packing.bins.count > 0
-    masks = {name: mask[filled] for name, mask in (verdict.rewritten | verdict.left_out).items()}
-    _check_masks("judge", int(filled.sum()), masks)
+    masks = [*verdict.rewritten.values(), *verdict.left_out.values()]
+    _check_masks("judge", int(filled.sum()), [mask[filled] for mask in masks])
     kept = np.flatnonzero(verdict.kept & filled)
     ordered = strategy.order(packing, kept, request)
     assert np.array_equal(np.sort(ordered), kept), "order adds, drops or repeats a bin"
@@ -67,9 +67,9 @@ def _check_answers(request: PlanRequest) -> None:
     assert len(gains) == len(packing.bins), "gains has no answer for every bin"
 
 
-def _check_masks(answer: str, count: int, masks: Mapping[object, Mask]) -> None:
-    assert all(len(mask) == count for mask in masks.values()), f"a mask of {answer} has not {count} items"
-    times = sum((mask.astype(int) for mask in masks.values()), np.zeros(count, int))
+def _check_masks(answer: str, count: int, masks: Sequence[Mask]) -> None:
+    assert all(len(mask) == count for mask in masks), f"a mask of {answer} has not {count} items"
+    times = sum((mask.astype(int) for mask in masks), np.zeros(count, int))
     wrong = int((times != 1).sum())
     assert not wrong, f"{answer} has {wrong} of {count} items in no mask, or in several"
 

@@ -115,10 +115,15 @@ class Table:
             pin=table_view.Pin(**PIN, sequence_number=len(self.commits)),
             files=pa.table(given | unknown, schema=table_view.FILES),
             columns=20,
-            commits=table_view.Commits(
-                sequence_numbers=tuple(number for number, _, _ in self.commits),
-                times_ms=tuple(time for _, time, _ in self.commits),
-                rewrites=frozenset(number for number, _, rearranges in self.commits if rearranges),
+            commits=pa.table(
+                {
+                    "sequence_number": [number for number, _, _ in self.commits],
+                    "snapshot_id": [number for number, _, _ in self.commits],
+                    "timestamp_ms": [time for _, time, _ in self.commits],
+                    "rewrites": [rearranges for _, _, rearranges in self.commits],
+                    "sorted_by": pa.nulls(len(self.commits), pa.string()),
+                },
+                schema=table_view.COMMITS,
             ),
             delete_files=pa.array(self.delete_files) if has_deletes else None,
             deleted_rows=pa.array((records * self.deleted).astype(np.int64)) if has_deletes else None,

@@ -16,6 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+_SORTING = (policies.Strategy.SORT, policies.Strategy.TIME_SERIES, policies.Strategy.DIMENSIONAL)
+# Options that only some of our strategies look at.
+_OPTIONS_OF = {
+    "sort_order": _SORTING[:1],
+    "cluster_by": _SORTING[2:],
+    "max_sort_bytes": _SORTING,
+    "max_overlap_depth": _SORTING,
+    "time_column": _SORTING[1:2],
+    "hot_window": _SORTING[1:2],
+    "cold_after": _SORTING[1:2],
+    "cold_target_file_size_bytes": _SORTING[1:2],
+}
+
+
 def make_policy(
     strategy: policies.Strategy | str, target_file_size: int | str | None, options: Mapping[str, Any]
 ) -> policies.Policy:
@@ -34,11 +48,28 @@ def make_policy(
     if target_file_size is not None:
         given["target-file-size-bytes"] = target_file_size
     try:
-        return policies.Policy.model_validate(given)
+        policy = policies.Policy.model_validate(given)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "options"
         raise errors.ConfigError(f"Wrong value for {where}: {validation_words.text(first['msg'])}.") from error
+    _check_strategy(policy)
+    return policy
+
+
+def _check_strategy(policy: policies.Policy) -> None:
+    """ConfigError: there is no such strategy, or an option is given that it would ignore."""
+    if not isinstance(policy.strategy, policies.Strategy):
+        from iceberg_compaction.plan.strategies import registry  # late: a wrong name is rare
+
+        registry.named(policy.strategy)
+        return
+    for name, strategies in _OPTIONS_OF.items():
+        if name in policy.model_fields_set and policy.strategy not in strategies:
+            names = " or ".join(strategy.value for strategy in strategies)
+            raise errors.ConfigError(
+                f"The option {name.replace('_', '-')} is for the strategy {names}, not for {policy.strategy.value}."
+            )
 
 
 _SYNONYMS = {

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Annotated
+
+from pydantic import BeforeValidator
 
 from iceberg_compaction import errors
 from iceberg_compaction.model import plurals
@@ -28,3 +31,18 @@ def words(seconds: float) -> str:
         if seconds and seconds % unit == 0:
             return plurals.count(int(seconds // unit), name)
     return f"{seconds:g} seconds"
+
+
+def _validate(value: object) -> str:
+    """The duration as a text that `parse_seconds` reads; a number is in seconds."""
+    text = f"{value:g}s" if isinstance(value, int | float) and not isinstance(value, bool) else value
+    if not isinstance(text, str):
+        raise ValueError("it must be a duration, such as 90s, 15m, 2h or 1d")
+    try:
+        parse_seconds(text)
+    except errors.ConfigError as error:
+        raise ValueError(str(error).rstrip(".")) from None
+    return text.strip().lower()
+
+
+Duration = Annotated[str, BeforeValidator(_validate)]  # in a value: as people write it

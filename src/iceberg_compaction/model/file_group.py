@@ -33,6 +33,9 @@ class GroupReason(str, Enum):
     NOT_OPTIMAL = "not-optimal"  # `full`: the partition would fit into fewer files
     REWRITE_ALL = "rewrite-all"  # option rewrite-all, whatever the sizes
     DELETES = "deletes"  # files with many delete files or many deleted rows, whatever the sizes
+    UNSORTED = "unsorted"  # rows are not in the order of the outputs
+    OVERLAPPING = "overlapping"  # files are in order, but their ranges overlap
+    COLD = "cold"  # `time-series`: an old partition, for larger files
 
 
 class Spread(str, Enum):
@@ -241,6 +244,12 @@ class Groups(Sequence[FileGroup]):
                 return f", rewritten as asked, {become} {outputs}"
             case GroupReason.DELETES:
                 return f", {become} {outputs}"
+            case GroupReason.UNSORTED:
+                return f", not in order, {become} {outputs}"
+            case GroupReason.OVERLAPPING:
+                return f" with ranges that overlap, {become} {outputs}"
+            case GroupReason.COLD:
+                return f", all cold, {become} {outputs}"
             case GroupReason.LARGE_FILES:
                 which = "above" if above == count else f"{above} of them above"
                 return f", {which} {self._high}, {become} {outputs}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from iceberg_compaction.model.policies import Strategy
+from iceberg_compaction.model.policies import StrategyName
 from iceberg_compaction.model.proof import Proof
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.model.storage_requests import StorageRequests
@@ -66,7 +66,7 @@ class _RunEnd(Value):
     sentence: str
     run_id: str
     plan_id: str | None = None
-    strategy: Strategy | None = None
+    strategy: StrategyName | None = None
     groups: int = 0  # that the run set out to rewrite, those planned anew included
     groups_conflicted: int = 0
     groups_failed: int = 0

@@ -95,7 +95,15 @@ class LeftOutReason(str, Enum):
     NO_GAIN = "no-gain"  # as many files would come out as go in
     NOT_WORTH = "not-worth-its-cost"  # `cost-optimized`, `adaptive`: the expected saving is below the cost
     NOT_SPLIT = "not-split"  # `cost-optimized`: large, but a split saves nothing
+    IN_ORDER = "in-order"  # strategies that sort: rows are in order, and ranges do not overlap
+    HOT = "hot"  # `time-series`: rows of the last while, or in a partition that has them
+    TOO_LARGE_TO_SORT = "too-large-to-sort"  # files whose ranges overlap have more than max-sort-bytes together
     NOT_SELECTED = "not-selected"  # `where` rules them out
+    OTHER_PARTITION = "other-partition"  # `partition` rules them out
+    CURRENT_SPEC = "current-spec"  # `only-old-spec` rules them out
+    UNCHANGED = "unchanged"  # nothing was added to their partition since `changed-since`
+    TOO_YOUNG = "too-young"  # added less than `min-file-age` ago
+    LATER_SEQUENCE = "later-sequence-number"  # `max-file-sequence-number` rules them out
     LEASED = "claimed"  # another run is working on their partitions; the word in JSON since the first version
     MAINTAINED = "maintained-by-others"  # `others: yield`, and another tool takes care of their partitions
     NOT_TRIGGERED = "no-trigger"  # no trigger of the policy asks for their partition

@@ -55,6 +55,7 @@ class RewriteTask(Value):
     told: tuple[dict[int, Told], ...] = ()
     deletes: tuple[DeleteFile, ...] = ()  # every delete file that applies to one of the files, or to several
     sections: tuple[TaskSection, ...] = ()  # where the files lie, if in several partitions; they have the deletes then
+    sizes: Sizes | None = None  # of the output files; None: those of the context
     parted: bool = False  # rows are sent to the partitions of their values, even if they are in the output's spec
 
     @property

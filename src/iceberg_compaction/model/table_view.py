@@ -13,6 +13,7 @@ from iceberg_compaction.model.value import Count, Value
 if TYPE_CHECKING:
     from iceberg_compaction.model.maintainer import Maintainer
     from iceberg_compaction.model.rewrite_past import RewritePast
+    from iceberg_compaction.model.table_shape import TableShape
 
 # One row per live file of a snapshot. `partition` is the canonical JSON of the partition tuple, values in Iceberg's
 # single-value JSON form keyed by partition field name, so equal tuples are equal strings: {"day": "2026-01-31"}.
@@ -47,6 +48,18 @@ FILES = pa.schema(
 
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
 
+# The snapshots that the table still has and that have a sequence number of their own, by that number. The file sequence
+# number of a file is that of the snapshot that added it.
+COMMITS = pa.schema(
+    [
+        pa.field("sequence_number", pa.int64(), nullable=False),
+        pa.field("snapshot_id", pa.int64(), nullable=False),
+        pa.field("timestamp_ms", pa.int64(), nullable=False),
+        pa.field("rewrites", pa.bool_(), nullable=False),  # it replaced files by others with the same rows
+        pa.field("sorted_by", pa.string()),  # its files are in this order, as `row_order_terms.key` has it
+    ]
+)
+
 # The current partitions of rows in files of older partition specs, as far as metadata has them (TableView.feeds): `row`
 # of FILES, ascending, and for each partition field the range of its values as numbers, `low_<n>` to `high_<n>`, null if
 # it is unknown, and `null_<n>`, whether rows may lack a value. Neighbouring values have neighbouring numbers within a
@@ -64,15 +77,6 @@ class Pin(Value):
     schema_id: Count
     spec_id: Count  # the table's default partition spec
     format_version: Count
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Commits:
-    """The commits that the table still remembers, the oldest first. Older files are at least as old as the first."""
-
-    sequence_numbers: tuple[int, ...]
-    times_ms: tuple[int, ...]  # of each
-    rewrites: frozenset[int] = frozenset()  # sequence numbers of commits that only rearranged rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +101,6 @@ class TableView:
     clustering_column: str | None = None  # whose bounds `cluster_lower` and `cluster_upper` are
     sorts_rows: bool = False  # the table has a sort order that a rewrite can follow
     columns: int = 0  # of the table's files: leaves of its schema; 0: unknown
-    commits: Commits | None = None  # None: not looked up
     snapshots: int = 0
     refs: int = 0
     feeds: pa.Table | None = None  # current partitions of rows of older specs, see NULL; None: not looked up
@@ -105,6 +108,9 @@ class TableView:
     deleted_rows: pa.Int64Array | None = None  # of each row of `files`, an estimate; see metadata.delete_index
     dangling: pa.BooleanArray | None = None  # rows of `files`: delete files that apply to nothing; None: no deletes
     useless_deletes: int = 0  # number of these that are safe to drop
+    now_ms: int = 0  # when the table was looked at; ages are counted from here
+    commits: pa.Table | None = None  # COMMITS; None: not looked up
+    shape: TableShape | None = None  # None: not looked up
     unwritable_specs: frozenset[int] = frozenset()  # partition specs that new files cannot have
     unsupported: tuple[str, ...] = ()  # reasons why the table must not be rewritten
     past: RewritePast | None = None  # last rewrites; None: not looked up, and nothing counts as rewritten

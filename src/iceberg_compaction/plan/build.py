@@ -19,11 +19,21 @@ from iceberg_compaction.model.rewrite_plan import (
     PLAN_GROUPS,
     Draft,
     EmptyPlan,
+    GroupReason,
     LeftOut,
     LeftOutReason,
     Plan,
 )
-from iceberg_compaction.plan import copy_or_encode, decide_bins, explain, plan_request, respec, selection, slice_sums
+from iceberg_compaction.plan import (
+    copy_or_encode,
+    decide_bins,
+    explain,
+    output_counts,
+    plan_request,
+    respec,
+    selection,
+    slice_sums,
+)
 from iceberg_compaction.plan.costs import cost_model, group_costs
 from iceberg_compaction.plan.triggers import partition_scores
 
@@ -118,6 +128,7 @@ def _columns(
     columns = _plan_groups(request.view, decision, chosen, files)
     columns |= copy_or_encode.expect(request, weighed, candidates.rows[chosen.positions], chosen.first)
     columns |= respec.expect(candidates, chosen, request)
+    columns["outputs"] = _outputs(decision, chosen, request, columns["outputs"])
     keys = decision.packing.bins.packing_key[chosen.bins]
     freed = chosen.bytes - slice_sums.sums(candidates.live[chosen.positions], chosen.first)
     columns |= group_costs.of_columns(columns, freed, keys, request).columns()
@@ -179,6 +190,19 @@ def _plan_groups(
         "reason": pa.array([reason.value for reason in rewritten]).take(pa.array(reason_of)),
         "triggers": [""] * len(partitions) if decision.triggers is None else decision.triggers.names(partitions),
     }
+
+
+def _outputs(
+    decision: decide_bins.Decision, chosen: selection.Selection, request: PlanRequest, outputs: list[int]
+) -> list[int]:
+    """The expected files of each group, with the sizes of cold partitions where these hold."""
+    cold = decision.verdict.rewritten.get(GroupReason.COLD)
+    if request.layout.cold is None or cold is None:
+        return outputs
+    live = slice_sums.sums(decision.packing.files.live[chosen.positions], chosen.first)
+    counts = output_counts.output_counts(live, request.layout.cold)
+    expected: list[int] = np.where(cold[chosen.bins], counts, outputs).tolist()
+    return expected
 
 
 def _sums(column: pa.Int64Array | None, rows: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.int64]:

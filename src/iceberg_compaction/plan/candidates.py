@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from iceberg_compaction.model import table_view
 from iceberg_compaction.model.rewrite_plan import LeftOutReason
 from iceberg_compaction.model.triggers import DUPLICATE_RATIO, TriggerPreset
-from iceberg_compaction.plan import respec
+from iceberg_compaction.plan import filters, respec
 from iceberg_compaction.plan.strategies import delete_thresholds
 
 if TYPE_CHECKING:
@@ -131,6 +131,9 @@ def data_files(request: PlanRequest) -> tuple[CandidateFiles, dict[LeftOutReason
     if view.yielded is not None:
         yielded = free & view.yielded.to_numpy(zero_copy_only=False)
     size, records = files["file_size_in_bytes"].to_numpy(), files["record_count"].to_numpy()
+    filtered, left = {}, free & ~yielded
+    for reason, mask in filters.excluded(request):
+        filtered[reason], left = size[left & mask], left & ~mask
     partition, numbering = partition_numbers(files)
     packing_key, moving = partition, respec.moving(view, request.layout)
     if moving is not None:
@@ -150,7 +153,7 @@ def data_files(request: PlanRequest) -> tuple[CandidateFiles, dict[LeftOutReason
         LeftOutReason.LEASED: size[selected & ~free],
         LeftOutReason.MAINTAINED: size[yielded],
     }
-    return every_file.take(free & ~yielded), ruled_out
+    return every_file.take(left), ruled_out | filtered
 
 
 def _delete_thresholds(request: PlanRequest) -> delete_thresholds.DeleteThresholds:

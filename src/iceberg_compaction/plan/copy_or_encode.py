@@ -141,7 +141,8 @@ def judge(files: GroupInputs, weighed: Copying, forbidden: dict[Way, NDArray[np.
 def _forbidden(request: PlanRequest, moves: NDArray[np.bool_]) -> dict[Way, NDArray[np.bool_]]:
     """The masks of groups that cannot be copied at all. `moves`: the groups with rows that leave their spec."""
     every = np.ones(len(moves), np.bool_)
-    is_sorted = request.view.sorts_rows and request.layout.row_order is RowOrder.TABLE
+    row_order = request.layout.row_order
+    is_sorted = row_order is RowOrder.GIVEN or (request.view.sorts_rows and row_order is RowOrder.TABLE)
     return {
         Way.SORTED: every & is_sorted,
         Way.RESPEC: moves,

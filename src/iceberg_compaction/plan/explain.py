@@ -12,6 +12,7 @@ from iceberg_compaction.plan.triggers import trigger_check
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.plan.plan_request import PlanRequest
     from iceberg_compaction.plan.triggers.trigger_check import TriggerCheck
 
@@ -47,7 +48,27 @@ def left_out(
         case LeftOutReason.UNSUPPORTED:
             return f"{files} {be} not touched, because the table is not supported"
         case _:
-            return f"{files} {request.strategy.explain(reason, count, request)}"
+            by_filter = _filtered(reason, count, request.policy)
+            return f"{files} {by_filter or request.strategy.explain(reason, count, request)}"
+
+
+def _filtered(reason: LeftOutReason, count: int, policy: Policy) -> str | None:
+    """The predicate for files that a filter rules out; None: it was none of the filters."""
+    be = plurals.form(count, "is", "are")
+    match reason:
+        case LeftOutReason.OTHER_PARTITION:
+            return f"{be} in other partitions than {', '.join(policy.partition)}"
+        case LeftOutReason.CURRENT_SPEC:
+            return f"{be} of the current partition spec, because of only-old-spec"
+        case LeftOutReason.UNCHANGED:
+            return f"{be} in partitions that nothing was added to since {policy.changed_since}"
+        case LeftOutReason.TOO_YOUNG:
+            return f"{plurals.form(count, 'was', 'were')} added less than {policy.min_file_age} ago"
+        case LeftOutReason.LATER_SEQUENCE:
+            have = plurals.form(count, "has a file sequence number", "have file sequence numbers")
+            return f"{have} above {policy.max_file_sequence_number}"
+        case _:
+            return None
 
 
 def _lessees(request: PlanRequest) -> str:

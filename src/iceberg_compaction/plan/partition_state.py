@@ -65,11 +65,11 @@ def measure(files: CandidateFiles, request: PlanRequest) -> PartitionState:
 def file_ages(view: TableView, now_ms: int) -> Floats:
     """The days since each file of the view was added; at least so many, where its commit is forgotten. NaN: unknown."""
     commits = view.commits
-    if commits is None or not commits.times_ms or not now_ms:
+    if commits is None or not commits.num_rows or not now_ms:
         return np.full(view.files.num_rows, np.nan)
     numbers = view.files["file_sequence_number"].to_numpy()
-    at = np.searchsorted(np.array(commits.sequence_numbers), numbers)
-    times = np.array(commits.times_ms)[np.minimum(at, len(commits.times_ms) - 1)]
+    at = np.searchsorted(commits["sequence_number"].to_numpy(), numbers)
+    times = commits["timestamp_ms"].to_numpy()[np.minimum(at, commits.num_rows - 1)]
     ages: Floats = np.maximum(now_ms - times, 0) / _DAY_MS
     return ages
 
@@ -79,11 +79,11 @@ def _quiet_days(files: CandidateFiles, view: TableView, ages: Floats) -> Floats:
     partition of rewritten files alone has been quiet for at least as long as the oldest of them exists."""
     count = len(files.numbering)
     rewritten = np.zeros(len(ages), np.bool_)
-    if view.commits is not None and view.commits.rewrites:
+    if view.commits is not None:
+        rewrites = view.commits["rewrites"].to_numpy(zero_copy_only=False)
+        ours = view.commits["sequence_number"].to_numpy()[rewrites]
         numbers = view.files["file_sequence_number"].to_numpy()
-        rewritten = np.isin(numbers, list(view.commits.rewrites)) & (
-            view.files["content"].to_numpy() == table_view.DATA
-        )
+        rewritten = np.isin(numbers, ours) & (view.files["content"].to_numpy() == table_view.DATA)
     newest = np.full(count, np.nan)
     mine = ages[files.rows]
     written = ~rewritten[files.rows]

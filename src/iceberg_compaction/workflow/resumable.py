@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import load_tables
 from iceberg_compaction.metadata import reachable
-from iceberg_compaction.model import checkpoint, durations, resume_view
+from iceberg_compaction.model import checkpoint, durations, policies, resume_view
 from iceberg_compaction.operations.operation import Legacy
 from iceberg_compaction.operations.rewrite_files.resume import inherit_plan, take_up
 from iceberg_compaction.record import journal
@@ -78,7 +78,7 @@ def show(run: Run, catalog: Catalog, held: HeldHead) -> resume_view.ResumeView:
     head, content = held.head, checkpoints.Checkpoints(run.store.entries).content(held.head)
     view = _view(head, run.clock()).model_copy(update={"stored": len(content.results)})
     if content.plan is not None:
-        view = view.model_copy(update={"strategy": content.plan.policy.strategy.value})
+        view = view.model_copy(update={"strategy": policies.name_of(content.plan.policy.strategy)})
     table = load_tables.load_table(catalog, head.entry.table)
     in_table = frozenset(reachable.names(table, head.writers))
     try:

@@ -17,7 +17,7 @@ from tests.factories.simulated_writer import Data, perform
 
 from iceberg_compaction.model.policies import Policy, Strategy
 from iceberg_compaction.model.rewrite_plan import EmptyPlan, LeftOutReason, Plan, from_json
-from iceberg_compaction.model.table_view import Commits, TableView
+from iceberg_compaction.model.table_view import TableView
 from iceberg_compaction.plan import build
 from iceberg_compaction.plan.strategies import adaptive_rules
 
@@ -41,7 +41,7 @@ def make_view(sizes: list[int], *, deletes: list[int] | None = None, ages: list[
         view = replace(view, delete_files=pa.array(deletes), deleted_rows=pa.array(deleted))
     if ages is not None:
         times = tuple(int(NOW - age * DAY) for age in ages)
-        view = replace(view, commits=Commits(sequence_numbers=tuple(range(1, len(sizes) + 1)), times_ms=times))
+        view = replace(view, commits=inventories.commits(times))
     return view
 
 
@@ -146,7 +146,7 @@ def test_a_new_delete_file_makes_its_partition_hot() -> None:
     times = tuple(int(NOW - age * DAY) for age in [20] * 6 + [1])
     view = inventories.view(
         rows,
-        commits=Commits(sequence_numbers=tuple(range(1, 8)), times_ms=times),
+        commits=inventories.commits(times),
         delete_files=pa.array([1] * 6 + [0]),
         deleted_rows=pa.array([100] * 6 + [0]),
     )
@@ -169,7 +169,7 @@ def tables(draw: st.DrawFn) -> TableView:
     met = np.array([int(deleted) for _, _, deleted in files], np.int64)
     deleted_rows = met * (rows["record_count"].to_numpy() // 3)
     ages = draw(st.sampled_from([0.5, 5, 20]))
-    commits = Commits(sequence_numbers=tuple(range(1, len(files) + 1)), times_ms=(int(NOW - ages * DAY),) * len(files))
+    commits = inventories.commits((int(NOW - ages * DAY),) * len(files))
     return inventories.view(
         rows, delete_files=pa.array(met, pa.int64()), deleted_rows=pa.array(deleted_rows, pa.int64()), commits=commits
     )

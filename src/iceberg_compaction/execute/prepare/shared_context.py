@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyiceberg.table import Table
+    from pyiceberg.table.sorting import SortOrder
 
     from iceberg_compaction.model import rewrite_plan
     from iceberg_compaction.model.past_rows import PastRows
@@ -44,7 +45,7 @@ def build_context(
     if missing := sorted(used - specs.keys()):
         raise errors.StalePlanError(f"Partition specs {missing} of {plan.table} are gone; plan again.")
     schema = schemas[plan.pin.schema_id]
-    order = sort_order.followed(table, schema) if plan.layout.row_order is RowOrder.TABLE else None
+    order = _row_order(table, schema, plan)
     return rewrite_task.RewriteContext(
         run_id=run_id,
         table=plan.table,
@@ -67,6 +68,16 @@ def build_context(
         io_properties=file_io.io_properties(table),
         trace=spans.carrier(),
     )
+
+
+def _row_order(table: Table, schema: Schema, plan: rewrite_plan.Plan) -> SortOrder | None:
+    match plan.layout.row_order:
+        case RowOrder.TABLE:
+            return sort_order.followed(table, schema)
+        case RowOrder.GIVEN:
+            return sort_order.given(table, schema, plan.layout.sort_terms)
+        case RowOrder.INPUT:
+            return None
 
 
 def measuring_context(

@@ -16,7 +16,7 @@ from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
-from iceberg_compaction.operations.rewrite_files import failed_files, rebase, spending, table_figures
+from iceberg_compaction.operations.rewrite_files import failed_files, planning_look, rebase, spending, table_figures
 from iceberg_compaction.plan import build, plan_request, rates
 from iceberg_compaction.record import journal, leases
 
@@ -62,7 +62,7 @@ class RewriteFiles:
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan | EmptyPlan]:
         """The plan, pinned to the branch's head."""
-        head = look.look(table, name=self.table, branch=self.branch, where=self.policy.where, cache=run.cache)
+        head = planning_look.look_for(table, self.table, self.branch, self.policy, run)
         seen = maintainers.consider(head.view, table.metadata, self.policy.others, run.clock())
         view = failed_files.mark(leases.leave_to_others(seen, table_folders.entry(table), run), run)
         if self.policy.triggers.active:

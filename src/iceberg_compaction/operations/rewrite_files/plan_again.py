@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
-from iceberg_compaction.metadata import look, table_folders, target_partitions
+from iceberg_compaction.metadata import table_folders, target_partitions
 from iceberg_compaction.model import file_group, rewrite_past
 from iceberg_compaction.model.outcome import GroupEnd
 from iceberg_compaction.model.rewrite_plan import EmptyPlan, LeftOutReason, Plan
 from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
-from iceberg_compaction.operations.rewrite_files import failed_files, rebase, spending
+from iceberg_compaction.operations.rewrite_files import failed_files, planning_look, rebase, spending
 from iceberg_compaction.plan import build
 from iceberg_compaction.record import leases
 
@@ -84,7 +84,7 @@ def _accept(newer: Plan | EmptyPlan, ledger: Ledger, unfinished: _Unfinished) ->
 def _build(
     table: Table, plan: Plan, run: Run, ledger: Ledger, unfinished: _Unfinished
 ) -> PlannedWork[Plan | EmptyPlan]:
-    head = look.look(table, name=plan.table, branch=plan.pin.branch, where=plan.policy.where, cache=run.cache)
+    head = planning_look.look_for(table, plan.table, plan.pin.branch, plan.policy, run)
     groups = [*unfinished.conflicting, *unfinished.marred]
     partition_keys = {key for row in groups for key in file_group.partition_keys(row)}
     # Where many files are damaged, a run need not fail on each of them again.

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.output_layout import OutputLayout
     from iceberg_compaction.model.policies import Policy, Sizes
     from iceberg_compaction.model.rewrite_plan import GroupReason, LeftOutReason
+    from iceberg_compaction.model.row_order_terms import Terms
+    from iceberg_compaction.model.table_shape import TableShape
     from iceberg_compaction.plan.candidates import CandidateFiles
     from iceberg_compaction.plan.packing import Bins, Packing
     from iceberg_compaction.plan.plan_request import PlanRequest
@@ -62,6 +64,19 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowsBy:
+    """What a strategy sorts the rows of whole groups by."""
+
+    terms: Terms  # with the ids of their columns
+    # The column whose bounds tell the ranges of files: it leads the order inside a partition. None: none tells.
+    measured: str | None
+
+
+class NoOrderError(ValueError):
+    """This table has no columns that the strategy could order rows by; nobody has named a wrong one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteStrategy:
     """One way to choose, group and order files and to lay out the outputs. Answers are pure functions.
 
@@ -88,3 +103,6 @@ class RewriteStrategy:
     # A strategy that must see all files before it can answer: it returns one that can.
     adapt: Callable[[CandidateFiles, PlanRequest], RewriteStrategy] | None = None
     choices: Choices | None = None  # by partition, where a strategy has different ones
+    # What rows of a group are sorted by, all of them by one task (ValueError says why an option cannot be used,
+    # NoOrderError why the table cannot). None: rows follow the layout's row order, task by task.
+    rows_by: Callable[[TableShape, Policy], RowsBy] | None = None

@@ -12,6 +12,7 @@ from iceberg_compaction.interfaces.cli.screens.grid import GridColumn, figures, 
 from iceberg_compaction.model import partition_words, plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.copy_plan import RateOrigin
+from iceberg_compaction.model.policies import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,6 +79,7 @@ def plan_story(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
         )
     yield kinds
     yield from _partitions(plan)
+    yield from _row_order(plan)
     yield from _left_out(plan)
     yield from _maintainers(plan)
     yield paragraphs.Paragraph(text=plan.copying.sentence)
@@ -114,6 +116,17 @@ def _partitions(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     shown = ", ".join(names) + (f" and {more:,} more" if more > 0 else "")
     hint = "; --output json lists every group" if more > 0 or len(plan.groups) > len(partitions) else ""
     yield paragraphs.Paragraph(text=f"{plurals.count(len(partitions), 'partition')}: {shown}{hint}.")
+    yield ""
+
+
+def _row_order(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
+    """What rows of whole groups are sorted by, if the strategy sorts."""
+    if not plan.layout.sentence:
+        return
+    linear = (
+        " The order is linear: z-order arrives with a shuffle." if plan.policy.strategy is Strategy.DIMENSIONAL else ""
+    )
+    yield paragraphs.Paragraph(text=f"{plan.layout.sentence}{linear}")
     yield ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from iceberg_compaction.model import row_order_terms
 from iceberg_compaction.model.policies import Sizes
 from iceberg_compaction.model.row_order_terms import Terms
 from iceberg_compaction.model.value import Value
@@ -26,3 +27,10 @@ class OutputLayout(Value):
     row_order: RowOrder = RowOrder.TABLE
     sort_terms: Terms = ()  # of RowOrder.GIVEN
     cold: Sizes | None = None  # sizes for groups whose reason is `cold`; None: as all others
+
+    @property
+    def sentence(self) -> str:
+        """What rows are sorted by; empty unless the layout itself says."""
+        if self.row_order is not RowOrder.GIVEN:
+            return ""
+        return f"Rows are sorted by {row_order_terms.text(self.sort_terms)}, each group as a whole by one task."

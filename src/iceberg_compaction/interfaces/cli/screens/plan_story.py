@@ -13,6 +13,7 @@ from iceberg_compaction.model import partition_words, plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.copy_plan import RateOrigin
 from iceberg_compaction.model.plan_cost import dollars
+from iceberg_compaction.model.policies import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,6 +85,7 @@ def plan_story(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
         )
     yield kinds
     yield from _partitions(plan)
+    yield from _row_order(plan)
     yield from _left_out(plan)
     yield from _scores(plan)
     yield from _notes(plan)
@@ -126,6 +128,17 @@ def _partitions(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     shown = ", ".join(names) + (f" and {more:,} more" if more > 0 else "")
     hint = "; --output json lists every group" if more > 0 or len(plan.groups) > len(partitions) else ""
     yield paragraphs.Paragraph(text=f"{plurals.count(len(partitions), 'partition')}: {shown}{hint}.")
+    yield ""
+
+
+def _row_order(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
+    """What rows of whole groups are sorted by, if the strategy sorts."""
+    if not plan.layout.sentence:
+        return
+    linear = (
+        " The order is linear: z-order arrives with a shuffle." if plan.policy.strategy is Strategy.DIMENSIONAL else ""
+    )
+    yield paragraphs.Paragraph(text=f"{plan.layout.sentence}{linear}")
     yield ""
 
 

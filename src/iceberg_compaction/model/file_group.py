@@ -16,7 +16,7 @@ from typing_extensions import assert_never
 from iceberg_compaction.model import byte_size, partition_words, plurals
 from iceberg_compaction.model.copy_plan import Way
 from iceberg_compaction.model.partition_section import SECTIONS, Section
-from iceberg_compaction.model.value import Count, Value
+from iceberg_compaction.model.value import Count, Difference, Finite, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -80,15 +80,15 @@ class FileGroup(Value):
     copying: Way
     copy_sentence: str  # the above in words
     # Estimates, see model.plan_cost. Plans of older versions lack them.
-    reads: int = 0  # requests of the rewrite
-    writes: int = 0
-    core_seconds: float = 0.0
-    spared_requests: int = 0  # of each scan that reads the group
-    spared_seconds: float = 0.0  # likewise, of a core
-    freed_bytes: int = 0  # of deleted rows
-    gain_days: float = 0.0  # how long the gain lasts, at most the horizon
-    cost: float = 0.0  # dollars
-    saving: float = 0.0  # dollars in that time
+    reads: Count = 0  # requests of the rewrite
+    writes: Count = 0
+    core_seconds: Finite = 0.0
+    spared_requests: Difference = 0  # of each scan that reads the group
+    spared_seconds: Finite = 0.0  # likewise, of a core
+    freed_bytes: Count = 0  # of deleted rows
+    gain_days: Finite = 0.0  # how long the gain lasts, at most the horizon
+    cost: Finite = 0.0  # dollars
+    saving: Finite = 0.0  # dollars in that time
     choice: str = ""  # `adaptive`: the strategy of the partition, and why
 
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from iceberg_compaction.model import plurals
 from iceberg_compaction.model.prices import Prices
-from iceberg_compaction.model.value import Value
+from iceberg_compaction.model.value import Count, Difference, Finite, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,19 +23,19 @@ class PlanCost(Value):
     """Estimates, in dollars where no other unit is named."""
 
     prices: Prices = Prices()
-    scans_per_day: float = 0.0
+    scans_per_day: Finite = 0.0
     scans_declared: bool = False  # else they are assumed
-    horizon_days: float = 0.0
-    kept_days: float = 0.0  # how long replaced files stay in storage, until their snapshots expire
-    budget: float | None = None  # of the run; None: there is none
-    reads: int = 0  # requests of the rewrite
-    writes: int = 0
-    core_seconds: float = 0.0
-    spared_requests: int = 0  # of each scan that reads all groups
-    spared_seconds: float = 0.0  # likewise, of a core
-    freed_bytes: int = 0  # of deleted rows
-    cost: float = 0.0
-    saving: float = 0.0  # over the horizon, or as long as the gain lasts
+    horizon_days: Finite = 0.0
+    kept_days: Finite = 0.0  # how long replaced files stay in storage, until their snapshots expire
+    budget: Finite | None = None  # of the run; None: there is none
+    reads: Count = 0  # requests of the rewrite
+    writes: Count = 0
+    core_seconds: Finite = 0.0
+    spared_requests: Difference = 0  # of each scan that reads all groups
+    spared_seconds: Finite = 0.0  # likewise, of a core
+    freed_bytes: Count = 0  # of deleted rows
+    cost: Finite = 0.0
+    saving: Finite = 0.0  # over the horizon, or as long as the gain lasts
     sentence: str = ""  # the above in words
 
     def of(self, groups: pa.Table) -> PlanCost:

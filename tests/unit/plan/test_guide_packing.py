@@ -3,8 +3,8 @@
 the mean. The guide states them of groups of inputs; a group here may be as large as 100 GiB, and its outputs count.
 
 Exceptions, by name: a file that the strategy leaves alone has the size that it had. Such a file is well sized, which is
-0.75 to 1.8 x target; or it is small, and too few to be a group (`too-few-files`), a rest (`rest`), or beside others that
-it cannot join without making as many files again (`no-gain`); or it is large, and of one row (`indivisible`).
+0.75 to 1.8 x target; or it is small, and too few to be a group (`too-few-files`), a rest (`rest`), or beside others
+that it cannot join without making as many files again (`no-gain`); or it is large, and of one row (`indivisible`).
 """
 
 from __future__ import annotations

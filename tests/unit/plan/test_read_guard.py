@@ -107,4 +107,4 @@ def test_a_second_plan_under_the_guard_is_empty(
 
 
 def test_the_least_unit_is_the_least_row_group_that_is_copied() -> None:
-    assert read_guard.LEAST == Policy().min_row_group_size_bytes
+    assert Policy().min_row_group_size_bytes == read_guard.LEAST

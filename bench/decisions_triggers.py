@@ -18,9 +18,8 @@ from typing import Any
 
 from bench import bar_lines
 from iceberg_compaction.interfaces import run_stores
-from iceberg_compaction.model.partition_extremes import PartitionExtremes
 from iceberg_compaction.model.policies import Policy
-from iceberg_compaction.model.run_figures import HealthEntry, TableFigures
+from iceberg_compaction.model.run_figures import HealthEntry, PartitionExtremes, TableFigures
 from iceberg_compaction.model.table_health import SizeBucket
 from iceberg_compaction.plan.triggers import table_check
 from iceberg_compaction.record import health_log

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-from iceberg_compaction.model.partition_extremes import PartitionExtremes
 from iceberg_compaction.model.table_health import SizeBucket
 from iceberg_compaction.model.value import Count, Value
 
@@ -42,6 +41,19 @@ class PlanForecast(Value):
     cost: float | None = None  # in money, by the price list
     saving: float | None = None  # of readers, over the policy's horizon
     currency: str = ""
+
+
+class PartitionExtremes(Value):
+    """What the partitions of a table come to at the most: the extreme of each measure of `plan.triggers.decision_table`
+    over all of them, and what it is measured by. A trigger fires in some partition exactly if it fires at the extreme,
+    so that a table can be checked without its metadata."""
+
+    small_file_bytes: Count  # what counted as small
+    target_bytes: Count  # what classes of files are parts of
+    fragment_size_divisor: Count
+    min_target_size_ratio: float
+    values: dict[str, float]  # by measure: the most, or the least where less is worse; absent: there is none
+    oldest_ms: dict[str, int | None]  # by measure of time: the oldest last rewrite; None: there is a partition without
 
 
 class TableFigures(Value):

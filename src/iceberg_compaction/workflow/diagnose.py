@@ -13,7 +13,7 @@ from iceberg_compaction.inspect import assess, delete_cost, health_request
 from iceberg_compaction.metadata import look, maintainers, rewrite_times, snapshot_log, target_partitions
 from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.model.policies import Policy, Strategy
-from iceberg_compaction.model.run_figures import HealthEntry, TableFigures
+from iceberg_compaction.model.run_figures import HealthEntry, PartitionExtremes, TableFigures
 from iceberg_compaction.model.table_view import DATA
 from iceberg_compaction.model.triggers import Triggers
 from iceberg_compaction.operations.rewrite_manifests import choose_manifests, manifest_facts
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from iceberg_compaction.model.manifest_plan import ManifestPlan
-    from iceberg_compaction.model.partition_extremes import PartitionExtremes
     from iceberg_compaction.model.policies import Sizes
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.model.table_view import TableView

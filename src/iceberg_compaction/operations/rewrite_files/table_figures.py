@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from iceberg_compaction.inspect import histogram
 from iceberg_compaction.model import events
-from iceberg_compaction.model.run_figures import PlanForecast, TableFigures
+from iceberg_compaction.model.run_figures import PartitionExtremes, PlanForecast, TableFigures
 from iceberg_compaction.model.table_view import DATA
 from iceberg_compaction.model.triggers import Triggers
 from iceberg_compaction.plan.triggers import extremes, measures
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model.partition_extremes import PartitionExtremes
     from iceberg_compaction.model.policies import Sizes
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
     from iceberg_compaction.model.rewrite_task import StagedFile

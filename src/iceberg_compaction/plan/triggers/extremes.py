@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from iceberg_compaction.model.partition_extremes import PartitionExtremes
+from iceberg_compaction.model.run_figures import PartitionExtremes
 from iceberg_compaction.plan.triggers import decision_table
 
 if TYPE_CHECKING:

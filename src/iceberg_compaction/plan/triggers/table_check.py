@@ -12,9 +12,8 @@ from iceberg_compaction.plan.triggers import decision_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iceberg_compaction.model.partition_extremes import PartitionExtremes
     from iceberg_compaction.model.policies import Policy
-    from iceberg_compaction.model.run_figures import HealthEntry, TableFigures
+    from iceberg_compaction.model.run_figures import HealthEntry, PartitionExtremes, TableFigures
     from iceberg_compaction.plan.triggers.decision_table import TriggerRule
 
 # Measures that depend on what counts as small, and on the classes of files by size.

@@ -14,7 +14,6 @@ from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
 from iceberg_compaction.model.unplanned import Unplanned, UnplannedKind
 from iceberg_compaction.operations.rewrite_files import plan_file
 from iceberg_compaction.operations.rewrite_files.file_rewrite import RewriteFiles
-from iceberg_compaction.plan import compare_plans
 from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
@@ -61,6 +60,8 @@ def show(
             plan_file.save_plan(made, how.out)
     printer = output.output(console.output)
     if old is not None and not isinstance(plans[0], Unplanned):
+        from iceberg_compaction.plan import compare_plans
+
         printer.plan_difference(compare_plans.compare(old, plans[0]))
     else:
         printer.plans(plans, single=targets.single)

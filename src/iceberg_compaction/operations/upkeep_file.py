@@ -46,5 +46,11 @@ def load_operation(path: Path) -> Operation[Any]:
 def _operation(content: dict[str, Any]) -> Operation[Any]:
     """Each operation of housekeeping has a case here."""
     match content["operation"]:
+        case "expire":
+            from iceberg_compaction.model.expire_plan import ExpirePlan
+            from iceberg_compaction.operations.expire import expire_snapshots
+
+            plan = ExpirePlan.model_validate(content)
+            return expire_snapshots.ExpireSnapshots(table=plan.table, wish=plan.wish, given=plan)
         case other:
             raise errors.ConfigError(f"This version knows no operation {str(other)[:40]!r}; make a new plan.")

@@ -17,6 +17,7 @@ from iceberg_compaction.interfaces.cli.verbs.cache import cache
 from iceberg_compaction.interfaces.cli.verbs.cancel import cancel
 from iceberg_compaction.interfaces.cli.verbs.demo import demo
 from iceberg_compaction.interfaces.cli.verbs.doctor import doctor
+from iceberg_compaction.interfaces.cli.verbs.expire import expire
 from iceberg_compaction.interfaces.cli.verbs.history import history
 from iceberg_compaction.interfaces.cli.verbs.manifests import manifests
 from iceberg_compaction.interfaces.cli.verbs.plan import plan
@@ -68,7 +69,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for _verb in (doctor, plan, apply, run, resume, manifests, history, report, watch, cancel, verify, undo, cache, demo):
+for _verb in (doctor, plan, apply, run, resume, manifests, expire, history, report, watch, cancel, verify, undo, cache, demo):
     app.command(cls=help_screen.VerbCommand)(_verb)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from iceberg_compaction.model import lease
-from iceberg_compaction.model.retention import Retention, RetentionWish  # noqa: TC001 - fields of a model
+from iceberg_compaction.model.snapshot_retention import Retention, RetentionGoal  # noqa: TC001 - fields of a model
 from iceberg_compaction.model.upkeep_plan import UpkeepPlan
 
 EXPIRE: Literal["expire"] = "expire"
@@ -15,7 +15,7 @@ class ExpirePlan(UpkeepPlan):
     """Snapshots to expire. Performing it never expires others."""
 
     operation: Literal["expire"] = EXPIRE
-    wish: RetentionWish
+    goal: RetentionGoal
     retention: Retention
     snapshot_ids: tuple[int, ...] = ()  # that expire
     refs: tuple[str, ...] = ()  # branches and tags that leave with them

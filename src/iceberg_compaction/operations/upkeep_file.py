@@ -51,6 +51,6 @@ def _operation(content: dict[str, Any]) -> Operation[Any]:
             from iceberg_compaction.operations.expire import expire_snapshots
 
             plan = ExpirePlan.model_validate(content)
-            return expire_snapshots.ExpireSnapshots(table=plan.table, wish=plan.wish, given=plan)
+            return expire_snapshots.ExpireSnapshots(table=plan.table, goal=plan.goal, given=plan)
         case other:
             raise errors.ConfigError(f"This version knows no operation {str(other)[:40]!r}; make a new plan.")

@@ -69,7 +69,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for _verb in (doctor, plan, apply, run, resume, manifests, expire, history, report, watch, cancel, verify, undo, cache, demo):
+for _verb in (
+    doctor,
+    plan,
+    apply,
+    run,
+    resume,
+    manifests,
+    expire,
+    history,
+    report,
+    watch,
+    cancel,
+    verify,
+    undo,
+    cache,
+    demo,
+):
     app.command(cls=help_screen.VerbCommand)(_verb)
 
 

@@ -35,7 +35,7 @@ ORDER: tuple[tuple[FileKind, ...], ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
+class TableSides:
     """What leaves a table and what it keeps."""
 
     expired: Sequence[ExpiredSnapshot]
@@ -44,10 +44,10 @@ class Sides:
     resumed: bool = False  # some files of expired snapshots may be gone already
 
 
-def sides(metadata: TableMetadata, expired: Collection[int]) -> Sides:
+def sides(metadata: TableMetadata, expired: Collection[int]) -> TableSides:
     """What leaves a table with these snapshots."""
     statistics = (*metadata.statistics, *metadata.partition_statistics)
-    return Sides(
+    return TableSides(
         expired=[
             ExpiredSnapshot(snapshot_id=each.snapshot_id, manifest_list=each.manifest_list)
             for each in metadata.snapshots
@@ -102,9 +102,9 @@ class DoomedFiles:
         """Whether any candidate is not spared so far."""
         return not bool(self._spared.all())
 
-    def figures(self) -> Figures:
+    def figures(self) -> DoomedFigures:
         """How many files of each kind may be deleted, and their bytes as far as they are known."""
-        figures = Figures()
+        figures = DoomedFigures()
         for files in self._remaining():
             for kind, count in zip(*(part.to_pylist() for part in files["kind"].value_counts().flatten()), strict=True):
                 figures.files[kind] += count
@@ -120,28 +120,28 @@ class DoomedFiles:
 
     def _remaining(self) -> Iterator[pa.RecordBatch]:
         """Candidates that are not spared, once each."""
-        told = self._spared.copy()
+        passed = self._spared.copy()
         first = 0
         self._file.seek(0)
         for files in pa.ipc.open_stream(self._file):
             at = np.searchsorted(self._ordered, self._digests[first : first + files.num_rows])
             first += files.num_rows
-            fresh = ~told[at]
+            fresh = ~passed[at]
             _, once = np.unique(at, return_index=True)
             fresh[np.setdiff1d(np.arange(len(at)), once)] = False
-            told[at] = True
+            passed[at] = True
             yield files.filter(pa.array(fresh))
 
 
 @dataclass(slots=True)
-class Figures:
+class DoomedFigures:
     """Files and bytes by kind."""
 
     files: Counter[str] = field(default_factory=Counter)
     bytes: Counter[str] = field(default_factory=Counter)
 
 
-def collect(io: FileIO, sides: Sides, doomed: DoomedFiles) -> None:
+def collect(io: FileIO, sides: TableSides, doomed: DoomedFiles) -> None:
     """Find the files. MetadataError: something cannot be read, so that nothing may be deleted."""
     kept = listed_manifests.read(io, sides.kept)
     lists = [listed_manifests.list_at(each.manifest_list, each.snapshot_id) for each in sides.expired]

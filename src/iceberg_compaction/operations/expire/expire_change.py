@@ -52,7 +52,7 @@ class ExpireChange:
         """Choose again. StalePlanError: nothing of the plan is left to do."""
         plan = self.plan
         choice = choose_snapshots.choose(
-            table_facts.read(table.metadata, self.run), plan.wish, plan.retention, self.now_ms
+            table_facts.read(table.metadata, self.run), plan.goal, plan.retention, self.now_ms
         )
         refs = tuple(each for each in choice.removed_refs if each in plan.refs)
         # A ref that stays although the choice lets it go holds its snapshots: it is not in the plan.

@@ -10,7 +10,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.commit import spine
 from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.model import events, expire_plan, outcome, plurals
-from iceberg_compaction.model.retention import RetentionWish
+from iceberg_compaction.model.snapshot_retention import RetentionGoal
 from iceberg_compaction.operations.expire import doomed_files, expire_change, plan_expiry, remove_expired, undo_reach
 from iceberg_compaction.operations.operation import PlannedWork
 from iceberg_compaction.record import journal, pending_removals
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.checkpoint import CheckpointHead
     from iceberg_compaction.model.expire_plan import ExpirePlan
     from iceberg_compaction.operations.expire.expire_change import StagedExpiry
-    from iceberg_compaction.operations.expire.remove_expired import Removed
+    from iceberg_compaction.operations.expire.remove_expired import RemovedFiles
     from iceberg_compaction.operations.operation import EngineFactory, Legacy
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
-ANY = RetentionWish()
+ANY = RetentionGoal()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class ExpireSnapshots:
     """Expire the snapshots of a table that nothing keeps, and delete the files that only they need."""
 
     table: str
-    wish: RetentionWish = ANY
+    goal: RetentionGoal = ANY
     per_second: float | None = None  # files to delete; None: as fast as the store answers
     count_files: bool = False  # the plan names the files, too
     given: ExpirePlan | None = None  # a plan made before, which is not exceeded
@@ -55,7 +55,7 @@ class ExpireSnapshots:
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[ExpirePlan]:
         """The snapshots that expire now; of a given plan those that still do."""
-        request = plan_expiry.PlanRequest(table=self.table, wish=self.wish, count_files=self.count_files)
+        request = plan_expiry.ExpireRequest(table=self.table, goal=self.goal, count_files=self.count_files)
         plan = plan_expiry.make(table, request, run)
         if self.given is not None:
             plan = _within(plan, self.given)
@@ -70,10 +70,10 @@ class ExpireSnapshots:
         self, planned: PlannedWork[ExpirePlan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
     ) -> outcome.Outcome:
         plan = planned.plan
-        earlier = [] if self.wish.keep_files else self._resume(plan, table, run)
+        earlier = [] if self.goal.keep_files else self._resume(plan, table, run)
         if not plan.changes_metadata:
             return self._outcome(plan, None, earlier, run)
-        if self.wish.keep_files or not plan.snapshot_ids:
+        if self.goal.keep_files or not plan.snapshot_ids:
             committed = self._commit(plan, table, run)
             return self._outcome(plan, committed, earlier, run)
         sides = doomed_files.sides(table.metadata, set(plan.snapshot_ids))
@@ -87,10 +87,10 @@ class ExpireSnapshots:
             except errors.CompactionError:
                 remove_expired.forget(pending, run)
                 raise
-            removal = remove_expired.Removal(pending=pending, doomed=doomed, per_second=self.per_second)
-            known = {each.snapshot_id for each in sides.kept}
+            removal = remove_expired.FileRemoval(pending=pending, doomed=doomed, per_second=self.per_second)
+            spared_ids = {each.snapshot_id for each in sides.kept}
             try:
-                removed = remove_expired.finish(table, removal, known, run)
+                removed = remove_expired.finish(table, removal, spared_ids, run)
             except errors.CompactionError as error:  # the expiry itself is committed
                 removed = _left(error)
         return self._outcome(plan, committed, [*earlier, removed], run)
@@ -100,7 +100,7 @@ class ExpireSnapshots:
         change = expire_change.ExpireChange(plan=plan, run=run, now_ms=plan.created_ms)
         return spine.commit(table, change, run)
 
-    def _resume(self, plan: ExpirePlan, table: Table, run: Run) -> list[Removed]:
+    def _resume(self, plan: ExpirePlan, table: Table, run: Run) -> list[RemovedFiles]:
         """Remove what earlier runs have left. Trouble with that must not stop the run's own work."""
         if run.store is None:
             return []
@@ -118,7 +118,7 @@ class ExpireSnapshots:
         self,
         plan: ExpirePlan,
         committed: spine.CommittedChange[StagedExpiry] | None,
-        removals: list[Removed],
+        removals: list[RemovedFiles],
         run: Run,
     ) -> outcome.Outcome:
         figures: dict[str, int] = {}
@@ -166,8 +166,8 @@ def _within(plan: ExpirePlan, given: ExpirePlan) -> ExpirePlan:
     return left.model_copy(update={"notes": (*left.notes, *(note if dropped else ()))})
 
 
-def _left(error: errors.CompactionError) -> Removed:
-    return remove_expired.Removed(
+def _left(error: errors.CompactionError) -> RemovedFiles:
+    return remove_expired.RemovedFiles(
         notes=[f"Files that only expired snapshots needed are still there, and the next expiry removes them: {error}"]
     )
 
@@ -178,5 +178,5 @@ def _sentence(figures: dict[str, int], plan: ExpirePlan) -> str:
         figures.get(name, 0)
         for name in ("data-files", "delete-files", "manifests", "manifest-lists", "statistics-files")
     )
-    removed = "no file was deleted" if plan.wish.keep_files else f"{plurals.count(files, 'file')} were deleted"
+    removed = "no file was deleted" if plan.goal.keep_files else f"{plurals.count(files, 'file')} were deleted"
     return f"{gone} expired, and {removed}."

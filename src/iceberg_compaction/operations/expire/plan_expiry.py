@@ -11,7 +11,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.catalog import other_entries
 from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.metadata.reach import reachable_files
-from iceberg_compaction.model import expire_plan, plurals, retention, times, upkeep_plan
+from iceberg_compaction.model import expire_plan, plurals, snapshot_retention, times, upkeep_plan
 from iceberg_compaction.operations.expire import doomed_files, table_facts, undo_reach, unused_metadata
 from iceberg_compaction.plan.expiry import choose_snapshots, effective_retention
 from iceberg_compaction.record import pending_removals
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from iceberg_compaction.model.retention import Retention, RetentionWish
+    from iceberg_compaction.model.snapshot_retention import Retention, RetentionGoal
     from iceberg_compaction.model.upkeep_plan import UpkeepStep
-    from iceberg_compaction.plan.expiry.choose_snapshots import Choice, TableFacts
+    from iceberg_compaction.plan.expiry.choose_snapshots import SnapshotChoice, SnapshotsOfTable
     from iceberg_compaction.record.runs import Run
 
 _KEPT_WORDS = {
-    choose_snapshots.Kept.HEAD: "a branch or tag points to it",
-    choose_snapshots.Kept.AGE: "it is young enough",
-    choose_snapshots.Kept.COUNT: "it is one of the last of its branch",
-    choose_snapshots.Kept.NOT_NAMED: "it was not named",
-    choose_snapshots.Kept.FLINK: "a Flink job finds its last checkpoint there, or on the way to it",
-    choose_snapshots.Kept.IN_USE: "others are at work on it",
+    choose_snapshots.KeptFor.HEAD: "a branch or tag points to it",
+    choose_snapshots.KeptFor.AGE: "it is young enough",
+    choose_snapshots.KeptFor.COUNT: "it is one of the last of its branch",
+    choose_snapshots.KeptFor.NOT_NAMED: "it was not named",
+    choose_snapshots.KeptFor.FLINK: "a Flink job finds its last checkpoint there, or on the way to it",
+    choose_snapshots.KeptFor.IN_USE: "others are at work on it",
 }
 _FILE_WORDS = {
     "data": "data files",
@@ -44,28 +44,28 @@ _FILE_WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanRequest:
+class ExpireRequest:
     """What a plan is made for."""
 
     table: str  # its name
-    wish: RetentionWish
+    goal: RetentionGoal
     count_files: bool  # also find the files that would be deleted; takes as long as the expiry itself
 
 
-def make(table: Table, request: PlanRequest, run: Run) -> expire_plan.ExpirePlan:
+def make(table: Table, request: ExpireRequest, run: Run) -> expire_plan.ExpirePlan:
     """The plan. UnsupportedError: files of the table must not be deleted; ConfigError: what is asked for cannot be."""
-    now_ms, wish = run.clock(), request.wish
-    others = _check_own_files(table, request.table, wish)
-    held = effective_retention.effective(wish, table.properties, now_ms)
-    effective_retention.check_age(wish, held, now_ms)
+    now_ms, goal = run.clock(), request.goal
+    others = _check_own_files(table, request.table, goal)
+    held = effective_retention.effective(goal, table.properties, now_ms)
+    effective_retention.check_age(goal, held, now_ms)
     facts = table_facts.read(table.metadata, run)
-    choose_snapshots.check_ids(facts, wish, held, now_ms)
-    choice = choose_snapshots.choose(facts, wish, held, now_ms)
+    choose_snapshots.check_ids(facts, goal, held, now_ms)
+    choice = choose_snapshots.choose(facts, goal, held, now_ms)
     expired = set(choice.expired)
     kept = [each for each in table.metadata.snapshots if each.snapshot_id not in expired]
-    unused = unused_metadata.find(table, kept) if wish.clean_metadata else unused_metadata.Unused()
+    unused = unused_metadata.find(table, kept) if goal.clean_metadata else unused_metadata.UnusedMetadata()
     pending = _pending(table, run)
-    files = _file_steps(table, expired, wish) if request.count_files and expired else ()
+    files = _file_steps(table, expired, goal) if request.count_files and expired else ()
     steps = (*_steps(choice, table, unused), *files, *_pending_steps(pending))
     undo = undo_reach.notes(table.metadata, expired, held, now_ms) if expired else ()
     return expire_plan.ExpirePlan(
@@ -76,8 +76,8 @@ def make(table: Table, request: PlanRequest, run: Run) -> expire_plan.ExpirePlan
         sentence=_sentence(choice, len(table.metadata.snapshots), pending),
         steps=steps,
         kept=_kept(choice, facts),
-        notes=(*_retention_notes(held, wish), *unused.notes, *others, *undo),
-        wish=wish,
+        notes=(*_retention_notes(held, goal), *unused.notes, *others, *undo),
+        goal=goal,
         retention=held,
         snapshot_ids=choice.expired,
         refs=choice.removed_refs,
@@ -87,13 +87,13 @@ def make(table: Table, request: PlanRequest, run: Run) -> expire_plan.ExpirePlan
     )
 
 
-def _check_own_files(table: Table, name: str, wish: RetentionWish) -> tuple[str, ...]:
+def _check_own_files(table: Table, name: str, goal: RetentionGoal) -> tuple[str, ...]:
     """Refuse where the table's files may be another one's. Returns notes on what could not be looked at."""
-    if table.properties.get(retention.GC, "true").strip().lower() == "false":
+    if table.properties.get(snapshot_retention.GC, "true").strip().lower() == "false":
         raise errors.UnsupportedError(
-            f"{name} has {retention.GC}=false: its files may belong to other tables, so no snapshot is expired."
+            f"{name} has {snapshot_retention.GC}=false: other tables may share its files, so no snapshot expires."
         )
-    if wish.keep_files:
+    if goal.keep_files:
         return ("No file is deleted (--keep-files).",)
     others = other_entries.find(table)
     if others.names:
@@ -113,7 +113,7 @@ def _pending(table: Table, run: Run) -> list[pending_removals.PendingRemoval]:
     return [each for each in removals if each.run_id != run.run_id]
 
 
-def _steps(choice: Choice, table: Table, unused: unused_metadata.Unused) -> list[UpkeepStep]:
+def _steps(choice: SnapshotChoice, table: Table, unused: unused_metadata.UnusedMetadata) -> list[UpkeepStep]:
     steps = []
     if choice.expired:
         by_id = {each.snapshot_id: each for each in table.metadata.snapshots}
@@ -136,9 +136,9 @@ def _pending_steps(pending: Sequence[pending_removals.PendingRemoval]) -> list[U
     ]
 
 
-def _file_steps(table: Table, expired: set[int], wish: RetentionWish) -> tuple[UpkeepStep, ...]:
+def _file_steps(table: Table, expired: set[int], goal: RetentionGoal) -> tuple[UpkeepStep, ...]:
     """The files that would be deleted."""
-    if wish.keep_files:
+    if goal.keep_files:
         return ()
     metadata = table.metadata
     _, metadata_folder = table_folders.folders(table)
@@ -164,15 +164,15 @@ def _file_steps(table: Table, expired: set[int], wish: RetentionWish) -> tuple[U
     )
 
 
-def _kept(choice: Choice, facts: TableFacts) -> tuple[UpkeepStep, ...]:
+def _kept(choice: SnapshotChoice, facts: SnapshotsOfTable) -> tuple[UpkeepStep, ...]:
     counts = Counter(choice.kept.values())
     steps = [_step("snapshots", counts[reason], _KEPT_WORDS[reason]) for reason in _KEPT_WORDS if counts[reason]]
     users = dict.fromkeys(who for each, who in facts.in_use.items() if each in choice.kept)
     return (*steps, *(_step("snapshots in use", 1, f"by {who}") for who in list(users)[:5]))
 
 
-def _retention_notes(held: Retention, wish: RetentionWish) -> tuple[str, ...]:
-    if wish.only_ids:
+def _retention_notes(held: Retention, goal: RetentionGoal) -> tuple[str, ...]:
+    if goal.only_ids:
         return ("Only the snapshots that were named expire; ages and counts are not looked at.",)
     bound = times.utc_minute(held.older_than_ms.value)
     last = plurals.count(held.min_snapshots.value, "snapshot")
@@ -180,13 +180,13 @@ def _retention_notes(held: Retention, wish: RetentionWish) -> tuple[str, ...]:
         f"Snapshots before {bound} expire ({held.older_than_ms.origin}), but the last {last} of each branch stay "
         f"({held.min_snapshots.origin}); a branch or tag with a retention of its own keeps to that."
     ]
-    if held.max_ref_age_ms.value < retention.FOREVER:
+    if held.max_ref_age_ms.value < snapshot_retention.FOREVER:
         days = held.max_ref_age_ms.value / 86_400_000
         notes.append(f"Branches and tags go after {days:g} days ({held.max_ref_age_ms.origin}); main never does.")
     return tuple(notes)
 
 
-def _sentence(choice: Choice, snapshots: int, pending: Sequence[pending_removals.PendingRemoval]) -> str:
+def _sentence(choice: SnapshotChoice, snapshots: int, pending: Sequence[pending_removals.PendingRemoval]) -> str:
     parts = []
     if choice.expired:
         parts.append(f"{len(choice.expired):,} of {plurals.count(snapshots, 'snapshot')} expire")

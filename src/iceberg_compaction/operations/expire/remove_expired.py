@@ -14,7 +14,8 @@ from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.metadata.reach import reachable_files
 from iceberg_compaction.operations.expire import doomed_files
 from iceberg_compaction.record import pending_removals
-from iceberg_compaction.storage import bulk_remove, remove
+from iceberg_compaction.storage import remove
+from iceberg_compaction.storage.s3 import bulk_remove
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -37,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
-class Removed:
+class RemovedFiles:
     """What was removed, and what stays although nobody needs it."""
 
     figures: dict[str, int] = field(default_factory=dict)
@@ -79,7 +80,7 @@ def forget(removal: PendingRemoval, run: Run) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Removal:
+class FileRemoval:
     """Files to remove, and how fast."""
 
     pending: PendingRemoval
@@ -87,26 +88,26 @@ class Removal:
     per_second: float | None = None
 
 
-def finish(table: Table, removal: Removal, known: Collection[int], run: Run) -> Removed:
-    """Remove the files, after everything that the table has by now is spared. `known`: snapshots that were spared when
-    the files were found. The uuid is checked on the metadata from which this is decided (R50)."""
+def finish(table: Table, removal: FileRemoval, spared_ids: Collection[int], run: Run) -> RemovedFiles:
+    """Remove the files, after everything that the table has by now is spared. `spared_ids`: snapshots that were spared
+    when the files were found. The uuid is checked on the metadata from which this is decided (R50)."""
     current = publish.reload(table)
     _, metadata_folder = table_folders.folders(current)
     location = current.metadata_location
     doomed = removal.doomed
     doomed.spare([reachable_files.table_files(current.metadata, location, metadata_folder)])
-    new = [each for each in current.metadata.snapshots if each.snapshot_id not in known]
+    new = [each for each in current.metadata.snapshots if each.snapshot_id not in spared_ids]
     if new:  # committed since, or chosen to stay after all
         doomed.spare(reachable_files.snapshot_files(current.io, new))
     return _remove(current, removal, run)
 
 
-def resume(table: Table, removal: PendingRemoval, run: Run, per_second: float | None) -> Removed:
+def resume(table: Table, removal: PendingRemoval, run: Run, per_second: float | None) -> RemovedFiles:
     """Remove what an earlier run has left. Snapshots that the table still has, or has again, stay: their expiry never
     landed."""
     metadata = table.metadata
     present = {each.snapshot_id for each in metadata.snapshots}
-    sides = doomed_files.Sides(
+    sides = doomed_files.TableSides(
         expired=[each for each in removal.snapshots if each.snapshot_id not in present],
         kept=metadata.snapshots,
         statistics=removal.statistics,
@@ -114,14 +115,14 @@ def resume(table: Table, removal: PendingRemoval, run: Run, per_second: float | 
     )
     if not sides.expired:
         forget(removal, run)
-        return Removed()
+        return RemovedFiles()
     with doomed_files.DoomedFiles() as doomed:
         doomed_files.collect(table.io, sides, doomed)
-        return finish(table, Removal(pending=removal, doomed=doomed, per_second=per_second), present, run)
+        return finish(table, FileRemoval(pending=removal, doomed=doomed, per_second=per_second), present, run)
 
 
-def _remove(table: Table, removal: Removal, run: Run) -> Removed:
-    removed, doomed = Removed(), removal.doomed
+def _remove(table: Table, removal: FileRemoval, run: Run) -> RemovedFiles:
+    removed, doomed = RemovedFiles(), removal.doomed
     figures = doomed.figures()
     pace = bulk_remove.Pace(per_second=removal.per_second, clock=run.clock, pause=run.pause)
     for kinds in doomed_files.ORDER:

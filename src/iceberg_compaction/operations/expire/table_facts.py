@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.refs import SnapshotRefType
 
-from iceberg_compaction.model.retention import RefFacts, SnapshotFacts
+from iceberg_compaction.model.snapshot_retention import RefFacts, SnapshotFacts
 from iceberg_compaction.operations.past_runs import run_commits
 from iceberg_compaction.plan.expiry import choose_snapshots
 from iceberg_compaction.record.checkpoint import checkpoints
@@ -26,7 +26,7 @@ FLINK_CHECKPOINT = "flink.max-committed-checkpoint-id"
 _SLACK_MS = 3_600_000  # a run plans before it is in the journal
 
 
-def read(metadata: TableMetadata, run: Run) -> choose_snapshots.TableFacts:
+def read(metadata: TableMetadata, run: Run) -> choose_snapshots.SnapshotsOfTable:
     """The table as the choice of snapshots sees it. StoreError: nobody can say who is at work."""
     snapshots = [_facts(each) for each in metadata.snapshots]
     refs = [
@@ -40,9 +40,9 @@ def read(metadata: TableMetadata, run: Run) -> choose_snapshots.TableFacts:
         )
         for name, ref in metadata.refs.items()
     ]
-    alone = choose_snapshots.TableFacts(snapshots=snapshots, refs=refs, in_use={})
+    alone = choose_snapshots.SnapshotsOfTable(snapshots=snapshots, refs=refs, in_use={})
     in_use = {} if run.store is None else dict(_in_use(alone, str(metadata.table_uuid), run.run_id, run.store))
-    return choose_snapshots.TableFacts(snapshots=snapshots, refs=refs, in_use=in_use)
+    return choose_snapshots.SnapshotsOfTable(snapshots=snapshots, refs=refs, in_use=in_use)
 
 
 def _facts(snapshot: Snapshot) -> SnapshotFacts:
@@ -59,7 +59,7 @@ def _facts(snapshot: Snapshot) -> SnapshotFacts:
 
 
 def _in_use(
-    table: choose_snapshots.TableFacts, table_uuid: str, own_id: str, store: RunStore
+    table: choose_snapshots.SnapshotsOfTable, table_uuid: str, own_id: str, store: RunStore
 ) -> Iterator[tuple[int, str]]:
     """Snapshots that runs on the table, under whatever name, are based on or were about to commit. A plan in a
     checkpoint names its snapshot; of a run that says nothing all that it may have seen count."""
@@ -80,7 +80,7 @@ def _in_use(
             yield each.attempt.parent_snapshot_id, who
 
 
-def _since(table: choose_snapshots.TableFacts, at_ms: int) -> Iterator[int]:
+def _since(table: choose_snapshots.SnapshotsOfTable, at_ms: int) -> Iterator[int]:
     """Every snapshot that was the head of a branch at that time, or came later."""
     by_id = table.by_id
     for ref in table.refs:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-    from iceberg_compaction.model.retention import Retention
+    from iceberg_compaction.model.snapshot_retention import Retention
 
 _NAMED = 3
 

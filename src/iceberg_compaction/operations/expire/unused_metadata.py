@@ -19,7 +19,7 @@ _EQUALITY_DELETES = "total-equality-deletes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unused:
+class UnusedMetadata:
     """What may leave the metadata."""
 
     schema_ids: tuple[int, ...] = ()
@@ -27,7 +27,7 @@ class Unused:
     notes: tuple[str, ...] = ()
 
 
-def find(table: Table, kept: Sequence[Snapshot]) -> Unused:
+def find(table: Table, kept: Sequence[Snapshot]) -> UnusedMetadata:
     """Reads the manifest lists of the snapshots that stay, as these say which partition specs are in use."""
     metadata = table.metadata
     specs = {metadata.default_spec_id, *listed_manifests.read(table.io, kept)["spec_id"].unique().to_pylist()}
@@ -35,12 +35,14 @@ def find(table: Table, kept: Sequence[Snapshot]) -> Unused:
     notes = ("Sort orders stay: Iceberg's protocol has no request to remove one.",)
     if any(run_commits.properties(each).get(_EQUALITY_DELETES, "1") != "0" for each in kept):
         # An equality delete may name a column that only an old schema has (R23).
-        return Unused(
+        return UnusedMetadata(
             spec_ids=spec_ids,
             notes=(*notes, "Old schemas stay: equality deletes may need a column that only one of them has."),
         )
     used = {metadata.current_schema_id, *(each.schema_id for each in kept)}
     if None in used:
-        return Unused(spec_ids=spec_ids, notes=(*notes, "Old schemas stay: a snapshot does not say which one it has."))
+        return UnusedMetadata(
+            spec_ids=spec_ids, notes=(*notes, "Old schemas stay: a snapshot does not say which one it has.")
+        )
     schema_ids = tuple(each.schema_id for each in metadata.schemas if each.schema_id not in used)
-    return Unused(schema_ids=schema_ids, spec_ids=spec_ids, notes=notes)
+    return UnusedMetadata(schema_ids=schema_ids, spec_ids=spec_ids, notes=notes)

@@ -12,13 +12,13 @@ from iceberg_compaction import errors
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from iceberg_compaction.model.retention import RefFacts, Retention, RetentionWish, SnapshotFacts
+    from iceberg_compaction.model.snapshot_retention import RefFacts, Retention, RetentionGoal, SnapshotFacts
 
 MAIN = "main"
 FLINK_MS = 7 * 86_400_000  # a job that has been silent for longer will not look for its way back
 
 
-class Kept(str, enum.Enum):
+class KeptFor(str, enum.Enum):
     """Why a snapshot stays. Closed set; the first that applies."""
 
     HEAD = "head"
@@ -30,7 +30,7 @@ class Kept(str, enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableFacts:
+class SnapshotsOfTable:
     """A table, as far as the life of its snapshots is concerned."""
 
     snapshots: Sequence[SnapshotFacts]
@@ -43,43 +43,43 @@ class TableFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class SnapshotChoice:
     """The snapshots and refs that go, in the order of the table, and why the others stay."""
 
     expired: tuple[int, ...]
     removed_refs: tuple[str, ...]
-    kept: Mapping[int, Kept]
+    kept: Mapping[int, KeptFor]
 
 
-def choose(table: TableFacts, wish: RetentionWish, held: Retention, now_ms: int) -> Choice:
+def choose(table: SnapshotsOfTable, goal: RetentionGoal, held: Retention, now_ms: int) -> SnapshotChoice:
     """What expires now."""
     by_id = table.by_id
-    refs = [ref for ref in table.refs if wish.only_ids or not _is_over(ref, by_id, held, now_ms)]
-    kept: dict[int, Kept] = {ref.snapshot_id: Kept.HEAD for ref in refs if ref.snapshot_id in by_id}
-    if wish.only_ids:
-        named = set(wish.snapshot_ids)
-        kept |= {each: Kept.NOT_NAMED for each in by_id if each not in named and each not in kept}
+    refs = [ref for ref in table.refs if goal.only_ids or not _is_over(ref, by_id, held, now_ms)]
+    kept: dict[int, KeptFor] = {ref.snapshot_id: KeptFor.HEAD for ref in refs if ref.snapshot_id in by_id}
+    if goal.only_ids:
+        named = set(goal.snapshot_ids)
+        kept |= {each: KeptFor.NOT_NAMED for each in by_id if each not in named and each not in kept}
     else:
         for reason, snapshot_ids in _by_retention(by_id, refs, held, now_ms):
-            kept |= {each: reason for each in snapshot_ids if each not in kept and each not in wish.snapshot_ids}
-    kept |= {each: Kept.FLINK for each in _of_flink(by_id, refs, now_ms) if each not in kept}
-    kept |= {each: Kept.IN_USE for each in table.in_use if each not in kept and each in by_id}
+            kept |= {each: reason for each in snapshot_ids if each not in kept and each not in goal.snapshot_ids}
+    kept |= {each: KeptFor.FLINK for each in _of_flink(by_id, refs, now_ms) if each not in kept}
+    kept |= {each: KeptFor.IN_USE for each in table.in_use if each not in kept and each in by_id}
     stays = {ref.name for ref in refs}
-    return Choice(
+    return SnapshotChoice(
         expired=tuple(each for each in by_id if each not in kept),
         removed_refs=tuple(ref.name for ref in table.refs if ref.name not in stays),
         kept=kept,
     )
 
 
-def check_ids(table: TableFacts, wish: RetentionWish, held: Retention, now_ms: int) -> None:
+def check_ids(table: SnapshotsOfTable, goal: RetentionGoal, held: Retention, now_ms: int) -> None:
     """ConfigError: a snapshot that is named cannot expire, or is not there."""
     by_id = table.by_id
-    if unknown := [each for each in wish.snapshot_ids if each not in by_id]:
+    if unknown := [each for each in goal.snapshot_ids if each not in by_id]:
         raise errors.ConfigError(f"The table has no snapshot {unknown[0]}; `history` of an engine lists those it has.")
     for ref in table.refs:
-        stays = wish.only_ids or not _is_over(ref, by_id, held, now_ms)
-        if stays and ref.snapshot_id in wish.snapshot_ids:
+        stays = goal.only_ids or not _is_over(ref, by_id, held, now_ms)
+        if stays and ref.snapshot_id in goal.snapshot_ids:
             kind = "branch" if ref.is_branch else "tag"
             raise errors.ConfigError(f"Snapshot {ref.snapshot_id} cannot expire: the {kind} {ref.name} points to it.")
 
@@ -95,7 +95,7 @@ def _is_over(ref: RefFacts, by_id: Mapping[int, SnapshotFacts], held: Retention,
 
 def _by_retention(
     by_id: Mapping[int, SnapshotFacts], refs: Sequence[RefFacts], held: Retention, now_ms: int
-) -> Iterator[tuple[Kept, Sequence[int]]]:
+) -> Iterator[tuple[KeptFor, Sequence[int]]]:
     """What age and count keep: of each branch its youngest snapshots, up to the first that both let go; and what no
     branch or tag has, by age alone."""
     referenced = {ref.snapshot_id for ref in refs}
@@ -115,10 +115,10 @@ def _by_retention(
                 counted.append(each.snapshot_id)
             else:
                 break
-        yield Kept.AGE, aged
-        yield Kept.COUNT, counted
+        yield KeptFor.AGE, aged
+        yield KeptFor.COUNT, counted
     yield (
-        Kept.AGE,
+        KeptFor.AGE,
         [
             each.snapshot_id
             for each in by_id.values()

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.model import retention
-from iceberg_compaction.model.retention import Retention, RetentionWish, Sourced
+from iceberg_compaction.model import snapshot_retention
+from iceberg_compaction.model.snapshot_retention import Retention, RetentionGoal, Sourced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,29 +28,29 @@ _AMORO_UNITS = {
 _MS_OF = {unit: ms for ms, units in _AMORO_UNITS.items() for unit in units}
 
 
-def effective(wish: RetentionWish, properties: Mapping[str, str], now_ms: int) -> Retention:
+def effective(goal: RetentionGoal, properties: Mapping[str, str], now_ms: int) -> Retention:
     """What holds for a table with these properties. ConfigError: one of them is no number or no duration."""
     return Retention(
-        older_than_ms=_older_than(wish, properties, now_ms),
+        older_than_ms=_older_than(goal, properties, now_ms),
         min_snapshots=_first(
-            (wish.retain_last, "--retain-last"),
-            (wish.policy_count, "policy"),
-            (_number(properties, retention.MIN_COUNT), retention.MIN_COUNT),
-            (_number(properties, retention.AMORO_COUNT), retention.AMORO_COUNT),
+            (goal.retain_last, "--retain-last"),
+            (goal.policy_count, "policy"),
+            (_number(properties, snapshot_retention.MIN_COUNT), snapshot_retention.MIN_COUNT),
+            (_number(properties, snapshot_retention.AMORO_COUNT), snapshot_retention.AMORO_COUNT),
             (DEFAULT_COUNT, DEFAULT),
         ),
         max_ref_age_ms=_first(
-            (wish.policy_ref_age_ms, "policy"),
-            (_number(properties, retention.MAX_REF_AGE), retention.MAX_REF_AGE),
-            (retention.FOREVER, DEFAULT),
+            (goal.policy_ref_age_ms, "policy"),
+            (_number(properties, snapshot_retention.MAX_REF_AGE), snapshot_retention.MAX_REF_AGE),
+            (snapshot_retention.FOREVER, DEFAULT),
         ),
     )
 
 
-def check_age(wish: RetentionWish, held: Retention, now_ms: int) -> None:
+def check_age(goal: RetentionGoal, held: Retention, now_ms: int) -> None:
     """ConfigError: so young snapshots may only go if that is said: readers may be at work on them, and writers may be
     about to build on them."""
-    if wish.only_ids or wish.allow_recent or now_ms - held.older_than_ms.value >= LEAST_AGE_MS:
+    if goal.only_ids or goal.allow_recent or now_ms - held.older_than_ms.value >= LEAST_AGE_MS:
         return
     raise errors.ConfigError(
         f"Snapshots younger than an hour would expire ({held.older_than_ms.origin}), while readers may still be at "
@@ -58,13 +58,13 @@ def check_age(wish: RetentionWish, held: Retention, now_ms: int) -> None:
     )
 
 
-def _older_than(wish: RetentionWish, properties: Mapping[str, str], now_ms: int) -> Sourced:
-    if wish.older_than_ms is not None:
-        return Sourced(value=wish.older_than_ms, origin="--older-than")
+def _older_than(goal: RetentionGoal, properties: Mapping[str, str], now_ms: int) -> Sourced:
+    if goal.older_than_ms is not None:
+        return Sourced(value=goal.older_than_ms, origin="--older-than")
     age = _first(
-        (wish.policy_age_ms, "policy"),
-        (_number(properties, retention.MAX_AGE), retention.MAX_AGE),
-        (_amoro_ms(properties), retention.AMORO_AGE),
+        (goal.policy_age_ms, "policy"),
+        (_number(properties, snapshot_retention.MAX_AGE), snapshot_retention.MAX_AGE),
+        (_amoro_ms(properties), snapshot_retention.AMORO_AGE),
         (DEFAULT_AGE_MS, DEFAULT),
     )
     return Sourced(value=max(0, now_ms - age.value), origin=age.origin)
@@ -88,10 +88,12 @@ def _number(properties: Mapping[str, str], name: str) -> int | None:
 
 
 def _amoro_ms(properties: Mapping[str, str]) -> int | None:
-    text = properties.get(retention.AMORO_AGE)
+    text = properties.get(snapshot_retention.AMORO_AGE)
     if text is None:
         return None
     match = _AMORO.fullmatch(text.strip().lower())
     if match is None or match[2] not in _MS_OF or int(match[1]) == 0:
-        raise errors.ConfigError(f"The table property {retention.AMORO_AGE} is {text!r}, which is no duration.")
+        raise errors.ConfigError(
+            f"The table property {snapshot_retention.AMORO_AGE} is {text!r}, which is no duration."
+        )
     return int(match[1]) * _MS_OF[match[2]]

@@ -29,9 +29,9 @@ class ExpireOptions(upkeep_verb.UpkeepOptions):
         list[int] | None,
         typer.Option(metavar="ID", help="Expire this snapshot; alone, only such; may be given several times."),
     ] = None
-    allow_recent: Annotated[
-        bool, typer.Option("--allow-recent", help="Also snapshots of the last hour may go.")
-    ] = False
+    allow_recent: Annotated[bool, typer.Option("--allow-recent", help="Also snapshots of the last hour may go.")] = (
+        False
+    )
     clean_metadata: Annotated[
         bool, typer.Option("--clean-metadata", help="Also remove schemas and partition specs that nothing uses.")
     ] = False
@@ -61,7 +61,7 @@ def expire(
     from iceberg_compaction.interfaces import upkeep_operations
     from iceberg_compaction.interfaces.cli.fleet import catalog_request
 
-    wish = upkeep_operations.retention_wish(
+    goal = upkeep_operations.retention_goal(
         older_than=how.older_than,
         retain_last=how.retain_last,
         snapshot_ids=how.snapshot_id or (),
@@ -73,7 +73,7 @@ def expire(
     targets = catalog_request.find_targets(opened, table, catalog.namespace)
     shows = how.dry_run or how.out is not None
     operations = [
-        upkeep_operations.expire(name, wish, per_second=how.deletes_per_second, count_files=shows)
+        upkeep_operations.expire(name, goal, per_second=how.deletes_per_second, count_files=shows)
         for name in targets.names
     ]
     raise typer.Exit(upkeep_verb.perform(operations, opened, targets, how, console))

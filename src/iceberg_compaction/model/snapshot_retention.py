@@ -16,7 +16,7 @@ GC = "gc.enabled"
 FOREVER = 2**63 - 1  # Iceberg's default of max-ref-age
 
 
-class RetentionWish(Value):
+class RetentionGoal(Value):
     """What is asked for, by flags and by a policy. Nothing: the table's own settings hold."""
 
     older_than_ms: Count | None = None  # a moment: snapshots before it may go

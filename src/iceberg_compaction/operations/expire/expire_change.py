@@ -4,9 +4,10 @@ that only what the plan names, so that a snapshot which somebody has tagged mean
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
@@ -16,6 +17,7 @@ from pyiceberg.table.update import (
     RemoveSnapshotRefUpdate,
     RemoveSnapshotsUpdate,
     RemoveStatisticsUpdate,
+    ValidatableTableRequirement,
 )
 
 from iceberg_compaction import errors
@@ -30,6 +32,19 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.expire_plan import ExpirePlan
     from iceberg_compaction.record.runs import Run
+
+
+class AssertSameRefs(ValidatableTableRequirement):
+    """The table has just these branches and tags. Iceberg's protocol has no such requirement, so that only catalogs
+    whose clients check requirements can be asked for it: a tag that somebody sets at the last moment would go with its
+    snapshot."""
+
+    type: Literal["assert-same-refs"] = "assert-same-refs"
+    names: frozenset[str]
+
+    def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
+        if base_metadata is None or base_metadata.refs.keys() != self.names:
+            raise CommitFailedException("Requirement failed: a branch or tag was created or removed")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,8 +83,7 @@ class ExpireChange:
             refs=refs,
             schema_ids=schema_ids,
             spec_ids=spec_ids,
-            # Servers before Iceberg 1.10 take one snapshot in each update, and nobody takes more than all in one.
-            one_by_one=isinstance(table.catalog, RestCatalog),
+            on_server=isinstance(table.catalog, RestCatalog),
         )
 
     def _unused(self, table: Table, expired: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -92,7 +106,7 @@ class StagedExpiry:
     refs: tuple[str, ...]
     schema_ids: tuple[int, ...] = ()
     spec_ids: tuple[int, ...] = ()
-    one_by_one: bool = False
+    on_server: bool = False  # which checks the requirements
     files: frozenset[str] = field(default=frozenset(), init=False)
     snapshot: None = field(default=None, init=False)
 
@@ -100,12 +114,14 @@ class StagedExpiry:
     def requirements(self) -> tuple[TableRequirement, ...]:
         """No branch or tag has moved since the choice was made: one may have gone back to an old snapshot."""
         heads = (AssertRefSnapshotId(ref=name, snapshot_id=ref.snapshot_id) for name, ref in self.parent.refs.items())
-        return (AssertTableUUID(uuid=self.parent.table_uuid), *heads)
+        names = () if self.on_server else (AssertSameRefs(names=frozenset(self.parent.refs)),)
+        return (AssertTableUUID(uuid=self.parent.table_uuid), *heads, *names)
 
     @property
     def updates(self) -> tuple[TableUpdate, ...]:
         gone = set(self.expired)
-        batches = [[each] for each in self.expired] if self.one_by_one else [list(self.expired)] if gone else []
+        # Servers before Iceberg 1.10 take one snapshot in each update; in a client one update takes no longer for all.
+        batches = [[each] for each in self.expired] if self.on_server else [list(self.expired)] if gone else []
         return (
             *(RemoveSnapshotRefUpdate(ref_name=name) for name in self.refs),
             *(

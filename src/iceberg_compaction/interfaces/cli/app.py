@@ -24,6 +24,7 @@ from iceberg_compaction.interfaces.cli.verbs.plan import plan
 from iceberg_compaction.interfaces.cli.verbs.report import report
 from iceberg_compaction.interfaces.cli.verbs.resume import resume
 from iceberg_compaction.interfaces.cli.verbs.run import run
+from iceberg_compaction.interfaces.cli.verbs.tags import tags
 from iceberg_compaction.interfaces.cli.verbs.undo import undo
 from iceberg_compaction.interfaces.cli.verbs.verify import verify
 from iceberg_compaction.interfaces.cli.verbs.watch import watch
@@ -77,6 +78,7 @@ for _verb in (
     resume,
     manifests,
     expire,
+    tags,
     history,
     report,
     watch,

@@ -26,11 +26,12 @@ from pyiceberg.manifest import (
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.serializers import ToOutputFile
-from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotLogEntry, Summary
 from pyiceberg.typedef import Record
 from pyiceberg.types import LongType, NestedField
+
+from iceberg_compaction.formats.avro import container
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
@@ -76,7 +77,10 @@ def make(lake: Path, snapshots: int) -> None:
     with futures.ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda number: _touch(folder, number), range(snapshots)))
     manifests = [_manifest(table, number) for number in range(snapshots)]
-    made = [_snapshot(table, number, manifests) for number in range(snapshots)]
+    entries = [_list_entry(table, number, manifest) for number, manifest in enumerate(manifests)]
+    header = container.header({**entries[0].metadata, container.CODEC: b"deflate"}, entries[0].sync)
+    records = [_record(entry) for entry in entries]
+    made = [_snapshot(table, number, header, entries[0].sync, records) for number in range(snapshots)]
     _publish(table, made)
     catalog.close()
 
@@ -159,17 +163,31 @@ def _manifest(table: Table, number: int) -> ManifestFile:
     return writer.to_manifest_file()
 
 
-def _snapshot(table: Table, number: int, manifests: list[ManifestFile]) -> Snapshot:
+def _list_entry(table: Table, number: int, manifest: ManifestFile) -> container.Container:
+    """A manifest list of this manifest alone, whose one record is used in many lists."""
+    path = f"{table.location()}/metadata/entry.avro"
+    output = table.io.new_output(path)
+    with write_manifest_list(2, output, number + 1, number or None, number + 1, "null") as writer:
+        writer.add_manifests([manifest])
+    with table.io.new_input(path).open() as stream:
+        parsed = container.parse(stream.read())
+    Path(path.removeprefix("file://")).unlink()
+    return parsed
+
+
+def _record(entry: container.Container) -> bytes:
+    start = container.get_long(entry.data, container.get_long(entry.data, int(entry.starts[0]))[1])[1]
+    return entry.data[start : int(entry.ends[0]) - container.SYNC_SIZE]
+
+
+def _snapshot(table: Table, number: int, header: bytes, sync: bytes, records: list[bytes]) -> Snapshot:
     path = f"{table.location()}/metadata/snap-{number + 1}.avro"
-    live = manifests[max(0, number + 1 - LIVE) : number + 1]
-    parent = number or None
-    with write_manifest_list(2, table.io.new_output(path), number + 1, parent, number + 1, "deflate") as writer:
-        writer.add_manifests(live)
-        for manifest in live[-1:]:
-            manifest.sequence_number, manifest.min_sequence_number = number + 1, number + 1
+    live = records[max(0, number + 1 - LIVE) : number + 1]
+    body = container.compressor("deflate")(b"".join(live))
+    Path(path.removeprefix("file://")).write_bytes(header + container.block(len(live), body, sync))
     return Snapshot(
         snapshot_id=number + 1,
-        parent_snapshot_id=parent,
+        parent_snapshot_id=number or None,
         sequence_number=number + 1,
         timestamp_ms=_FIRST_MS + number * _STEP_MS,
         manifest_list=path,
@@ -180,7 +198,7 @@ def _snapshot(table: Table, number: int, manifests: list[ManifestFile]) -> Snaps
 
 def _publish(table: Table, snapshots: list[Snapshot]) -> None:
     last = snapshots[-1]
-    metadata: TableMetadata = table.metadata.model_copy(
+    metadata = table.metadata.model_copy(
         update={
             "snapshots": snapshots,
             "current_snapshot_id": last.snapshot_id,

@@ -4,8 +4,10 @@ appends with a retention of its own does. Each side works on the same files, lin
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import shutil
+import sqlite3
 import subprocess
 import tempfile
 import time
@@ -34,6 +36,8 @@ from pyiceberg.types import LongType, NestedField
 from iceberg_compaction.formats.avro import container
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
 
@@ -41,6 +45,7 @@ SNAPSHOTS, FILES, LIVE = 10_000, 20, 50  # files of each snapshot, and manifests
 REACH = 5.0
 NAME = "db.stream"
 _SCHEMA = Schema(NestedField(1, "id", LongType(), required=False))
+_METADATA = "00001-7a2d1b60-52c0-4b1c-8a9c-3f0a5b6c7d8e.metadata.json"
 _STEP_MS = 60_000
 _FIRST_MS = 1_700_000_000_000
 
@@ -52,7 +57,7 @@ def bars(quick: bool) -> list[dict[str, Any]]:
         lake, kept = Path(folder) / "lake", Path(folder) / "kept"
         began = time.perf_counter()
         make(lake, snapshots)
-        subprocess.run(["cp", "-al", str(lake), str(kept)], check=True)
+        subprocess.run(["cp", "-al", str(lake / "db"), str(kept)], check=True)
         print(f"  {snapshots:,} snapshots of {snapshots * FILES:,} files made in {time.perf_counter() - began:.0f} s")
         own, counts = zip(*(_fresh(lake, kept, lambda: ours(lake, snapshots)) for _ in range(2)), strict=True)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -124,12 +129,13 @@ def javas(lake: Path, kept: Path, snapshots: int) -> tuple[list[float], list[int
     return [seconds for seconds, _ in rounds], rounds[0][1]
 
 
-def _fresh(lake: Path, kept: Path, act: Any) -> Any:
-    """Act on the lake as it was made."""
-    shutil.rmtree(lake, ignore_errors=True)
-    subprocess.run(["cp", "-al", str(kept), str(lake)], check=True)
-    (lake / "catalog.db").unlink()
-    shutil.copy(kept / "catalog.db", lake / "catalog.db")  # a link would be changed with it
+def _fresh(lake: Path, kept: Path, act: Callable[[], tuple[float, list[int]]]) -> tuple[float, list[int]]:
+    """Act on the table as it was made. The catalog's file stays, as a session may have it open."""
+    shutil.rmtree(lake / "db")
+    subprocess.run(["cp", "-al", str(kept), str(lake / "db")], check=True)
+    with contextlib.closing(sqlite3.connect(lake / "catalog.db")) as database, database:
+        location = f"file://{lake}/db/stream/metadata/{_METADATA}"
+        database.execute("update iceberg_tables set metadata_location = ?", (location,))
     return act()
 
 
@@ -210,7 +216,7 @@ def _publish(table: Table, snapshots: list[Snapshot]) -> None:
             ],
         }
     )
-    location = f"{table.location()}/metadata/00001-7a2d1b60-52c0-4b1c-8a9c-3f0a5b6c7d8e.metadata.json"
+    location = f"{table.location()}/metadata/{_METADATA}"
     ToOutputFile.table_metadata(metadata, table.io.new_output(location))
     table.catalog.drop_table(table.name())
     table.catalog.register_table(table.name(), location)

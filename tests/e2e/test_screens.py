@@ -35,6 +35,8 @@ VERBS = (
     "run",
     "resume",
     "manifests",
+    "expire",
+    "tags",
     "history",
     "report",
     "watch",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import cancel, errors
 from iceberg_compaction.catalog import connect, load_tables
-from iceberg_compaction.interfaces import orphan_options, policy_options, upkeep_goals, wiring
+from iceberg_compaction.interfaces import orphan_options, policy_options, upkeep_goals, upkeep_operations, wiring
 from iceberg_compaction.interfaces.cli import run_names
 from iceberg_compaction.model import byte_size, durations, moments, policies
 from iceberg_compaction.model.outcome import Kind
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.model.cancel_request import Cancellation
     from iceberg_compaction.model.events import Event
+    from iceberg_compaction.model.expire_plan import ExpirePlan
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.orphan_plan import OrphanPlan
     from iceberg_compaction.model.outcome import Outcome
@@ -48,9 +49,12 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.run_report import RunReport
     from iceberg_compaction.model.table_due import TableDue
     from iceberg_compaction.model.table_health import TableHealth
+    from iceberg_compaction.model.tag_plan import TagPlan
     from iceberg_compaction.model.ttl_plan import TtlPlan
     from iceberg_compaction.model.undo_plan import UndoPlan
     from iceberg_compaction.model.verification import Verification
+    from iceberg_compaction.operations.expire.expire_snapshots import ExpireSnapshots
+    from iceberg_compaction.operations.tags.make_tags import MakeTags
     from iceberg_compaction.record.runs import Run
 
 
@@ -212,6 +216,25 @@ class Compactor:
         options = {"run_id": run_id, "quarantine": quarantine, "older_than": older_than}
         return operate.operate(orphan_options.end(self._full_name(name), "purge", options), self._house(), self._run())
 
+    def plan_expire(self, name: str, **options: Any) -> ExpirePlan:
+        """What `expire_snapshots` would do, file by file, and why; takes the same arguments, writes nothing."""
+        return operate.plan_only(self._expire(name, options, count_files=True), self._house(), self._run())
+
+    def expire_snapshots(self, name: str, **options: Any) -> Outcome:
+        """Expire old snapshots of a table, and delete the files that only they needed. Arguments, all optional, are
+        those of the command: `older_than` (a moment such as "7d"), `retain_last`, `snapshot_ids`, `allow_recent`,
+        `clean_metadata`, `keep_files`, `deletes_per_second`."""
+        return operate.operate(self._expire(name, options), self._house(), self._run())
+
+    def plan_tags(self, name: str, **options: Any) -> TagPlan:
+        """The tags that `make_tags` would make, and why; takes the same arguments, writes nothing."""
+        return operate.plan_only(self._tags(name, options), self._house(), self._run())
+
+    def make_tags(self, name: str, **options: Any) -> Outcome:
+        """Tag a table as it was at the end of each day, hour or month. Arguments, all optional, are those of the
+        command: `every`, `at`, `zone`, `keep`, `name_pattern`, `max_delay`, `only_changed`."""
+        return operate.operate(self._tags(name, options), self._house(), self._run())
+
     def history(
         self,
         table: str | None = None,
@@ -291,6 +314,15 @@ class Compactor:
         words = {"older_than": None, "before": None, **goal}
         made = upkeep_goals.ttl_goal(**words)
         return ExpireRows(table=self._full_name(name), goal=made, branch=self._branch)
+    def _expire(self, name: str, options: dict[str, Any], *, count_files: bool = False) -> ExpireSnapshots:
+        per_second = options.pop("deletes_per_second", None)
+        goal = upkeep_operations.retention_goal(**options)
+        return upkeep_operations.expire(self._full_name(name), goal, per_second=per_second, count_files=count_files)
+
+    def _tags(self, name: str, options: dict[str, Any]) -> MakeTags:
+        only_changed = options.pop("only_changed", False)
+        goal = upkeep_operations.tag_goal(name=options.pop("name_pattern", None), **options)
+        return upkeep_operations.tags(self._full_name(name), goal, branch=self._branch, only_changed=only_changed)
 
     def _undo(self, run_id: str, table: str | None, despite_differences: bool = False) -> UndoRun:
         name, remembered = self._past_run(run_id, table)

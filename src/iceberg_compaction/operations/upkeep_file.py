@@ -57,5 +57,17 @@ def _operation(content: dict[str, Any]) -> Operation[Any]:
             from iceberg_compaction.operations.orphans import remove_orphans
 
             return remove_orphans.of_plan(orphan_plan.OrphanPlan.model_validate(content))
+        case "expire":
+            from iceberg_compaction.model.expire_plan import ExpirePlan
+            from iceberg_compaction.operations.expire import expire_snapshots
+
+            plan = ExpirePlan.model_validate(content)
+            return expire_snapshots.ExpireSnapshots(table=plan.table, goal=plan.goal, given=plan)
+        case "tags":
+            from iceberg_compaction.model.tag_plan import TagPlan
+            from iceberg_compaction.operations.tags import make_tags
+
+            tags = TagPlan.model_validate(content)
+            return make_tags.MakeTags(table=tags.table, goal=tags.goal, branch=tags.branch, given=tags)
         case other:
             raise errors.ConfigError(f"This version knows no operation {str(other)[:40]!r}; make a new plan.")

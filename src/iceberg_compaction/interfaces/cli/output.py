@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from iceberg_compaction.interfaces import documents
 from iceberg_compaction.interfaces.cli import commands
@@ -262,7 +262,14 @@ class TableOutput:
 
 
 def _with_commands(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    return [one.model_copy(update={"sentence": commands.complete(one.sentence)}) for one in outcomes]
+    return [one.model_copy(update=_completed(one)) for one in outcomes]
+
+
+def _completed(one: Outcome) -> dict[str, Any]:
+    """The words of an outcome with all commands in them made complete."""
+    notes = getattr(one, "notes", ())
+    completed = {"notes": tuple(map(commands.complete, notes))} if notes else {}
+    return {"sentence": commands.complete(one.sentence), **completed}
 
 
 def _with_command(value: Told) -> Told:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from iceberg_compaction import errors
 from iceberg_compaction.formats.avro import avro_decode, container
 from iceberg_compaction.metadata import fetch
 
@@ -42,6 +43,7 @@ class BulkRead:
 
     select: Mapping[str, Sequence[str | int]]
     check: Callable[[BulkFile, int], None]
+    may_be_gone: bool = False  # files that do not exist any more are passed over
 
 
 def read(io: FileIO, files: Iterable[BulkFile], request: BulkRead) -> Iterator[list[pa.Table]]:
@@ -92,7 +94,12 @@ def _decode(
 ) -> list[pa.Table]:
     alike: dict[tuple[Any, ...], list[tuple[BulkFile, container.Container]]] = {}
     for file, answer in fetched:
-        parsed = answer.result()
+        try:
+            parsed = answer.result()
+        except errors.MetadataError as error:
+            if request.may_be_gone and isinstance(error.__cause__, FileNotFoundError):
+                continue
+            raise
         request.check(file, parsed.rows)
         alike.setdefault((parsed.metadata[container.SCHEMA], parsed.codec), []).append((file, parsed))
     scratch = scratches.get()

@@ -75,9 +75,12 @@ def manifest_files(manifests: pa.Table) -> pa.RecordBatch:
     return pa.record_batch([paths, kinds, lengths], schema=FILES)
 
 
-def content_files(io: FileIO, manifests: pa.Table, *, removed_too: bool = False) -> Iterator[pa.RecordBatch]:
-    """The data and delete files in the manifests (listed_manifests.MANIFESTS)."""
-    request = avro_bulk.BulkRead(select=_SELECT, check=_check_count)
+def content_files(
+    io: FileIO, manifests: pa.Table, *, removed_too: bool = False, may_be_gone: bool = False
+) -> Iterator[pa.RecordBatch]:
+    """The data and delete files in the manifests (listed_manifests.MANIFESTS). `may_be_gone`: manifests that do not
+    exist any more are passed over."""
+    request = avro_bulk.BulkRead(select=_SELECT, check=_check_count, may_be_gone=may_be_gone)
     for tables in avro_bulk.read(io, _to_read(manifests), request):
         for entries in tables:
             if entries.num_rows:
@@ -119,7 +122,7 @@ def batch(paths: Iterable[str], kind: FileKind) -> pa.RecordBatch:
 
 def _to_read(manifests: pa.Table) -> Iterator[avro_bulk.BulkFile]:
     for rows in manifests.to_batches(max_chunksize=4096):
-        for path, length, entries in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+        for path, length, _, entries in zip(*(column.to_pylist() for column in rows.columns), strict=True):
             yield avro_bulk.BulkFile(location=path, where=f"Manifest {path}", length=length, records=entries)
 
 

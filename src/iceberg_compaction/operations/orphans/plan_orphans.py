@@ -99,6 +99,7 @@ def build(request: OrphanRequest, table: Table, run: Run) -> OrphanPlan:
     if request.given is not None:
         files, left = _given_only(files, request.given.files), 0
         uploads = [each for each in uploads if each in request.given.uploads]
+    refusal = orphan_words.refusal(scan, referred, goal)
     return orphan_plan.OrphanPlan(
         id=f"plan-{run.run_id}",
         table=request.table,
@@ -111,6 +112,7 @@ def build(request: OrphanRequest, table: Table, run: Run) -> OrphanPlan:
         ),
         kept=orphan_words.kept(scan),
         notes=(
+            *([f"Removal is refused: {refusal}"] if refusal else ()),
             *orphan_words.notes(scan, referred, roots, left),
             *orphan_words.warnings(silent, others.unknown, has_store=run.store is not None),
         ),
@@ -125,7 +127,7 @@ def build(request: OrphanRequest, table: Table, run: Run) -> OrphanPlan:
         to_quarantine=request.to_quarantine,
         quarantine=request.quarantine,
         metadata_location=current.metadata_location,
-        refusal=orphan_words.refusal(scan, referred, goal),
+        refusal=refusal,
     )
 
 

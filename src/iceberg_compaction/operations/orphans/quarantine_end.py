@@ -98,7 +98,7 @@ class EndQuarantine:
             return "All files are in quarantine for too short a time." if waiting else "The quarantine is empty."
         files = plurals.count(sum(step.count for step in steps), "file")
         size = byte_size.format_size(sum(step.bytes or 0 for step in steps))
-        return f"{files} of {size} {'come back' if self.way == 'restore' else 'are deleted for good'}."
+        return f"{files} of {size} to {'bring back' if self.way == 'restore' else 'delete for good'}."
 
     def perform(
         self, planned: PlannedWork[QuarantinePlan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
@@ -168,7 +168,10 @@ class _End:
             remove.remove_files(self.table.io, [manifest.path], proof)
 
     def outcome(self, way: str) -> outcome.Outcome:
-        deed = "are back at their own paths" if way == "restore" else "were deleted for good"
+        if way == "restore":
+            deed = plurals.form(self.done, "is back at its own path", "are back at their own paths")
+        else:
+            deed = plurals.form(self.done, "was deleted for good", "were deleted for good")
         words = [f"{plurals.count(self.done, 'file')} of {byte_size.format_size(self.bytes)} {deed}."]
         if self.stayed:
             words.append(f"{plurals.count(len(self.stayed), 'file')} stayed in quarantine: {self.stayed[0]}")

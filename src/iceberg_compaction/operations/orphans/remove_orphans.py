@@ -180,7 +180,8 @@ class _Work:
         )
 
     def outcome(self) -> outcome.Outcome:
-        done = "were moved to quarantine" if self.operation.to_quarantine else "were deleted"
+        done = "moved to quarantine" if self.operation.to_quarantine else "deleted"
+        done = f"{plurals.form(self.gone, 'was', 'were')} {done}"
         words = [f"{plurals.count(self.gone, 'orphan file')} of {byte_size.format_size(self.bytes)} {done}."]
         if self.needed:
             words.append(f"{plurals.count(self.needed, 'file')} became part of the table meanwhile and stayed.")

@@ -1,6 +1,6 @@
-"""Plain requests for one bucket: GET of a range, HEAD, conditional PUT, DELETE, and lists. Arrow's client asks for
-a file's size before every read (HEAD), for a folder after every miss (LIST), and uploads small files in three requests;
-these do not. Keys come from Arrow's file system, so that both use the same."""
+"""Plain requests for one bucket: GET of a range, HEAD, conditional PUT, DELETE of one object or many, and lists.
+Arrow's client asks for a file's size before every read (HEAD), for a folder after every miss (LIST), and uploads small
+files in three requests; these do not. Keys come from Arrow's file system, so that both use the same."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 import urllib3
 
@@ -22,14 +24,15 @@ from iceberg_compaction.storage import passing_faults
 from iceberg_compaction.storage.s3 import signature
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from iceberg_compaction.storage import request_counts
 
 _PATIENCE = passing_faults.Patience(retries=4, first=0.4, longest=4.0, total=30.0)  # of one request
 _CONNECT_SECONDS, _SILENT_SECONDS = 10.0, 30.0  # where the file system has no other timeouts
 _BUSY = frozenset({429, 500, 502, 503, 504})
-_KINDS = {"GET": "gets", "HEAD": "heads", "PUT": "puts", "POST": "puts", "DELETE": "deletes"}
+_KINDS = {"GET": "gets", "HEAD": "heads", "PUT": "puts", "DELETE": "deletes", "POST": "deletes"}
+MOST_DELETED = 1000  # objects of one request
 _SAFE = "/-_.~"  # in the path of a URL
 _VALUE = "-_.~"  # in its query
 _EMPTY = 416  # the range begins behind the end of the object
@@ -101,6 +104,16 @@ class Bucket:
         pairs = sorted((quote(name, safe=_VALUE), quote(value, safe=_VALUE)) for name, value in (query or {}).items())
         return self._send(method, key, headers or {}, query="&".join(f"{name}={value}" for name, value in pairs))
 
+    def delete_many(self, keys: Sequence[str]) -> dict[str, str] | None:
+        """Deletes up to MOST_DELETED objects in one request. Returns the keys that stay, with the code of the store;
+        one that is gone already does not stay. None: the store does not take such a request."""
+        objects = "".join(f"<Object><Key>{escape(key)}</Key></Object>" for key in keys)
+        body = f"<Delete><Quiet>true</Quiet>{objects}</Delete>".encode()
+        digest = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
+        headers = {"content-md5": digest, "content-type": "application/xml"}
+        answer = self._send("POST", "", headers, body, query="delete=")
+        return _kept(answer.body) if answer.status == 200 else None
+
     def once(self, key: str) -> Answer:
         """The first byte of the object, or the store's refusal, without another try. Raises urllib3's errors."""
         answer = self._send_once("GET", key, {"range": "bytes=0-0"}, b"", "")
@@ -134,7 +147,7 @@ class Bucket:
         )
         signed = signature.sign(unsigned, self.keys, datetime.now(timezone.utc))
         content: io.BytesIO | None = None
-        if method == "PUT":
+        if method in ("PUT", "POST"):
             # As a file, which goes in blocks: bytes would all have to leave within the timeout of a connection.
             content, signed["content-length"] = io.BytesIO(body), str(len(body))
         kind = (
@@ -151,6 +164,22 @@ class Bucket:
             timeout=self.timeout,
             decode_content=False,
         )
+
+
+def _kept(answer: bytes) -> dict[str, str] | None:
+    """The objects that a store says it has not deleted. None: that is no answer to such a request."""
+    try:
+        root = ElementTree.fromstring(answer)
+    except ElementTree.ParseError:
+        return None
+    if root.tag.rpartition("}")[2] != "DeleteResult":
+        return None
+    kept = {}
+    for error in root:
+        fields = {field.tag.rpartition("}")[2]: field.text or "" for field in error}
+        if error.tag.rpartition("}")[2] == "Error" and fields.get("Code") != "NoSuchKey":
+            kept[fields.get("Key", "")] = fields.get("Code", "")
+    return kept
 
 
 def _is_no_way(error: urllib3.exceptions.HTTPError) -> bool:

@@ -97,7 +97,9 @@ def test_old_snapshots_go_with_what_only_they_needed(lake: Lake) -> None:
     assert result.kind is Kind.MAINTAINED, result.sentence
     assert isinstance(result, Maintained)
     assert len(table.metadata.snapshots) == 2
-    assert {ref.snapshot_id for ref in table.metadata.refs.values()} == {s.snapshot_id for s in table.metadata.snapshots}
+    assert {ref.snapshot_id for ref in table.metadata.refs.values()} == {
+        s.snapshot_id for s in table.metadata.snapshots
+    }
     for snapshot in table.metadata.snapshots:
         assert table.scan(snapshot_id=snapshot.snapshot_id).to_arrow() == before[snapshot.snapshot_id]
     counts = {step.name.replace(" ", "-"): step.count for step in planned.steps}

@@ -195,7 +195,8 @@ def java(snapshots: list[SnapshotFacts], refs: list[RefFacts], older: int, least
         ref
         for ref in refs
         if ref.name == "main"
-        or NOW - by_id[ref.snapshot_id].timestamp_ms <= (2**63 - 1 if ref.max_ref_age_ms is None else ref.max_ref_age_ms)
+        or ref.max_ref_age_ms is None
+        or NOW - by_id[ref.snapshot_id].timestamp_ms <= ref.max_ref_age_ms
     ]
     retained, referenced = {ref.snapshot_id for ref in kept_refs}, set()
     for ref in kept_refs:

@@ -15,6 +15,7 @@ border where they appear, with the cause chained. Each class says whether trying
     ├── MetadataError            table metadata is missing, damaged or contradicts itself
     ├── UnsupportedError         a table that must not be touched yet; nothing was written
     ├── MaintainedError          another tool takes care of the table, and the policy refuses that
+    ├── DeclinedError            the policy says that nothing is done to the table, or not now
     ├── StalePlanError           the table has moved away from the plan
     ├── ExecuteError             a rewrite task failed
     │   ├── DamagedFileError       a file of the table is missing, damaged, or not what its manifest says
@@ -103,6 +104,10 @@ class UnsupportedError(CompactionError):
 
 class MaintainedError(CompactionError):
     """Another tool rewrites the table, and the policy refuses such a table; nothing was written."""
+
+
+class DeclinedError(CompactionError):
+    """The policy of the table says that nothing is done to it, or not now; nothing was written."""
 
 
 class StalePlanError(CompactionError):

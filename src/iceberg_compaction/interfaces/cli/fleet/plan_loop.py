@@ -77,7 +77,7 @@ def _make_plans(
         try:
             plans.append(operate.plan_only(operation, house, wiring.new_run(on_event=on_event, store=store)))
         except Exception as error:
-            if targets.single and not isinstance(error, errors.UnsupportedError):
+            if targets.single and not isinstance(error, errors.UnsupportedError | errors.DeclinedError):
                 raise
             _log.debug("The error of %s", name, exc_info=error)
             plans.append(unplanned_table(name, error))
@@ -96,7 +96,7 @@ def _exit_code(plans: Sequence[AnyPlan], *, fail_on: Sequence[FailOn], tells_wor
 
 
 def unplanned_table(table: str, error: Exception) -> Unplanned:
-    """A table that must not be rewritten, or else one that could not be looked at."""
-    is_unsupported = isinstance(error, errors.UnsupportedError)
-    kind = UnplannedKind.UNSUPPORTED if is_unsupported else UnplannedKind.FAILED
+    """A table that must not be rewritten, is passed over by its policy, or could not be looked at."""
+    kinds = {errors.UnsupportedError: UnplannedKind.UNSUPPORTED, errors.DeclinedError: UnplannedKind.SKIPPED}
+    kind = next((kind for cause, kind in kinds.items() if isinstance(error, cause)), UnplannedKind.FAILED)
     return Unplanned(kind=kind, table=table, sentence=exits.sentence_of(error))

@@ -3,6 +3,7 @@ comes from flags, files or code; it goes to the planner and is stored in the pla
 
 from __future__ import annotations
 
+import hashlib
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,8 @@ DEFAULT_TARGET = 512 * 2**20  # Iceberg's own default of write.target-file-size-
 # No file is that large. A larger value, up to the largest long, means no limit; this one leaves room for arithmetic.
 NO_LIMIT = 2**56
 TARGET_PROPERTY = "write.target-file-size-bytes"
+# Beginnings of table properties that are a policy for the rewrite of files: ours, and Amoro's in both of its spellings.
+POLICY_PROPERTIES = ("compaction.", "self-optimizing.", "self.optimizing.")
 
 BATCH_SECONDS = 600.0
 DEFAULT_MIN_ROW_GROUP = 8 * 2**20
@@ -152,6 +155,12 @@ class Policy(Value):
         if self.target_file_size_bytes is not None:
             resolve_sizes(self, {})
         return self
+
+
+def digest(policy: Policy) -> str:
+    """The same for equal policies. Values that are defaults do not count, so that a new option changes nothing."""
+    text = policy.model_dump_json(by_alias=True, exclude_defaults=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class BatchRule(Value):

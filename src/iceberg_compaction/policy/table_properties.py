@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.policy.spelling import Spellings
 
-OURS = "compaction."
+OURS = policies.POLICY_PROPERTIES[0]
 _AMORO = (
-    "self-optimizing.",
-    "self.optimizing.",
+    *policies.POLICY_PROPERTIES[1:],
     "snapshot.keep.",
     "snapshot.base.keep.",
     "table-expire.",
@@ -32,13 +31,7 @@ _AMORO = (
 )
 _ICEBERG = (policies.TARGET_PROPERTY, "history.expire.")
 _FAMILIES = (_ICEBERG, _AMORO, (OURS,))  # the strongest last
-REWRITE_PREFIXES = (OURS, "self-optimizing.", "self.optimizing.")  # those that say how files are rewritten
 _PRESET = "triggers.preset"
-
-
-def is_about_rewriting(properties: Mapping[str, str]) -> bool:
-    """Whether a property says how the files of the table are rewritten, beside those that planning reads anyway."""
-    return any(name.startswith(REWRITE_PREFIXES) for name in properties)
 
 
 def relevant(properties: Mapping[str, str]) -> dict[str, str]:

@@ -77,8 +77,13 @@ class PolicyOptions:
     """What to rewrite, under the names of Iceberg's rewrite_data_files."""
 
     strategy: Annotated[
-        str, typer.Option(metavar="NAME", help="small-files, full or delete-files.", rich_help_panel=_POLICY)
-    ] = "small-files"
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="small-files, full or delete-files; default: as the policy says, else small-files.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
     target_file_size_bytes: Annotated[
         str | None,
         typer.Option(
@@ -352,7 +357,32 @@ class MetricsOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOptions(MetricsOptions):
+class PolicySourceOptions(MetricsOptions):
+    """Where the policy of a table comes from, beside its own properties. Flags win over it, value by value."""
+
+    policy_file: Annotated[
+        str | None,
+        typer.Option(
+            "--policy",
+            metavar="FILE",
+            envvar="POLICY_FILE",
+            help="What is wanted for which table (YAML or JSON); see `iceberg-compact policy`.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
+    environment: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            envvar="POLICY_ENVIRONMENT",
+            help="The environment of the policy file that counts, such as production.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions(PolicySourceOptions):
     """What a plan is made on and from, and where it goes."""
 
     branch: Branch = "main"
@@ -374,7 +404,7 @@ class ApplyOptions(MetricsOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions(MetricsOptions):
+class RunOptions(PolicySourceOptions):
     """How a run is performed and remembered."""
 
     branch: Branch = "main"

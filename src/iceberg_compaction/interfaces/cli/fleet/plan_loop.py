@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         TableOptions,
     )
     from iceberg_compaction.model.events import Event
-    from iceberg_compaction.model.policies import Policy
+    from iceberg_compaction.operations.rewrite_files.policy_rule import PolicyRule
     from iceberg_compaction.record.store import RunStore
 
 AnyPlan: TypeAlias = Plan | EmptyPlan | Unplanned
@@ -41,7 +41,7 @@ def show(
 ) -> int:
     """Prints the plans of the tables, writes the only one to a file on request, and returns the exit code."""
     result_files.check_target(how.out, option="--out")
-    chosen = catalog_request.make_policy(policy)
+    chosen = catalog_request.make_policy(policy, how)
     store = wiring.store_to_read(str(how.state) if how.state else None)
     with wiring.observing(how) as metrics:
         opened = catalog_request.open_catalog(catalog)
@@ -62,7 +62,7 @@ def show(
 def _make_plans(
     catalog: Any,
     targets: Targets,
-    policy: Policy,
+    policy: PolicyRule,
     store: RunStore | None,
     *,
     branch: str,

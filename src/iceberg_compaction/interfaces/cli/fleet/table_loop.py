@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.observe.metrics.run_metrics import RunMetrics
     from iceberg_compaction.operations.operation import EngineFactory, Operation
+    from iceberg_compaction.operations.rewrite_files.policy_rule import PolicyRule
     from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
     from iceberg_compaction.workflow.operate import House
@@ -72,7 +73,9 @@ class Session:
         if self.stopped is not None:
             raise self.stopped
 
-    def compact(self, catalog: Any, targets: Targets, policy: Policy, *, branch: str = "main") -> Iterator[Outcome]:
+    def compact(
+        self, catalog: Any, targets: Targets, policy: Policy | PolicyRule, *, branch: str = "main"
+    ) -> Iterator[Outcome]:
         """The outcome of every table, as tables are done."""
         operations = [RewriteFiles(table=name, policy=policy, branch=branch) for name in targets.names]
         return self.operate(catalog, operations, single=targets.single)

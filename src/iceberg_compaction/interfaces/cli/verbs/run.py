@@ -34,6 +34,8 @@ def run(
 
         iceberg-compact run --all --exclude 'tmp.*' --parallel 4 --deadline 2h --report health.html
 
+        iceberg-compact run --all --policy policy.yaml --environment production
+
         iceberg-compact run --table shop.events --where "at >= '2026-01-01T00:00:00'" --verify deep
     """
     logs.configure(console)
@@ -41,7 +43,7 @@ def run(
     if how.dry_run:
         from iceberg_compaction.interfaces.cli.fleet import plan_loop
 
-        shared = {field.name: getattr(how, field.name) for field in fields(options.MetricsOptions)}
+        shared = {field.name: getattr(how, field.name) for field in fields(options.PolicySourceOptions)}
         plan_options = options.PlanOptions(branch=how.branch, state=how.state, fail_on=how.fail_on, **shared)
         raise typer.Exit(plan_loop.show(tables, catalog, policy, console, plan_options))
     with engine_start.starting(how.engine, catalog.conf) as engines:
@@ -61,7 +63,7 @@ def _run(
     from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files, table_loop
 
     result_files.check_report(how.report)
-    chosen = catalog_request.make_policy(policy)
+    chosen = catalog_request.make_policy(policy, how)
     store = wiring.store_to_write(str(how.state) if how.state else None)
     with (
         wiring.observing(how) as metrics,

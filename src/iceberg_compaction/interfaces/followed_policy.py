@@ -42,8 +42,10 @@ class FollowedPolicy:
         """The options for a table; DeclinedError: its policy passes it over, or not now."""
         if not self._is_stated(properties):
             return self.rewrite
+        from iceberg_compaction.policy import decline
+
         effective = self.effective(table, properties)
-        if reason := declined(effective, now_ms):
+        if reason := decline.reason(effective, now_ms):
             raise errors.DeclinedError(reason)
         return effective.policy.rewrite
 
@@ -111,26 +113,6 @@ class FollowedPolicy:
             made = value if name in given else spelling.convert(meaning, value)
             settings.append(Setting(key=meaning.key, value=made, origin=origin, spelling=shown))
         return settings
-
-
-def declined(effective: EffectivePolicy, now_ms: int) -> str | None:
-    """Why nothing is done to a table now; None: it may be."""
-    policy = effective.policy
-    if not policy.enabled:
-        origin = effective.origin("enabled").words
-        return f"Its policy says enabled: false ({origin}); `--option enabled=true` compacts it nevertheless."
-    if not policy.quiet_hours:
-        return None
-    from iceberg_compaction.policy import quiet_time
-
-    until = quiet_time.quiet_until(policy.quiet_hours, quiet_time.moment(now_ms))
-    if until is None:
-        return None
-    origin = effective.origin("quiet-hours").words
-    return (
-        f"It has quiet hours until {until:%Y-%m-%d %H:%M} UTC ({origin}); `--option quiet-hours=off` compacts it "
-        "nevertheless."
-    )
 
 
 def follow(

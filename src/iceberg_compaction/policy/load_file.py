@@ -23,7 +23,12 @@ _MOST_FILES = 20
 
 
 def load(path: str | Path, spellings: Spellings) -> PolicyDocument:
-    """The document of a file and of those that it extends."""
+    """The document of a file and of those that it extends; a name that is not known is an error."""
+    return _without_problems(examine(path, spellings))
+
+
+def examine(path: str | Path, spellings: Spellings) -> PolicyDocument:
+    """The same with all names that are not known, for whoever lists them."""
     return _join(str(path), list(_load(Path(path), str(path), (), spellings)))
 
 
@@ -32,7 +37,15 @@ def parse(text: str, name: str, spellings: Spellings) -> PolicyDocument:
     tree = yaml_nodes.parse(text, name)
     for base, line in _bases(tree, name):
         raise errors.ConfigError(f"{name}, line {line}: a text cannot extend the file {base}.")
-    return read_sections.read(tree, name, spellings)
+    return _without_problems(read_sections.read(tree, name, spellings))
+
+
+def _without_problems(document: PolicyDocument) -> PolicyDocument:
+    if document.problems:
+        more = len(document.problems) - 1
+        rest = f" There are {more} more; `iceberg-compact policy check` lists all." if more else ""
+        raise errors.ConfigError(document.problems[0] + rest)
+    return document
 
 
 def _join(file: str, documents: list[PolicyDocument]) -> PolicyDocument:
@@ -41,6 +54,7 @@ def _join(file: str, documents: list[PolicyDocument]) -> PolicyDocument:
         file=file,
         sections=tuple(section for document in documents for section in document.sections),
         environments=tuple(names),
+        problems=tuple(each for document in documents for each in document.problems),
         environment=next((each.environment for each in documents if each.environment is not None), None),
     )
 

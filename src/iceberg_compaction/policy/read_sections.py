@@ -41,6 +41,7 @@ class _Reader:
         self._sections: list[Section] = []
         self._environments: dict[str, None] = {}
         self._chosen: str | None = None
+        self._problems: list[str] = []
         self._first_lines: dict[tuple[Level, str, str | None], int] = {}
 
     def read(self, tree: Node) -> PolicyDocument:
@@ -56,6 +57,7 @@ class _Reader:
             sections=tuple(self._sections),
             environments=tuple(self._environments),
             environment=self._chosen,
+            problems=tuple(self._problems),
         )
 
     def _check_kind(self, tree: MappingNode) -> None:
@@ -189,8 +191,9 @@ class _Reader:
         value = yaml_nodes.plain(item)
         if reason is None:
             near = self._spellings.nearest(path)
-            hint = f"; did you mean {near}?" if near else "; `iceberg-compact policy schema` lists the names"
-            self._refuse(line, f"{path[:100]} is not known{hint}", ends="" if near else ".")
+            hint = f"; did you mean {near}?" if near else "; `iceberg-compact policy schema` lists the names."
+            self._problems.append(f"{self._file}, line {line}: {path[:100]} is not known{hint}")
+            return
         section.ignored.append(
             IgnoredSetting(name=path, value=value, origin=self._origin(line, section), reason=reason)
         )
@@ -217,8 +220,8 @@ class _Reader:
     def _origin(self, line: int, section: _Gathered) -> PolicyOrigin:
         return PolicyOrigin(kind=OriginKind.FILE, source=self._file, line=line, section=section.title())
 
-    def _refuse(self, line: int, words: str, ends: str = ".") -> NoReturn:
-        raise errors.ConfigError(f"{self._file}, line {line}: {words}{ends}")
+    def _refuse(self, line: int, words: str) -> NoReturn:
+        raise errors.ConfigError(f"{self._file}, line {line}: {words}.")
 
 
 class _Gathered:

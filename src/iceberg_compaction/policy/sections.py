@@ -102,6 +102,7 @@ class PolicyDocument:
     sections: tuple[Section, ...] = ()
     environments: tuple[str, ...] = ()
     environment: str | None = None  # that the file itself chooses
+    problems: tuple[str, ...] = ()  # names that are not known, as sentences
 
     @property
     def ignored(self) -> tuple[IgnoredSetting, ...]:

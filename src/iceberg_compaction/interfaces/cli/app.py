@@ -17,9 +17,11 @@ from iceberg_compaction.interfaces.cli.verbs.cache import cache
 from iceberg_compaction.interfaces.cli.verbs.cancel import cancel
 from iceberg_compaction.interfaces.cli.verbs.demo import demo
 from iceberg_compaction.interfaces.cli.verbs.doctor import doctor
+from iceberg_compaction.interfaces.cli.verbs.explain import explain
 from iceberg_compaction.interfaces.cli.verbs.history import history
 from iceberg_compaction.interfaces.cli.verbs.manifests import manifests
 from iceberg_compaction.interfaces.cli.verbs.plan import plan
+from iceberg_compaction.interfaces.cli.verbs.policy import policy
 from iceberg_compaction.interfaces.cli.verbs.report import report
 from iceberg_compaction.interfaces.cli.verbs.resume import resume
 from iceberg_compaction.interfaces.cli.verbs.run import run
@@ -68,7 +70,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for _verb in (doctor, plan, apply, run, resume, manifests, history, report, watch, cancel, verify, undo, cache, demo):
+for _verb in (
+    doctor,
+    plan,
+    explain,
+    policy,
+    apply,
+    run,
+    resume,
+    manifests,
+    history,
+    report,
+    watch,
+    cancel,
+    verify,
+    undo,
+    cache,
+    demo,
+):
     app.command(cls=help_screen.VerbCommand)(_verb)
 
 

@@ -90,7 +90,7 @@ class FollowedPolicy:
             text = json.dumps(self.source.model_dump(mode="json", by_alias=True, exclude_unset=True))
             return load_file.parse(text, _GIVEN, spellings)
         if not hasattr(self.source, "keys"):
-            return load_file.load(self.source, spellings)  # type: ignore[arg-type]
+            return load_file.load(self.source, spellings)
         try:
             return load_file.parse(json.dumps(self.source, default=str), _GIVEN, spellings)
         except (TypeError, ValueError) as error:

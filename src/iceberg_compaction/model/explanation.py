@@ -1,5 +1,5 @@
-"""What is wanted for one table, and what comes of it now: every value with its origin, the work and its reasons, what is
-left alone and why, when the table is next due, what the work costs and saves. `explain` prints it."""
+"""What is wanted for one table, and what comes of it now: every value with its origin, the work and its reasons, what
+is left alone and why, when the table is next due, what the work costs and saves. `explain` prints it."""
 
 from __future__ import annotations
 

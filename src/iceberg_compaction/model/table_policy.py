@@ -33,7 +33,9 @@ def parse_duration(value: Any) -> float:
 
 Seconds = Annotated[float, BeforeValidator(parse_duration)]
 _CLOCK = re.compile(r"([01]?\d|2[0-4]):([0-5]\d)", re.ASCII)
-_WINDOW = re.compile(r"(?:(?P<days>[a-z,-]+)\s+)?(?P<start>\S+?)\s*-\s*(?P<end>\S+)(?:\s+(?P<zone>\S+))?", re.IGNORECASE)
+_WINDOW = re.compile(
+    r"(?:(?P<days>[a-z,-]+)\s+)?(?P<start>\S+?)\s*-\s*(?P<end>\S+)(?:\s+(?P<zone>\S+))?", re.IGNORECASE
+)
 
 
 def _kebab(name: str) -> str:
@@ -124,7 +126,9 @@ def _window(value: Any) -> Any:
         return value
     match = _WINDOW.fullmatch(value.strip())
     if match is None:
-        raise ValueError(f"{value!r} are no quiet hours; write them like 22:00-06:00 or mon-fri 8:00-18:00 Europe/Berlin")
+        raise ValueError(
+            f"{value!r} are no quiet hours; write them like 22:00-06:00 or mon-fri 8:00-18:00 Europe/Berlin"
+        )
     parts = {"start": match["start"], "end": match["end"], "days": match["days"], "time_zone": match["zone"]}
     return {name: part for name, part in parts.items() if part is not None}
 

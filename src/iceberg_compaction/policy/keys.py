@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
 TRIGGERS = "triggers."  # the beginning of names that are open: thresholds
-_OPEN = ("triggers", "thresholds")
+OPEN = ("triggers", "thresholds")
 
 
 class KeyKind(Enum):
@@ -42,7 +42,7 @@ class PolicyKey:
 
 def threshold(name: str) -> PolicyKey:
     """The key of a threshold, which only the trigger that uses it checks."""
-    return PolicyKey(name=f"{TRIGGERS}{name}", path=(*_OPEN, name))
+    return PolicyKey(name=f"{TRIGGERS}{name}", path=(*OPEN, name))
 
 
 def all_keys() -> dict[str, PolicyKey]:
@@ -57,7 +57,7 @@ def _fields(model: type[BaseModel], path: tuple[str, ...], prefix: str) -> Itera
     for name, field in model.model_fields.items():
         way, printed = (*path, name), prefix + name.replace("_", "-")
         part = field.annotation
-        if isinstance(part, type) and issubclass(part, policies.Policy) or way == _OPEN:
+        if (isinstance(part, type) and issubclass(part, policies.Policy)) or way == OPEN:
             continue
         if isinstance(part, type) and issubclass(part, BaseModel):
             yield from _fields(part, way, f"{printed}.")
@@ -73,7 +73,9 @@ def _fields(model: type[BaseModel], path: tuple[str, ...], prefix: str) -> Itera
 
 
 def _kind(name: str, field: FieldInfo) -> KeyKind:
-    validators = {part.func for part in _parts([field.annotation, *field.metadata]) if isinstance(part, BeforeValidator)}
+    validators = {
+        part.func for part in _parts([field.annotation, *field.metadata]) if isinstance(part, BeforeValidator)
+    }
     if byte_size.validate in validators:
         return KeyKind.SIZE
     if table_policy.parse_duration in validators or name.endswith("_seconds"):

@@ -1,5 +1,5 @@
-"""Policies as Apache Polaris has them: `{version, enable, config}`, alone, with their type and name, or as the answer of
-`applicable-policies`. Trees come in, and trees in our own form go out; other trees stay as they are."""
+"""Policies as Apache Polaris has them: `{version, enable, config}`, alone, with their type and name, or as the answer
+of `applicable-policies`. Trees come in, and trees in our own form go out; other trees stay as they are."""
 
 from __future__ import annotations
 

@@ -78,9 +78,7 @@ class PolicyBook:
         chosen, names = self.chosen_environment, () if self.document is None else self.document.environments
         if chosen and names and chosen not in names:
             assert self.document is not None
-            raise errors.ConfigError(
-                f"{self.document.file} has no environment {chosen!r}; it has {', '.join(names)}."
-            )
+            raise errors.ConfigError(f"{self.document.file} has no environment {chosen!r}; it has {', '.join(names)}.")
 
     def _make(self, table: str, sections: Sequence[Section]) -> EffectivePolicy:
         layers = sorted(sections, key=lambda section: section.rank)
@@ -198,10 +196,14 @@ def _refusal(
     blamed = [
         setting for name, setting in chosen.items() if way[: len(_path(name, spellings))] == _path(name, spellings)
     ] or [chosen[name] for name in _SIZES if name in chosen]
-    kind = errors.MetadataError if any(each.origin.kind is OriginKind.PROPERTY for each in blamed) else errors.ConfigError
+    kind = (
+        errors.MetadataError if any(each.origin.kind is OriginKind.PROPERTY for each in blamed) else errors.ConfigError
+    )
     if len(blamed) == 1:
         setting = blamed[0]
-        return kind(f"{at(setting.origin)}: {setting.spelling or setting.name} cannot be {_shown(setting.value)}: {words}.")
+        return kind(
+            f"{at(setting.origin)}: {setting.spelling or setting.name} cannot be {_shown(setting.value)}: {words}."
+        )
     origins = "; ".join(f"{each.name} from {each.origin.words}" for each in blamed) or ".".join(way)
     return kind(f"The policy of {table} cannot be used: {words} ({origins}).")
 

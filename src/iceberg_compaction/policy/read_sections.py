@@ -83,53 +83,64 @@ class _Reader:
                 self._leaf_or_deeper(name, item, line, section)
 
     def _structure(self, name: str, item: Node, line: int, section: _Gathered, namespace: str | None) -> bool:
-        """Whether the name holds sections, a profile or an environment, which are read here."""
+        """Whether the name holds sections, a profile or a choice, which are read here."""
         if name == "profile":
             section.profile = self._profile(item, line, section)
-        elif name in ("namespaces", "databases") and section.level is Level.CATALOG:
-            for pattern, part, _ in self._entries(item, name):
+            return True
+        if name == "tables" and section.level in (Level.CATALOG, Level.NAMESPACE):
+            self._read_tables(item, section, namespace)
+            return True
+        return section.level is Level.CATALOG and self._of_catalog(name, item, section)
+
+    def _read_tables(self, item: Node, section: _Gathered, namespace: str | None) -> None:
+        inside = section.pattern if section.level is Level.NAMESPACE else namespace
+        for pattern, part in self._entries(item, "tables"):
+            whole = table_names.within(inside, pattern) if inside else pattern
+            level = Level.PATTERN if table_names.is_pattern(whole) else Level.TABLE
+            self._read_level(part, level, whole, section.environment)
+
+    def _of_catalog(self, name: str, item: Node, section: _Gathered) -> bool:
+        """The same for names that stand at the top only."""
+        in_environment = section.environment is not None
+        if name in ("namespaces", "databases"):
+            for pattern, part in self._entries(item, name):
                 self._read_level(part, Level.NAMESPACE, pattern, section.environment)
-        elif name == "tables" and section.level in (Level.CATALOG, Level.NAMESPACE):
-            inside = section.pattern if section.level is Level.NAMESPACE else namespace
-            for pattern, part, _ in self._entries(item, name):
-                whole = table_names.within(inside, pattern) if inside else pattern
-                level = Level.PATTERN if table_names.is_pattern(whole) else Level.TABLE
-                self._read_level(part, level, whole, section.environment)
-        elif name == "environments" and section.environment is None and section.level is Level.CATALOG:
-            for environment, part, _ in self._entries(item, name):
+        elif name == "environments" and not in_environment:
+            for environment, part in self._entries(item, name):
                 self._read_environment(environment, part)
-        elif name in ENVIRONMENTS and isinstance(item, MappingNode) and section.environment is None:
+        elif isinstance(item, MappingNode) and name in ENVIRONMENTS and not in_environment:
             self._read_environment(name, item)
-        elif name in ("environment", "env") and section.level is Level.CATALOG and isinstance(item, ScalarNode):
+        elif isinstance(item, MappingNode) and name == "catalog":
+            self._read_catalog(item, section)
+        elif isinstance(item, ScalarNode) and name in ("environment", "env"):
             self._chosen = None if item.value is None else str(item.value)
-        elif name == "catalog" and section.level is Level.CATALOG and isinstance(item, MappingNode):
-            for inner, part in item.items.items():
-                if inner not in _NAMESPACE:
-                    self._leaf_or_deeper(f"catalog.{inner}", part, item.lines[inner], section)
-        elif name in _NAMESPACE and section.level is Level.CATALOG and isinstance(item, ScalarNode):
-            return True  # of tables that are named without one
-        else:
-            return False
+        else:  # the namespace of tables that are named without one was read before
+            return isinstance(item, ScalarNode) and name in _NAMESPACE
         return True
+
+    def _read_catalog(self, node: MappingNode, section: _Gathered) -> None:
+        for name, item in node.items.items():
+            if name not in _NAMESPACE:
+                self._leaf_or_deeper(f"catalog.{name}", item, node.lines[name], section)
 
     def _read_environment(self, name: str, part: MappingNode) -> None:
         self._environments[name] = None
         self._read_level(part, Level.CATALOG, "*", name)
 
-    def _entries(self, node: Node, name: str) -> Iterator[tuple[str, MappingNode, int]]:
+    def _entries(self, node: Node, name: str) -> Iterator[tuple[str, MappingNode]]:
         """`{NAME: settings}`, or a list of settings that have a `name` or a `pattern`."""
         if isinstance(node, MappingNode):
             for key, item in node.items.items():
-                yield self._pattern(key, node.lines[key]), self._mapping(item, key, node.lines[key]), node.lines[key]
+                yield self._pattern(key, node.lines[key]), self._mapping(item, key, node.lines[key])
         elif isinstance(node, ListNode):
             for item in node.items:
                 yield self._listed(item, name)
         elif node.value is not None:
             self._refuse(node.line, f"{name} must be a mapping of names to settings, or a list")
 
-    def _listed(self, item: Node, name: str) -> tuple[str, MappingNode, int]:
+    def _listed(self, item: Node, name: str) -> tuple[str, MappingNode]:
         if isinstance(item, ScalarNode) and isinstance(item.value, str):
-            return self._pattern(item.value, item.line), MappingNode(line=item.line), item.line
+            return self._pattern(item.value, item.line), MappingNode(line=item.line)
         if not isinstance(item, MappingNode):
             self._refuse(item.line, f"each of {name} must be a mapping with a name")
         names = [key for key in item.items if spelling.fold(key) in ("name", "pattern", "table", "namespace")]
@@ -138,7 +149,7 @@ class _Reader:
             self._refuse(item.line, f"each of {name} needs a name, such as `name: events`")
         rest = {key: each for key, each in item.items.items() if key != names[0]}
         lines = {key: line for key, line in item.lines.items() if key != names[0]}
-        return self._pattern(named, item.line), MappingNode(line=item.line, items=rest, lines=lines), item.line
+        return self._pattern(named, item.line), MappingNode(line=item.line, items=rest, lines=lines)
 
     def _pattern(self, name: str, line: int) -> str:
         text = name.strip()

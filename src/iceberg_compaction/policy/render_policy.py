@@ -54,7 +54,9 @@ def value(name: str, given: Any) -> str:
     if isinstance(given, bool) or given is None:
         return json.dumps(given)
     if kind is keys.KeyKind.SIZE and isinstance(given, int):
-        return next((f"{given // size}{unit}" for unit, size in _SIZES if given >= size and not given % size), str(given))
+        return next(
+            (f"{given // size}{unit}" for unit, size in _SIZES if given >= size and not given % size), str(given)
+        )
     if kind is keys.KeyKind.DURATION and isinstance(given, int | float):
         return all_settings.duration(given)
     if isinstance(given, str):

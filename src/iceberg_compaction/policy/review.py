@@ -3,6 +3,7 @@ all that it inherits, in every environment, because values may contradict each o
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.policy.spelling import Spellings
 
 _SOME_TABLE = "table"
+_LINE = re.compile(r", line (\d+): ")
 
 
 def check(path: str | Path, spellings: Spellings) -> PolicyReview:
@@ -31,6 +33,7 @@ def check(path: str | Path, spellings: Spellings) -> PolicyReview:
     problems = list(dict.fromkeys([*document.problems, *_wrong_values(document, spellings)]))
     if not problems:
         problems = list(dict.fromkeys(_contradictions(document, spellings)))
+    problems.sort(key=_line)
     levels = [section.level for section in document.sections]
     return PolicyReview(
         file=str(path),
@@ -42,6 +45,12 @@ def check(path: str | Path, spellings: Spellings) -> PolicyReview:
         tables=levels.count(Level.TABLE) + levels.count(Level.PATTERN),
         environments=document.environments,
     )
+
+
+def _line(problem: str) -> int:
+    """The line that a sentence begins with; sentences without one come last."""
+    match = _LINE.search(problem)
+    return 10**9 if match is None else int(match[1])
 
 
 def _wrong_values(document: PolicyDocument, spellings: Spellings) -> Iterator[str]:

@@ -1,5 +1,6 @@
-"""What the sources of policies say, as values: settings with their origin, gathered in sections that are about a catalog,
-a namespace, tables of a pattern, or one table. A section knows the tables that it is about and how specific it is."""
+"""What the sources of policies say, as values: settings with their origin, gathered in sections that are about a
+catalog, a namespace, tables of a pattern, or one table. A section knows the tables that it is about and how specific it
+is."""
 
 from __future__ import annotations
 
@@ -63,7 +64,9 @@ class Section:
 
     @cached_property
     def title(self) -> str:
-        words = {Level.NAMESPACE: f"namespace {self.pattern}", Level.CATALOG: ""}.get(self.level, f"table {self.pattern}")
+        words = {Level.NAMESPACE: f"namespace {self.pattern}", Level.CATALOG: ""}.get(
+            self.level, f"table {self.pattern}"
+        )
         return ", ".join(filter(None, (words, self.environment and f"environment {self.environment}")))
 
     def is_about(self, table: str) -> bool:

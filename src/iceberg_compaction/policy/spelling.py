@@ -64,9 +64,9 @@ class Spellings:
         for key in self.keys.values():
             self._add(fold(key.name), key)
         for name, wanted in synonyms.SYNONYMS.items():
-            key = next((self.keys[each] for each in wanted if each in self.keys), None)
-            if key is not None:
-                self._add(fold(name), key)
+            first = next((self.keys[each] for each in wanted if each in self.keys), None)
+            if first is not None:
+                self._add(fold(name), first)
 
     def _add(self, name: str, key: PolicyKey) -> None:
         self._stems.setdefault(name, key)
@@ -116,7 +116,7 @@ class Spellings:
 
 
 def convert(meaning: Meaning, value: Any) -> Any:
-    """The value in the unit of the field. What cannot be meant stays as it is, so that the field's own check says so."""
+    """The value in the unit of the field. What cannot be meant stays, so that the field's own check says so."""
     key, factor = meaning.key, meaning.factor
     if isinstance(value, bool) or value is None:
         return not value if meaning.negated and value is not None else value
@@ -124,6 +124,9 @@ def convert(meaning: Meaning, value: Any) -> Any:
         return _size(value, factor)
     if key.kind is keys.KeyKind.DURATION:
         return _seconds(value, factor)
+    if key.path[:2] == keys.OPEN:
+        number = _number(value)
+        return value if number is None else number  # properties and flags are text
     if key.choices and isinstance(value, str):
         folded = fold(value)
         wanted = synonyms.VALUES.get(key.name, {}).get(folded, folded)

@@ -1,5 +1,5 @@
-"""What others call the values of a policy: the guides' config.json, Amoro's and Iceberg's table properties, Polaris, the
-custom resource. Names are folded (`spelling.fold`), so that one entry stands for all separators. The first key that
+"""What others call the values of a policy: the guides' config.json, Amoro's and Iceberg's table properties, Polaris,
+the custom resource. Names are folded (`spelling.fold`), so that one entry stands for all separators. The first key that
 exists is meant."""
 
 from __future__ import annotations

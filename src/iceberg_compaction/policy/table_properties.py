@@ -1,6 +1,6 @@
-"""Policies in the properties of a table: `compaction.*` of our own, Amoro's `self-optimizing.*` and its other names, and
-Iceberg's `write.*` and `history.expire.*`. In: the properties. Out: one section. Ours win over Amoro's, and those over
-Iceberg's, which are for everybody."""
+"""Policies in the properties of a table: `compaction.*` of our own, Amoro's `self-optimizing.*` and its other names,
+and Iceberg's `write.*` and `history.expire.*`. In: the properties. Out: one section. Ours win over Amoro's, and those
+over Iceberg's, which are for everybody."""
 
 from __future__ import annotations
 

@@ -17,8 +17,13 @@ from iceberg_compaction.model import table_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from iceberg_compaction.interfaces.cli.options import (
+        CatalogOptions,
+        PolicyOptions,
+        PolicySourceOptions,
+        TableOptions,
+    )
     from iceberg_compaction.interfaces.followed_policy import FollowedPolicy
-    from iceberg_compaction.interfaces.cli.options import CatalogOptions, PolicyOptions, PolicySourceOptions, TableOptions
 
 EVERY_TABLE = "*"
 _log = logging.getLogger(__name__)

@@ -75,7 +75,8 @@ def _times(explained: Explanation) -> Iterator[str]:
     elif explained.next_due_ms is None:
         yield f"It is never due: the schedule {explained.cron} ({explained.time_zone}) has quiet moments only."
     else:
-        yield f"It is next due at {_moment(explained.next_due_ms)}, by the schedule {explained.cron} ({explained.time_zone})."
+        schedule = f"{explained.cron} ({explained.time_zone})"
+        yield f"It is next due at {_moment(explained.next_due_ms)}, by the schedule {schedule}."
 
 
 def _moment(ms: int) -> str:

@@ -53,7 +53,9 @@ def policy(
     how: PolicyVerbOptions,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="A file (check), a table (show), two files (diff).", show_default=False),
+        typer.Argument(
+            metavar="[NAME]...", help="A file (check), a table (show), two files (diff).", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Check a policy file, show the policy of a table, compare two files, begin a file from what the lake looks like,

@@ -82,7 +82,7 @@ class FollowedPolicy:
 
     def _document(self, spellings: Spellings) -> PolicyDocument | None:
         from iceberg_compaction.model.value import Value
-        from iceberg_compaction.policy import load_file
+        from iceberg_compaction.policy.sources import load_file
 
         if self.source is None:
             return None

@@ -20,8 +20,9 @@ from iceberg_compaction.model.policy_origin import (
     OriginKind,
 )
 from iceberg_compaction.model.table_policy import TablePolicy
-from iceberg_compaction.policy import keys, profiles, spelling, table_properties
+from iceberg_compaction.policy import keys, profiles, spelling
 from iceberg_compaction.policy.sections import Level, PolicyDocument, Section, Setting
+from iceberg_compaction.policy.sources import table_properties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +42,10 @@ class PolicyBook:
     profile: str | None = None  # of a flag or an argument
     environment: str | None = None
     spellings: spelling.Spellings = field(default_factory=spelling.Spellings)
+    # What was made before: thousands of tables share a few policies.
     _made: dict[Any, EffectivePolicy] = field(default_factory=dict, repr=False, compare=False)
+    _profiles: dict[str, Section] = field(default_factory=dict, repr=False, compare=False)
+    _policies: dict[str, TablePolicy] = field(default_factory=dict, repr=False, compare=False)
 
     def for_table(self, table: str, properties: Mapping[str, str]) -> EffectivePolicy:
         """The policy of one table. ConfigError: values contradict each other or cannot be meant; MetadataError: a
@@ -93,7 +97,10 @@ class PolicyBook:
         environment = self.chosen_environment
         if environment is not None and "environment" not in chosen:
             chosen["environment"] = EffectiveSetting(name="environment", value=environment, origin=self._chosen_by)
-        policy = _validate(table, chosen, self.spellings)
+        values = repr([(name, setting.value, setting.spelling) for name, setting in chosen.items()])
+        policy = self._policies.get(values)
+        if policy is None:
+            policy = self._policies[values] = _validate(table, chosen, self.spellings)
         return EffectivePolicy(
             table=table,
             policy=policy,
@@ -118,6 +125,11 @@ class PolicyBook:
         return None, DEFAULT_ORIGIN
 
     def _profile_section(self, profile: str) -> Section:
+        if profile not in self._profiles:
+            self._profiles[profile] = self._read_profile(profile)
+        return self._profiles[profile]
+
+    def _read_profile(self, profile: str) -> Section:
         origin = profiles.origin(profile)
         values = profiles.values(profile, self.chosen_environment)
         settings = [
@@ -130,21 +142,19 @@ class PolicyBook:
 
 def _merge(layers: Sequence[Section]) -> dict[str, EffectiveSetting]:
     """The strongest value of each name; the layers come from the weakest to the strongest."""
-    chosen: dict[str, EffectiveSetting] = {}
+    stated: dict[str, list[Setting]] = {}
     for layer in layers:
         for setting in layer.settings:
-            before = chosen.get(setting.key.name)
-            overrides = () if before is None else before.overrides
-            if before is not None and before.value != setting.value:
-                overrides = (before.origin, *overrides)
-            chosen[setting.key.name] = EffectiveSetting.model_construct(
-                name=setting.key.name,
-                value=setting.value,
-                origin=setting.origin,
-                spelling=setting.spelling,
-                overrides=overrides,
-            )
-    return chosen
+            stated.setdefault(setting.key.name, []).append(setting)
+    return {name: _strongest(name, settings) for name, settings in stated.items()}
+
+
+def _strongest(name: str, settings: Sequence[Setting]) -> EffectiveSetting:
+    *weaker, last = settings
+    others = tuple(each.origin for each in reversed(weaker) if each.value != last.value)
+    return EffectiveSetting.model_construct(
+        name=name, value=last.value, origin=last.origin, spelling=last.spelling, overrides=others
+    )
 
 
 def _unused(profile: str, origin: PolicyOrigin) -> list[IgnoredSetting]:

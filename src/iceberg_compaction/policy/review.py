@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.model import table_names
 from iceberg_compaction.model.policy_review import PolicyComparison, PolicyDifference, PolicyReview
-from iceberg_compaction.policy import due_times, load_file, policy_book
+from iceberg_compaction.policy import due_times, policy_book
 from iceberg_compaction.policy.policy_book import PolicyBook
 from iceberg_compaction.policy.sections import Level, PolicyDocument, Section
+from iceberg_compaction.policy.sources import load_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

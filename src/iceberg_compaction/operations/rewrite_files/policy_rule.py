@@ -1,5 +1,6 @@
 """The seam between policies and the rewrite of files. Where the policy of a table depends on the table's own
-properties, it is known only when the table is loaded; the operation asks for it then, so that no table is loaded twice."""
+properties, it is known only when the table is loaded; the operation asks for it then, so that no table is loaded
+twice."""
 
 from __future__ import annotations
 

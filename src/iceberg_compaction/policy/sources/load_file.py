@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.policy import read_sections, spelling, yaml_nodes
+from iceberg_compaction.model import plurals
+from iceberg_compaction.policy import spelling
 from iceberg_compaction.policy.sections import PolicyDocument
-from iceberg_compaction.policy.yaml_nodes import ListNode, MappingNode, ScalarNode
+from iceberg_compaction.policy.sources import read_sections, yaml_nodes
+from iceberg_compaction.policy.sources.yaml_nodes import ListNode, MappingNode, ScalarNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iceberg_compaction.policy.sections import Section
+    from iceberg_compaction.policy.sources.yaml_nodes import Node
     from iceberg_compaction.policy.spelling import Spellings
-    from iceberg_compaction.policy.yaml_nodes import Node
 
 _MOST_FILES = 20
 
@@ -43,7 +45,12 @@ def parse(text: str, name: str, spellings: Spellings) -> PolicyDocument:
 def _without_problems(document: PolicyDocument) -> PolicyDocument:
     if document.problems:
         more = len(document.problems) - 1
-        rest = f" There are {more} more; `iceberg-compact policy check` lists all." if more else ""
+        many = plurals.count(more, "more name like that", "more names like that")
+        rest = (
+            f" There {plurals.form(more, 'is', 'are')} {many}; `iceberg-compact policy check` lists all."
+            if more
+            else ""
+        )
         raise errors.ConfigError(document.problems[0] + rest)
     return document
 

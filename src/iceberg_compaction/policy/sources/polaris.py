@@ -4,8 +4,9 @@ of `applicable-policies`. Trees come in, and trees in our own form go out; other
 from __future__ import annotations
 
 from iceberg_compaction import errors
-from iceberg_compaction.policy import spelling, yaml_nodes
-from iceberg_compaction.policy.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
+from iceberg_compaction.policy import spelling
+from iceberg_compaction.policy.sources import yaml_nodes
+from iceberg_compaction.policy.sources.yaml_nodes import ListNode, MappingNode, Node, ScalarNode
 
 _CONTENT = frozenset({"version", "enable", "config", "locations", "max-orphan-file-age-in-days"})
 _STEPS = {

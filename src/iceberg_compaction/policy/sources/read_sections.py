@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, NoReturn
 from iceberg_compaction import errors
 from iceberg_compaction.model import table_names
 from iceberg_compaction.model.policy_origin import IgnoredSetting, OriginKind, PolicyOrigin
-from iceberg_compaction.policy import keys, polaris, profiles, spelling, yaml_nodes
+from iceberg_compaction.policy import keys, profiles, spelling
 from iceberg_compaction.policy.sections import Level, PolicyDocument, Section, Setting
-from iceberg_compaction.policy.yaml_nodes import ListNode, MappingNode, ScalarNode
+from iceberg_compaction.policy.sources import polaris, yaml_nodes
+from iceberg_compaction.policy.sources.yaml_nodes import ListNode, MappingNode, ScalarNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from iceberg_compaction.policy.sources.yaml_nodes import Node
     from iceberg_compaction.policy.spelling import Spellings
-    from iceberg_compaction.policy.yaml_nodes import Node
 
 ENVIRONMENTS = ("development", "staging", "production", "dev", "prod", "test")
 _KIND = "CompactionPolicy"

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z-]*")
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null"})  # that YAML takes for something else
 _SIZES = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+_ODD = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _COMMENT_AT = 44
 
 
@@ -61,5 +62,11 @@ def value(name: str, given: Any) -> str:
         return all_settings.duration(given)
     if isinstance(given, str):
         plain = _PLAIN.fullmatch(given) and given.lower() not in _WORDS
-        return given if plain else json.dumps(given, ensure_ascii=False)
-    return json.dumps(given, ensure_ascii=False, default=str)
+        return given if plain else _quoted(given)
+    return _quoted(given)
+
+
+def _quoted(given: Any) -> str:
+    """JSON, which YAML reads; characters that YAML would not take as they are become escapes."""
+    text = json.dumps(given, ensure_ascii=False, default=str)
+    return _ODD.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

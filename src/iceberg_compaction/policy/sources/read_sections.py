@@ -69,8 +69,9 @@ class _Reader:
     def _read_level(self, node: MappingNode, level: Level, pattern: str, environment: str | None) -> None:
         """The settings of a mapping as one section, and the sections within it."""
         section = _Gathered(level=level, pattern=pattern, environment=environment)
+        position = len(self._sections)  # in front of the sections within it
         self._walk(node, section)
-        self._add(section, node.line)
+        self._add(section, node.line, position)
 
     def _walk(self, node: MappingNode, section: _Gathered) -> None:
         namespace = _default_namespace(node)
@@ -210,14 +211,15 @@ class _Reader:
             IgnoredSetting(name=path, value=value, origin=self._origin(line, section), reason=reason)
         )
 
-    def _add(self, section: _Gathered, line: int) -> None:
+    def _add(self, section: _Gathered, line: int, position: int) -> None:
         identity = (section.level, section.pattern, section.environment)
         before = self._first_lines.get(identity)
         if before is not None:
             self._refuse(line, f"{section.title()} is there twice, first in line {before}; keep one of them")
         if section.level is not Level.CATALOG or section.environment is not None:
             self._first_lines[identity] = line
-        self._sections.append(
+        self._sections.insert(
+            position,
             Section(
                 level=section.level,
                 pattern=section.pattern,
@@ -226,7 +228,7 @@ class _Reader:
                 profile=section.profile,
                 ignored=tuple(section.ignored),
                 line=line,
-            )
+            ),
         )
 
     def _origin(self, line: int, section: _Gathered) -> PolicyOrigin:

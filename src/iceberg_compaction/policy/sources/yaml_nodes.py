@@ -25,6 +25,7 @@ _NOTHING = frozenset({"", "~", "null"})
 _INT = re.compile(r"[-+]?\d[\d_]*", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(\d[\d_]*)?\.?\d+([eE][-+]?\d{1,3})?", re.ASCII)
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|\t', re.DOTALL)
+_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
 _JSON_START = re.compile(r'\s*(?://[^\n]*\s*|/\*.*?\*/\s*)*(?:[{\[]|"(?:[^"\\\n]|\\.)*"\s*:)', re.DOTALL)
 
 
@@ -76,9 +77,12 @@ def parse(text: str, file: str) -> Node:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Comments and tabs outside of text become blanks; the lines stay where they are."""
+    """Comments and tabs outside of text become blanks; the lines stay where they are. JSON writes characters beyond
+    16 bits as two escapes, which YAML does not know."""
     given = match[0]
-    return given if given.startswith('"') else re.sub(r"[^\n]", " ", given)
+    if not given.startswith('"'):
+        return re.sub(r"[^\n]", " ", given)
+    return _PAIR.sub(lambda pair: pair[1] + bytes.fromhex(pair[2] + pair[3]).decode("utf-16-be"), given)
 
 
 def plain(node: Node) -> Any:

@@ -81,5 +81,5 @@ def duration(seconds: float) -> str:
     """A duration as people and policy files write it: 5d, 36h, 90m."""
     for size, unit in _UNITS:
         if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:g}{unit}"
-    return f"{seconds:g}s"
+            return f"{seconds / size:.15g}{unit}"
+    return f"{seconds:.15g}s"

@@ -36,6 +36,7 @@ class PolicyKey:
     path: tuple[str, ...]
     kind: KeyKind = KeyKind.PLAIN
     choices: tuple[str, ...] = ()  # of an enum
+    is_text: bool = False
     description: str = ""
     default: Any = None
 
@@ -67,6 +68,7 @@ def _fields(model: type[BaseModel], path: tuple[str, ...], prefix: str) -> Itera
             path=way,
             kind=_kind(name, field),
             choices=tuple(_choices(field.annotation)),
+            is_text=str in _parts([field.annotation]),
             description=field.description or "",
             default=field.get_default(call_default_factory=False),
         )

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction.policy import all_settings, keys
+from iceberg_compaction.policy.sources import yaml_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z-]*")
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null"})  # that YAML takes for something else
 _SIZES = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
-_ODD = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _COMMENT_AT = 44
 
 
@@ -67,6 +67,5 @@ def value(name: str, given: Any) -> str:
 
 
 def _quoted(given: Any) -> str:
-    """JSON, which YAML reads; characters that YAML would not take as they are become escapes."""
-    text = json.dumps(given, ensure_ascii=False, default=str)
-    return _ODD.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    """JSON, as YAML reads it."""
+    return yaml_nodes.escape(json.dumps(given, ensure_ascii=False, default=str))

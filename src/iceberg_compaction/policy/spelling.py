@@ -124,10 +124,16 @@ def convert(meaning: Meaning, value: Any) -> Any:
         return _size(value, factor)
     if key.kind is keys.KeyKind.DURATION:
         return _seconds(value, factor)
-    if key.path[:2] == keys.OPEN:
-        number = _number(value)
-        return value if number is None else number  # properties and flags are text
-    if key.choices and isinstance(value, str):
+    if key.choices:
+        return _choice(key, value)
+    if key.is_text:
+        return str(value) if isinstance(value, int | float) else value
+    number = _number(value)
+    return value if number is None else number  # properties and flags are text
+
+
+def _choice(key: PolicyKey, value: Any) -> Any:
+    if isinstance(value, str):
         folded = fold(value)
         wanted = synonyms.VALUES.get(key.name, {}).get(folded, folded)
         return next((choice for choice in key.choices if fold(choice) == wanted), value)

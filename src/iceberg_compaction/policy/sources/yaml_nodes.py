@@ -26,6 +26,7 @@ _INT = re.compile(r"[-+]?\d[\d_]*", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(\d[\d_]*)?\.?\d+([eE][-+]?\d{1,3})?", re.ASCII)
 _COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|\t', re.DOTALL)
 _PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.IGNORECASE)
+_ODD = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 _JSON_START = re.compile(r'\s*(?://[^\n]*\s*|/\*.*?\*/\s*)*(?:[{\[]|"(?:[^"\\\n]|\\.)*"\s*:)', re.DOTALL)
 
 
@@ -82,7 +83,13 @@ def _blank(match: re.Match[str]) -> str:
     given = match[0]
     if not given.startswith('"'):
         return re.sub(r"[^\n]", " ", given)
-    return _PAIR.sub(lambda pair: pair[1] + bytes.fromhex(pair[2] + pair[3]).decode("utf-16-be"), given)
+    whole = _PAIR.sub(lambda pair: pair[1] + bytes.fromhex(pair[2] + pair[3]).decode("utf-16-be"), given)
+    return escape(whole)
+
+
+def escape(quoted: str) -> str:
+    """A text in double quotes without characters that YAML would refuse, or take for the end of a line."""
+    return _ODD.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 
 def plain(node: Node) -> Any:

@@ -142,7 +142,7 @@ def _choice(key: PolicyKey, value: Any) -> Any:
 
 def _size(value: Any, factor: float | None) -> Any:
     number = _number(value)
-    if number is not None and factor is not None:
+    if number is not None and factor is not None and number * factor < byte_size.LARGEST:
         return round(number * factor)
     if number is not None and number == int(number) and not isinstance(value, str):
         return int(number)

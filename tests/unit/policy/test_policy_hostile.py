@@ -49,6 +49,8 @@ HOSTILE = {
     "negative": ("min_input_files: -4", "line 1: min_input_files cannot be -4: it must be at least 1"),
     "many digits": ("min_input_files: " + "9" * 6000, "line 1: min_input_files cannot be"),
     "huge size": ("target_file_size: 999999999999PB", "line 1: target_file_size cannot be"),
+    "infinite": ("target_file_size_mb: 1e300", "line 1: target_file_size_mb cannot be 1"),
+    "beyond floats": ("target_file_size_mb: 1e999", "line 1: target_file_size_mb cannot be '1e999'"),
     "truth": ("enabled: perhaps", "line 1: enabled cannot be 'perhaps': it must be true or false"),
     "profile": ("profile: [guide]", r"line 1: \['guide'\] is no profile"),
     "preset": ("triggers: mine", "line 1: triggers cannot be 'mine': it must be one of strategy, guide, amoro"),

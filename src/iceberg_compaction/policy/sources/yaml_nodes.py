@@ -4,6 +4,7 @@ aliases and tags are refused, so that no file can grow while it is read."""
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -190,4 +191,5 @@ class _Tree:
         digits = text.replace("_", "")
         if _INT.fullmatch(text):
             return int(digits)
-        return float(digits) if _FLOAT.fullmatch(text) else text
+        number = float(digits) if _FLOAT.fullmatch(text) else math.inf
+        return number if math.isfinite(number) else text

@@ -41,7 +41,7 @@ class PolicyOrigin(Value):
                 return f"table property {self.source}"
             case OriginKind.FILE:
                 at = self.source if self.line is None else f"{self.source}:{self.line}"
-                return f"{at} ({self.section})" if self.section else at
+                return f"{at}, {self.section}" if self.section else at
             case _:
                 return self.source
 

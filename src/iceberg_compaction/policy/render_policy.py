@@ -25,6 +25,7 @@ def text(effective: EffectivePolicy) -> str:
     lines = [f"# The policy of {effective.table}, digest {effective.policy.digest}."]
     if effective.profile is not None:
         lines.append(f"# The values of the profile {effective.profile} are written out.")
+    quiet = [window.words for window in effective.policy.quiet_hours]  # which may be written in several ways
     before: tuple[str, ...] = ()
     for setting in _nested_together(effective.settings):
         *parents, name = setting.name.split(".")
@@ -32,7 +33,8 @@ def text(effective: EffectivePolicy) -> str:
         while common < min(len(before), len(parents)) and before[common] == parents[common]:
             common += 1
         lines += [f"{'  ' * depth}{parents[depth]}:" for depth in range(common, len(parents))]
-        line = f"{'  ' * len(parents)}{name}: {value(setting.name, setting.value)}"
+        stated = quiet if setting.name == "quiet-hours" else setting.value
+        line = f"{'  ' * len(parents)}{name}: {value(setting.name, stated)}"
         lines.append(f"{line:<{_COMMENT_AT}}  # {setting.origin.words}")
         before = tuple(parents)
     if not effective.settings:

@@ -94,7 +94,7 @@ def test_the_order_of_patterns_in_a_file_does_not_matter(patterns: list[str], se
 def test_each_value_has_its_own_origin_and_what_it_overrides() -> None:
     text = "profile: guide\nmin_input_files: 7\nnamespaces:\n  db:\n    min_input_files: 8\n    owner: us\n"
     effective = policy_of(text, properties={"compaction.target-file-size": "1GiB"})
-    assert effective.origin("min-input-files").words == "policy.yaml:5 (namespace db)"
+    assert effective.origin("min-input-files").words == "policy.yaml:5, namespace db"
     setting = effective.setting("min-input-files")
     assert setting is not None
     assert [origin.words for origin in setting.overrides] == ["policy.yaml:2", "profile guide"]

@@ -88,7 +88,7 @@ def test_a_check_counts_and_finds_contradictions_in_every_environment(tmp_path: 
     )
     (problem,) = review.check(file, SPELLINGS).problems
     assert "must be above min-file-size-bytes" in problem
-    assert "policy.yaml:3 (table a.b, environment production)" in problem
+    assert "policy.yaml:3, table a.b, environment production" in problem
 
 
 def test_a_begun_file_is_a_policy_whatever_the_names() -> None:

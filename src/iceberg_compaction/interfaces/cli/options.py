@@ -72,10 +72,35 @@ class CatalogOptions:
     ] = field(default=None, repr=False)
 
 
+# Where the policy of a table comes from, beside its own properties. Flags win over it, value by value.
+PolicyFile = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        envvar="POLICY_FILE",
+        help="What is wanted for which table (YAML or JSON); see `iceberg-compact policy`.",
+        rich_help_panel=_POLICY,
+    ),
+]
+Environment = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        envvar="POLICY_ENVIRONMENT",
+        help="The environment of the policy file that counts, such as production.",
+        rich_help_panel=_POLICY,
+    ),
+]
+_SOURCES = ("option", "policy_file", "environment")  # that say where options come from, and are none
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOptions:
     """What to rewrite, under the names of Iceberg's rewrite_data_files."""
 
+    policy_file: PolicyFile = None
+    environment: Environment = None
     strategy: Annotated[
         str | None,
         typer.Option(
@@ -205,7 +230,7 @@ class PolicyOptions:
 
     def given(self) -> dict[str, Any]:
         """The flags that were used, by option name."""
-        found = {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name != "option"}
+        found = {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name not in _SOURCES}
         given = {name: value for name, value in found.items() if value is not None}
         short = {_SHORT[name]: given.pop(name) for name in _SHORT if name in given}
         return short | given
@@ -357,32 +382,7 @@ class MetricsOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicySourceOptions(MetricsOptions):
-    """Where the policy of a table comes from, beside its own properties. Flags win over it, value by value."""
-
-    policy_file: Annotated[
-        str | None,
-        typer.Option(
-            "--policy",
-            metavar="FILE",
-            envvar="POLICY_FILE",
-            help="What is wanted for which table (YAML or JSON); see `iceberg-compact policy`.",
-            rich_help_panel=_POLICY,
-        ),
-    ] = None
-    environment: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            envvar="POLICY_ENVIRONMENT",
-            help="The environment of the policy file that counts, such as production.",
-            rich_help_panel=_POLICY,
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOptions(PolicySourceOptions):
+class PlanOptions(MetricsOptions):
     """What a plan is made on and from, and where it goes."""
 
     branch: Branch = "main"
@@ -404,7 +404,7 @@ class ApplyOptions(MetricsOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions(PolicySourceOptions):
+class RunOptions(MetricsOptions):
     """How a run is performed and remembered."""
 
     branch: Branch = "main"

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from iceberg_compaction.interfaces.cli.options import (
         CatalogOptions,
         PolicyOptions,
-        PolicySourceOptions,
         TableOptions,
     )
     from iceberg_compaction.interfaces.followed_policy import FollowedPolicy
@@ -89,8 +88,8 @@ def find_targets(catalog: Any, wanted: Sequence[str], namespace: str | None = No
     return Targets(names=tuple(names), single=len(wanted) == 1 and not table_names.is_pattern(wanted[0]))
 
 
-def make_policy(options: PolicyOptions, sources: PolicySourceOptions) -> FollowedPolicy:
+def make_policy(options: PolicyOptions) -> FollowedPolicy:
     """The policy that the flags say, with the file beneath it; a flag wins over the same name in --option."""
     by_name = settings.parse_pairs(options.option or (), option="--option")
     given = {**by_name, **options.given()}
-    return followed_policy.follow(given, file=sources.policy_file, environment=sources.environment)
+    return followed_policy.follow(given, file=options.policy_file, environment=options.environment)

@@ -41,7 +41,7 @@ def show(
 ) -> int:
     """Prints the plans of the tables, writes the only one to a file on request, and returns the exit code."""
     result_files.check_target(how.out, option="--out")
-    chosen = catalog_request.make_policy(policy, how)
+    chosen = catalog_request.make_policy(policy)
     store = wiring.store_to_read(str(how.state) if how.state else None)
     with wiring.observing(how) as metrics:
         opened = catalog_request.open_catalog(catalog)

@@ -41,7 +41,7 @@ def story(explained: Explanation) -> Iterator[RenderableType]:
         yield paragraphs.bullet(explained.sentence)
     yield ""
     yield from _listed("Why", explained.reasons)
-    if explained.verdict is not ExplainedVerdict.HEALTHY:
+    if explained.gain is not None:  # else the sentence says it
         yield from _listed("Left alone", explained.left_alone)
     if explained.gain is not None:
         yield from _listed("Cost and gain", [explained.gain.sentence])

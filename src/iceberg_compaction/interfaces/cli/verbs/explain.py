@@ -11,7 +11,7 @@ from iceberg_compaction.interfaces.cli import exits, lean_start, logs, options, 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainOptions(options.PolicySourceOptions):
+class ExplainOptions:
     """Which branch, and what is known of earlier runs."""
 
     branch: options.Branch = "main"
@@ -46,7 +46,7 @@ def explain(
     from iceberg_compaction.interfaces.cli.fleet import catalog_request
     from iceberg_compaction.workflow import explain_table
 
-    chosen = catalog_request.make_policy(policy, how)
+    chosen = catalog_request.make_policy(policy)
     store = wiring.store_to_read(str(how.state) if how.state else None)
     opened = catalog_request.open_catalog(catalog)
     name = load_tables.full_name(opened, table, catalog.namespace)

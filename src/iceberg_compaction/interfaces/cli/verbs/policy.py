@@ -36,9 +36,11 @@ _NEEDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyVerbOptions(options.PolicySourceOptions):
-    """The file to write."""
+class PolicyVerbOptions:
+    """The file to follow, and the one to write."""
 
+    policy_file: options.PolicyFile = None
+    environment: options.Environment = None
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="init: write to this new file, not to standard output.")
     ] = None
@@ -47,15 +49,15 @@ class PolicyVerbOptions(options.PolicySourceOptions):
 @exits.reported
 @spread.spread
 def policy(
-    action: Annotated[PolicyAction, typer.Argument(help="check, show, diff, init or schema.", show_default=False)],
+    action: Annotated[
+        PolicyAction, typer.Argument(metavar="ACTION", help="check, show, diff, init or schema.", show_default=False)
+    ],
     catalog: options.CatalogOptions,
     console: options.ConsoleOptions,
     how: PolicyVerbOptions,
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NAME]...", help="A file (check), a table (show), two files (diff).", show_default=False
-        ),
+        typer.Argument(metavar="NAME", help="A file (check), a table (show), two files (diff).", show_default=False),
     ] = None,
 ) -> None:
     """Check a policy file, show the policy of a table, compare two files, begin a file from what the lake looks like,
@@ -112,7 +114,8 @@ def _show(table: str, catalog: options.CatalogOptions, console: options.ConsoleO
     from iceberg_compaction.interfaces.cli.fleet import catalog_request
     from iceberg_compaction.workflow import explain_table
 
-    chosen = catalog_request.make_policy(options.PolicyOptions(), how)
+    followed = options.PolicyOptions(policy_file=how.policy_file, environment=how.environment)
+    chosen = catalog_request.make_policy(followed)
     opened = catalog_request.open_catalog(catalog)
     name = load_tables.full_name(opened, table, catalog.namespace)
     request = explain_table.ExplainRequest(table=name, source=chosen)

@@ -43,7 +43,7 @@ def run(
     if how.dry_run:
         from iceberg_compaction.interfaces.cli.fleet import plan_loop
 
-        shared = {field.name: getattr(how, field.name) for field in fields(options.PolicySourceOptions)}
+        shared = {field.name: getattr(how, field.name) for field in fields(options.MetricsOptions)}
         plan_options = options.PlanOptions(branch=how.branch, state=how.state, fail_on=how.fail_on, **shared)
         raise typer.Exit(plan_loop.show(tables, catalog, policy, console, plan_options))
     with engine_start.starting(how.engine, catalog.conf) as engines:
@@ -63,7 +63,7 @@ def _run(
     from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files, table_loop
 
     result_files.check_report(how.report)
-    chosen = catalog_request.make_policy(policy, how)
+    chosen = catalog_request.make_policy(policy)
     store = wiring.store_to_write(str(how.state) if how.state else None)
     with (
         wiring.observing(how) as metrics,

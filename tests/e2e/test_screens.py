@@ -58,7 +58,7 @@ READING = {
     "plan-file": (f"plan --table db.events --rewrite-all --out plan.json {CATALOG}", False),
     "explain": (f"explain db.events --policy policy.yaml --environment production {CATALOG}", True),
     "explain-declined": (f"explain db.orders --policy policy.yaml {CATALOG}", True),
-    "policy-show": (f"policy show db.events --policy policy.yaml {CATALOG}", False),
+    "policy-show": (f"policy show db.parts --policy policy.yaml {CATALOG}", False),
     "policy-check": ("policy check policy.yaml", False),
     "policy-check-wrong": ("policy check wrong.yaml", False),
     "policy-diff": ("policy diff policy.yaml other.yaml", False),

@@ -68,13 +68,13 @@ def build(folder: Path) -> None:
 
 POLICY = """\
 profile: guide
-quiet_hours: {start: "00:00", end: "00:01", time_zone: UTC, days: [sun]}
 environments:
   production:
     min_files_to_compact: 5
     tables: {db.events: {owner: data-team, target_file_size_mb: 256}}
 tables:
   db.orders: {enabled: false, parquet_row_group_size: 8192}
+  db.parts: {quiet_hours: {start: "8:00", end: "18:00", time_zone: Europe/Berlin, days: mon-fri}}
 """
 WRONG = """\
 target_file_sise: 1GB

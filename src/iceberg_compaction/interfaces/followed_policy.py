@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policy_origin import EffectivePolicy
     from iceberg_compaction.model.table_policy import TablePolicy
     from iceberg_compaction.policy.policy_book import PolicyBook
-    from iceberg_compaction.policy.sections import PolicyDocument, Setting
+    from iceberg_compaction.policy.policy_sections import PolicyDocument, Setting
     from iceberg_compaction.policy.spelling import Spellings
 
 _PROFILE = "profile"
@@ -99,7 +99,7 @@ class FollowedPolicy:
     def _settings(self, spellings: Spellings) -> list[Setting]:
         from iceberg_compaction.model.policy_origin import OriginKind, PolicyOrigin
         from iceberg_compaction.policy import spelling
-        from iceberg_compaction.policy.sections import Setting
+        from iceberg_compaction.policy.policy_sections import Setting
 
         kind = OriginKind.FLAG if self.from_flags else OriginKind.ARGUMENT
         given = {name.replace("_", "-"): getattr(self.rewrite, name) for name in self.rewrite.model_fields_set}

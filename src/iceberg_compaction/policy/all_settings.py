@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction.model.explanation import UpkeepStep
 from iceberg_compaction.model.policy_origin import DEFAULT_ORIGIN, EffectiveSetting
-from iceberg_compaction.policy import keys
+from iceberg_compaction.policy import policy_keys
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Sizes
@@ -30,7 +30,7 @@ def all_settings(
     for name, key in spellings.keys.items():
         setting = stated.pop(name, None)
         value = _plain(_field(effective.policy, key.path))
-        if setting is not None and key.kind is not keys.KeyKind.PLAIN and value is None:
+        if setting is not None and key.kind is not policy_keys.KeyKind.PLAIN and value is None:
             value = setting.value  # planning reads it by itself
         value = resolved.get(name, value) if value is None or name in resolved else value
         if setting is None:

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from iceberg_compaction.model import table_policy
-from iceberg_compaction.policy import keys, profiles
+from iceberg_compaction.policy import policy_keys, profiles
 
 _SCALAR: dict[str, Any] = {"type": ["string", "number", "boolean"]}
 
@@ -54,7 +54,7 @@ def _entries(entry: dict[str, Any]) -> dict[str, Any]:
 
 def _settings() -> dict[str, Any]:
     properties: dict[str, Any] = {"profile": {"enum": list(profiles.NAMES), "description": "defaults of another tool"}}
-    for name, key in keys.all_keys().items():
+    for name, key in policy_keys.all_keys().items():
         *parents, last = name.split(".")
         part = properties
         for parent in parents:
@@ -69,15 +69,15 @@ def _settings() -> dict[str, Any]:
     return properties
 
 
-def _value(key: keys.PolicyKey) -> dict[str, Any]:
+def _value(key: policy_keys.PolicyKey) -> dict[str, Any]:
     made: dict[str, Any] = {"description": key.description} if key.description else {}
     default = getattr(key.default, "value", key.default)
     if isinstance(default, bool | int | float | str):
         made["default"] = default
     if key.choices:
         return {**made, "enum": list(key.choices)}
-    if key.kind is not keys.KeyKind.PLAIN:
-        example = "512MB" if key.kind is keys.KeyKind.SIZE else "5d"
+    if key.kind is not policy_keys.KeyKind.PLAIN:
+        example = "512MB" if key.kind is policy_keys.KeyKind.SIZE else "5d"
         return {**made, "type": ["string", "number"], "examples": [example]}
     if key.name == "quiet-hours":
         return {**made, "type": ["string", "array", "object"], "examples": ["mon-fri 8:00-18:00 Europe/Berlin"]}

@@ -20,8 +20,8 @@ from iceberg_compaction.model.policy_origin import (
     OriginKind,
 )
 from iceberg_compaction.model.table_policy import TablePolicy
-from iceberg_compaction.policy import keys, profiles, spelling
-from iceberg_compaction.policy.sections import Level, PolicyDocument, Section, Setting
+from iceberg_compaction.policy import policy_keys, profiles, spelling
+from iceberg_compaction.policy.policy_sections import Level, PolicyDocument, PolicySection, Setting
 from iceberg_compaction.policy.sources import table_properties
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class PolicyBook:
     spellings: spelling.Spellings = field(default_factory=spelling.Spellings)
     # What was made before: thousands of tables share a few policies.
     _made: dict[Any, EffectivePolicy] = field(default_factory=dict, repr=False, compare=False)
-    _profiles: dict[str, Section] = field(default_factory=dict, repr=False, compare=False)
+    _profiles: dict[str, PolicySection] = field(default_factory=dict, repr=False, compare=False)
     _policies: dict[str, TablePolicy] = field(default_factory=dict, repr=False, compare=False)
 
     def for_table(self, table: str, properties: Mapping[str, str]) -> EffectivePolicy:
@@ -65,11 +65,11 @@ class PolicyBook:
         return self.environment or stated
 
     @cached_property
-    def _index(self) -> tuple[dict[str, list[Section]], list[Section]]:
+    def _index(self) -> tuple[dict[str, list[PolicySection]], list[PolicySection]]:
         """The sections of tables by full name, because there may be thousands, and the other ones."""
         chosen = self.chosen_environment
-        exact: dict[str, list[Section]] = {}
-        others: list[Section] = []
+        exact: dict[str, list[PolicySection]] = {}
+        others: list[PolicySection] = []
         for section in () if self.document is None else self.document.sections:
             if section.environment is not None and section.environment != chosen:
                 continue
@@ -84,14 +84,14 @@ class PolicyBook:
             assert self.document is not None
             raise errors.ConfigError(f"{self.document.file} has no environment {chosen!r}; it has {', '.join(names)}.")
 
-    def _make(self, table: str, sections: Sequence[Section]) -> EffectivePolicy:
+    def _make(self, table: str, sections: Sequence[PolicySection]) -> EffectivePolicy:
         layers = sorted(sections, key=lambda section: section.rank)
         profile, profile_origin = self._profile(layers)
         ignored = [each for layer in layers for each in layer.ignored]
         if profile is not None:
             layers.insert(0, self._profile_section(profile))
             ignored += _unused(profile, profile_origin)
-        layers.append(Section(level=Level.FLAG, settings=self.flags))
+        layers.append(PolicySection(level=Level.FLAG, settings=self.flags))
         chosen = _merge(layers)
         ignored += _drop_contradictions(chosen)
         environment = self.chosen_environment
@@ -116,7 +116,7 @@ class PolicyBook:
         kind = OriginKind.FILE if from_file else OriginKind.FLAG
         return DEFAULT_ORIGIN.model_copy(update={"kind": kind, "source": source})
 
-    def _profile(self, layers: Sequence[Section]) -> tuple[str | None, PolicyOrigin]:
+    def _profile(self, layers: Sequence[PolicySection]) -> tuple[str | None, PolicyOrigin]:
         if self.profile is not None:
             return self.profile, DEFAULT_ORIGIN.model_copy(update={"kind": OriginKind.FLAG, "source": "profile"})
         for layer in reversed(layers):
@@ -124,12 +124,12 @@ class PolicyBook:
                 return layer.profile.value, layer.profile.origin
         return None, DEFAULT_ORIGIN
 
-    def _profile_section(self, profile: str) -> Section:
+    def _profile_section(self, profile: str) -> PolicySection:
         if profile not in self._profiles:
             self._profiles[profile] = self._read_profile(profile)
         return self._profiles[profile]
 
-    def _read_profile(self, profile: str) -> Section:
+    def _read_profile(self, profile: str) -> PolicySection:
         origin = profiles.origin(profile)
         values = profiles.values(profile, self.chosen_environment)
         settings = [
@@ -137,10 +137,10 @@ class PolicyBook:
             for name, value in values.items()
             if (meaning := self.spellings.meaning(name)) is not None
         ]
-        return Section(level=Level.PROFILE, settings=tuple(settings))
+        return PolicySection(level=Level.PROFILE, settings=tuple(settings))
 
 
-def _merge(layers: Sequence[Section]) -> dict[str, EffectiveSetting]:
+def _merge(layers: Sequence[PolicySection]) -> dict[str, EffectiveSetting]:
     """The strongest value of each name; the layers come from the weakest to the strongest."""
     stated: dict[str, list[Setting]] = {}
     for layer in layers:
@@ -184,7 +184,7 @@ def _drop_contradictions(chosen: dict[str, EffectiveSetting]) -> list[IgnoredSet
 def _validate(table: str, chosen: Mapping[str, EffectiveSetting], spellings: spelling.Spellings) -> TablePolicy:
     values = {_path(name, spellings): setting.value for name, setting in chosen.items() if not _is_read_later(setting)}
     try:
-        return TablePolicy.model_validate(keys.nested(values))
+        return TablePolicy.model_validate(policy_keys.nested(values))
     except ValidationError as error:
         first = error.errors()[0]
         raise _refusal(table, first["loc"], validation_words.text(first["msg"]), chosen, spellings) from None
@@ -233,7 +233,7 @@ def _shown(value: Any) -> str:
 
 def _path(name: str, spellings: spelling.Spellings) -> tuple[str, ...]:
     key = spellings.keys.get(name)
-    return key.path if key is not None else keys.threshold(name.removeprefix(keys.TRIGGERS)).path
+    return key.path if key is not None else policy_keys.threshold(name.removeprefix(policy_keys.TRIGGERS)).path
 
 
 def _in_order(chosen: Mapping[str, EffectiveSetting], spellings: spelling.Spellings) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from iceberg_compaction.policy import all_settings, keys
+from iceberg_compaction.policy import all_settings, policy_keys
 from iceberg_compaction.policy.sources import yaml_nodes
 
 if TYPE_CHECKING:
@@ -52,15 +52,15 @@ def _nested_together(settings: Sequence[EffectiveSetting]) -> list[EffectiveSett
 
 def value(name: str, given: Any) -> str:
     """One value as it stands in a file."""
-    key = keys.all_keys().get(name)
-    kind = keys.KeyKind.PLAIN if key is None else key.kind
+    key = policy_keys.all_keys().get(name)
+    kind = policy_keys.KeyKind.PLAIN if key is None else key.kind
     if isinstance(given, bool) or given is None:
         return json.dumps(given)
-    if kind is keys.KeyKind.SIZE and isinstance(given, int):
+    if kind is policy_keys.KeyKind.SIZE and isinstance(given, int):
         return next(
             (f"{given // size}{unit}" for unit, size in _SIZES if given >= size and not given % size), str(given)
         )
-    if kind is keys.KeyKind.DURATION and isinstance(given, int | float):
+    if kind is policy_keys.KeyKind.DURATION and isinstance(given, int | float):
         return all_settings.duration(given)
     if isinstance(given, str):
         plain = _PLAIN.fullmatch(given) and given.lower() not in _WORDS

@@ -11,14 +11,14 @@ from iceberg_compaction.model import table_names
 from iceberg_compaction.model.policy_review import PolicyComparison, PolicyDifference, PolicyReview
 from iceberg_compaction.policy import due_times, policy_book
 from iceberg_compaction.policy.policy_book import PolicyBook
-from iceberg_compaction.policy.sections import Level, PolicyDocument, Section
+from iceberg_compaction.policy.policy_sections import Level, PolicyDocument, PolicySection
 from iceberg_compaction.policy.sources import load_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from iceberg_compaction.policy.sections import Setting
+    from iceberg_compaction.policy.policy_sections import Setting
     from iceberg_compaction.policy.spelling import Spellings
 
 _SOME_TABLE = "table"
@@ -58,7 +58,7 @@ def _wrong_values(document: PolicyDocument, spellings: Spellings) -> Iterator[st
     """Values that cannot be meant, each by itself."""
     for section in document.sections:
         for setting in section.settings:
-            alone = Section(level=Level.CATALOG, settings=(setting,))
+            alone = PolicySection(level=Level.CATALOG, settings=(setting,))
             yield from _problem(PolicyDocument(file=document.file, sections=(alone,)), spellings, _SOME_TABLE, None)
 
 
@@ -83,7 +83,7 @@ def _problem(document: PolicyDocument, spellings: Spellings, table: str, environ
         yield f"{start}{error}"
 
 
-def _table_of(section: Section) -> str:
+def _table_of(section: PolicySection) -> str:
     """A table that the section is about."""
     if section.level is Level.CATALOG:
         return _SOME_TABLE

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.model import byte_size, durations
-from iceberg_compaction.policy import keys, synonyms
+from iceberg_compaction.policy import policy_keys, synonyms
 
 if TYPE_CHECKING:
-    from iceberg_compaction.policy.keys import PolicyKey
+    from iceberg_compaction.policy.policy_keys import PolicyKey
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEPARATORS = re.compile(r"[\s._-]+")
@@ -58,7 +58,7 @@ class Spellings:
     """Every name that is read, made from the classes and the table of synonyms."""
 
     def __init__(self) -> None:
-        self.keys = keys.all_keys()
+        self.keys = policy_keys.all_keys()
         self._meanings: dict[str, Meaning] = {}
         self._stems: dict[str, PolicyKey] = {}  # names without units
         for key in self.keys.values():
@@ -71,9 +71,9 @@ class Spellings:
     def _add(self, name: str, key: PolicyKey) -> None:
         self._stems.setdefault(name, key)
         self._meanings.setdefault(name, Meaning(key=key, negated=name in synonyms.NEGATED))
-        if key.kind is keys.KeyKind.PLAIN:
+        if key.kind is policy_keys.KeyKind.PLAIN:
             return
-        units = _SIZE_UNITS if key.kind is keys.KeyKind.SIZE else _TIME_UNITS
+        units = _SIZE_UNITS if key.kind is policy_keys.KeyKind.SIZE else _TIME_UNITS
         base = next((name[: -len(unit) - 1] for unit in ("bytes", "seconds") if name.endswith(f"-{unit}")), name)
         self._meanings.setdefault(base, Meaning(key=key))
         for unit, factor in units.items():
@@ -86,7 +86,7 @@ class Spellings:
             if form in self._meanings:
                 return self._meanings[form]
             if form in synonyms.THRESHOLDS:
-                return Meaning(key=keys.threshold(synonyms.THRESHOLDS[form]))
+                return Meaning(key=policy_keys.threshold(synonyms.THRESHOLDS[form]))
             if opened := self._threshold(form):
                 return opened
         return None
@@ -96,7 +96,9 @@ class Spellings:
             if form.startswith(prefix):
                 rest = form.removeprefix(prefix)
                 # A threshold that has a field of its own is that field.
-                return self._meanings.get(rest) or Meaning(key=keys.threshold(synonyms.THRESHOLDS.get(rest, rest)))
+                return self._meanings.get(rest) or Meaning(
+                    key=policy_keys.threshold(synonyms.THRESHOLDS.get(rest, rest))
+                )
         return None
 
     def reason_to_ignore(self, name: str) -> str | None:
@@ -120,9 +122,9 @@ def convert(meaning: Meaning, value: Any) -> Any:
     key, factor = meaning.key, meaning.factor
     if isinstance(value, bool) or value is None:
         return not value if meaning.negated and value is not None else value
-    if key.kind is keys.KeyKind.SIZE:
+    if key.kind is policy_keys.KeyKind.SIZE:
         return _size(value, factor)
-    if key.kind is keys.KeyKind.DURATION:
+    if key.kind is policy_keys.KeyKind.DURATION:
         return _seconds(value, factor)
     if key.choices:
         return _choice(key, value)

@@ -15,7 +15,7 @@ from tests.factories.policies import SPELLINGS, policy_of, stated
 from iceberg_compaction import errors
 from iceberg_compaction.model.policy_origin import OriginKind, PolicyOrigin
 from iceberg_compaction.policy.policy_book import PolicyBook
-from iceberg_compaction.policy.sections import Setting
+from iceberg_compaction.policy.policy_sections import Setting
 from iceberg_compaction.policy.sources import load_file
 
 NAME = "min-input-files"

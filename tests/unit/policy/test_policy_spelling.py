@@ -12,7 +12,7 @@ from tests.factories.policies import SPELLINGS, policy_of, stated
 
 from iceberg_compaction import errors
 from iceberg_compaction.model.policies import Policy
-from iceberg_compaction.policy import keys, spelling
+from iceberg_compaction.policy import policy_keys, spelling
 
 MIB = 2**20
 
@@ -33,7 +33,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_value_has_every_form_of_its_name(form: str) -> None:
-    for name, key in keys.all_keys().items():
+    for name, key in policy_keys.all_keys().items():
         meaning = SPELLINGS.meaning(FORMS[form](name))
         assert meaning is not None, (form, name)
         assert meaning.key == key
@@ -41,7 +41,7 @@ def test_every_value_has_every_form_of_its_name(form: str) -> None:
 
 def test_every_option_of_the_rewrite_is_a_value_of_a_policy() -> None:
     names = {name.replace("_", "-") for name in Policy.model_fields}
-    assert names <= keys.all_keys().keys()
+    assert names <= policy_keys.all_keys().keys()
 
 
 @pytest.mark.parametrize(

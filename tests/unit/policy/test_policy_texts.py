@@ -13,7 +13,7 @@ from tests.factories.policies import SPELLINGS, policy_of
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.model.table_health import BrokenTable
 from iceberg_compaction.model.table_policy import TablePolicy
-from iceberg_compaction.policy import draft_policy, json_schema, keys, render_policy, review
+from iceberg_compaction.policy import draft_policy, json_schema, policy_keys, render_policy, review
 
 SCHEMA = Path(__file__).parents[3] / "docs" / "reference" / "policy.schema.json"
 
@@ -57,7 +57,7 @@ def test_the_schema_in_the_docs_is_the_one_that_is_printed() -> None:
 
 def test_the_schema_has_every_value() -> None:
     properties = json_schema.schema()["properties"]
-    for name in keys.all_keys():
+    for name in policy_keys.all_keys():
         first, *rest = name.split(".")
         part = properties[first]
         for each in rest:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.model import plurals
 from iceberg_compaction.policy import spelling
-from iceberg_compaction.policy.sections import PolicyDocument
+from iceberg_compaction.policy.policy_sections import PolicyDocument
 from iceberg_compaction.policy.sources import read_sections, yaml_nodes
 from iceberg_compaction.policy.sources.yaml_nodes import ListNode, MappingNode, ScalarNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from iceberg_compaction.policy.sections import Section
+    from iceberg_compaction.policy.policy_sections import PolicySection
     from iceberg_compaction.policy.sources.yaml_nodes import Node
     from iceberg_compaction.policy.spelling import Spellings
 
@@ -83,7 +83,7 @@ def _load(path: Path, shown: str, above: tuple[Path, ...], spellings: Spellings)
 
 
 def _deeper(document: PolicyDocument, depth: int) -> PolicyDocument:
-    sections: tuple[Section, ...] = tuple(replace(section, depth=depth) for section in document.sections)
+    sections: tuple[PolicySection, ...] = tuple(replace(section, depth=depth) for section in document.sections)
     return replace(document, sections=sections)
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 from iceberg_compaction import errors
 from iceberg_compaction.model import table_names
 from iceberg_compaction.model.policy_origin import IgnoredSetting, OriginKind, PolicyOrigin
-from iceberg_compaction.policy import keys, profiles, spelling
-from iceberg_compaction.policy.sections import Level, PolicyDocument, Section, Setting
+from iceberg_compaction.policy import policy_keys, profiles, spelling
+from iceberg_compaction.policy.policy_sections import Level, PolicyDocument, PolicySection, Setting
 from iceberg_compaction.policy.sources import polaris, yaml_nodes
 from iceberg_compaction.policy.sources.yaml_nodes import ListNode, MappingNode, ScalarNode
 
@@ -39,7 +39,7 @@ class _Reader:
     def __init__(self, file: str, spellings: Spellings) -> None:
         self._file = file
         self._spellings = spellings
-        self._sections: list[Section] = []
+        self._sections: list[PolicySection] = []
         self._environments: dict[str, None] = {}
         self._chosen: str | None = None
         self._problems: list[str] = []
@@ -176,7 +176,7 @@ class _Reader:
         name = profiles.name_of(value)
         if name is None:
             self._refuse(line, f"{value!r} is no profile; choose one of {', '.join(profiles.NAMES)}")
-        key = keys.PolicyKey(name="profile", path=("profile",))
+        key = policy_keys.PolicyKey(name="profile", path=("profile",))
         return Setting(key=key, value=name, origin=self._origin(line, section), spelling="profile")
 
     def _leaf_or_deeper(self, path: str, item: Node, line: int, section: _Gathered) -> None:
@@ -220,7 +220,7 @@ class _Reader:
             self._first_lines[identity] = line
         self._sections.insert(
             position,
-            Section(
+            PolicySection(
                 level=section.level,
                 pattern=section.pattern,
                 environment=section.environment,
@@ -250,7 +250,7 @@ class _Gathered:
         self.ignored: list[IgnoredSetting] = []
 
     def title(self) -> str:
-        return Section(level=self.level, pattern=self.pattern, environment=self.environment).title
+        return PolicySection(level=self.level, pattern=self.pattern, environment=self.environment).title
 
 
 def _default_namespace(node: MappingNode) -> str | None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction.model import policies
 from iceberg_compaction.model.policy_origin import IgnoredSetting, OriginKind, PolicyOrigin
-from iceberg_compaction.policy import keys, profiles, spelling, synonyms
-from iceberg_compaction.policy.sections import Level, Section, Setting
+from iceberg_compaction.policy import policy_keys, profiles, spelling, synonyms
+from iceberg_compaction.policy.policy_sections import Level, PolicySection, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +40,7 @@ def relevant(properties: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in properties.items() if name.startswith(prefixes)}
 
 
-def read(properties: Mapping[str, str], spellings: Spellings) -> Section:
+def read(properties: Mapping[str, str], spellings: Spellings) -> PolicySection:
     """The section of a table's own properties. Names that are not known are listed as ignored: a property may be meant
     for another program, or for a later version."""
     settings: dict[str, Setting] = {}
@@ -51,7 +51,7 @@ def read(properties: Mapping[str, str], spellings: Spellings) -> Section:
             origin = PolicyOrigin(kind=OriginKind.PROPERTY, source=name)
             short = name.removeprefix(OURS)
             if short == "profile" and profiles.name_of(properties[name]) is not None:
-                key = keys.PolicyKey(name="profile", path=("profile",))
+                key = policy_keys.PolicyKey(name="profile", path=("profile",))
                 profile = Setting(key=key, value=profiles.name_of(properties[name]), origin=origin, spelling=name)
                 continue
             meaning = spellings.meaning(short)
@@ -64,7 +64,9 @@ def read(properties: Mapping[str, str], spellings: Spellings) -> Section:
             if spelling.fold(name) in synonyms.AMORO_TRIGGERS and _PRESET in spellings.keys:
                 preset = Setting(key=spellings.keys[_PRESET], value="amoro", origin=origin, spelling=name)
                 settings.setdefault(_PRESET, preset)
-    return Section(level=Level.PROPERTY, settings=tuple(settings.values()), profile=profile, ignored=tuple(ignored))
+    return PolicySection(
+        level=Level.PROPERTY, settings=tuple(settings.values()), profile=profile, ignored=tuple(ignored)
+    )
 
 
 def _ignored(name: str, value: str, origin: PolicyOrigin, spellings: Spellings) -> IgnoredSetting:

@@ -13,7 +13,7 @@ from iceberg_compaction.model import plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.explanation import ExplainedVerdict
 from iceberg_compaction.model.policy_origin import OriginKind
-from iceberg_compaction.policy import all_settings, keys
+from iceberg_compaction.policy import all_settings, policy_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -116,10 +116,14 @@ def shown(setting: EffectiveSetting) -> str:
         return str(value).lower()
     if value is None:
         return "none"
-    kind = keys.all_keys()[setting.name].kind if setting.name in keys.all_keys() else keys.KeyKind.PLAIN
-    if kind is keys.KeyKind.SIZE and isinstance(value, int):
+    kind = (
+        policy_keys.all_keys()[setting.name].kind
+        if setting.name in policy_keys.all_keys()
+        else policy_keys.KeyKind.PLAIN
+    )
+    if kind is policy_keys.KeyKind.SIZE and isinstance(value, int):
         return format_size(value)
-    if kind is keys.KeyKind.DURATION and isinstance(value, int | float):
+    if kind is policy_keys.KeyKind.DURATION and isinstance(value, int | float):
         return all_settings.duration(value)
     return str(value)
 

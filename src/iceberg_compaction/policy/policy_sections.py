@@ -14,7 +14,7 @@ from iceberg_compaction.model import table_names
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.policy_origin import IgnoredSetting, PolicyOrigin
-    from iceberg_compaction.policy.keys import PolicyKey
+    from iceberg_compaction.policy.policy_keys import PolicyKey
 
 _WILDCARDS = re.compile(r"[*?]|\[[^\]]*\]")
 
@@ -43,7 +43,7 @@ class Setting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
+class PolicySection:
     """Settings for some tables. `depth`: of the file, 0 for the one that was named, more for those that it extends."""
 
     level: Level
@@ -102,7 +102,7 @@ class PolicyDocument:
     """A policy file, with the files that it extends."""
 
     file: str
-    sections: tuple[Section, ...] = ()
+    sections: tuple[PolicySection, ...] = ()
     environments: tuple[str, ...] = ()
     environment: str | None = None  # that the file itself chooses
     problems: tuple[str, ...] = ()  # names that are not known, as sentences

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.perform_task import execute_task
     from iceberg_compaction.interfaces.library import Compactor, commit_tasks, tasks
     from iceberg_compaction.model.events import Event
+    from iceberg_compaction.model.explanation import Explanation
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Kind, Outcome
     from iceberg_compaction.model.policies import CopyMode, Policy, ProofLevel, Strategy
+    from iceberg_compaction.model.policy_origin import EffectivePolicy
     from iceberg_compaction.model.portable_task import PortableResult, PortableTask
     from iceberg_compaction.model.proof import Proof
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, FileGroup, LeftOut, Plan
     from iceberg_compaction.model.table_health import TableHealth
+    from iceberg_compaction.model.table_policy import TablePolicy
     from iceberg_compaction.model.undo_plan import UndoPlan, UndoWay
     from iceberg_compaction.model.verification import CheckVerdict, Verification
     from iceberg_compaction.observe.metrics.run_metrics import RunMetrics
@@ -36,8 +39,10 @@ _HOMES = {
     "CompactionError": "errors",
     "Compactor": "interfaces.library",
     "CopyMode": "model.policies",
+    "EffectivePolicy": "model.policy_origin",
     "EmptyPlan": "model.rewrite_plan",
     "Event": "model.events",
+    "Explanation": "model.explanation",
     "FileGroup": "model.rewrite_plan",
     "Kind": "model.outcome",
     "LeftOut": "model.rewrite_plan",
@@ -52,6 +57,7 @@ _HOMES = {
     "RunMetrics": "observe.metrics.run_metrics",
     "Strategy": "model.policies",
     "TableHealth": "model.table_health",
+    "TablePolicy": "model.table_policy",
     "UndoPlan": "model.undo_plan",
     "UndoWay": "model.undo_plan",
     "Verification": "model.verification",
@@ -69,8 +75,10 @@ __all__ = [
     "CompactionError",
     "Compactor",
     "CopyMode",
+    "EffectivePolicy",
     "EmptyPlan",
     "Event",
+    "Explanation",
     "FileGroup",
     "Kind",
     "LeftOut",
@@ -85,6 +93,7 @@ __all__ = [
     "RunMetrics",
     "Strategy",
     "TableHealth",
+    "TablePolicy",
     "UndoPlan",
     "UndoWay",
     "Verification",

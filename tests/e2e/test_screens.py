@@ -31,6 +31,8 @@ QUIET = f"--no-progress {CATALOG}"
 VERBS = (
     "doctor",
     "plan",
+    "explain",
+    "policy",
     "apply",
     "run",
     "resume",
@@ -62,6 +64,13 @@ READING = {
     ),
     "plan-no-trigger": (f"plan --table db.parts --trigger minor_trigger_file_count=12 {CATALOG}", False),
     "plan-readers": (f"plan --table db.events --read-parallelism 8 {CATALOG}", False),
+    "explain": (f"explain db.events --policy policy.yaml --environment production {CATALOG}", True),
+    "explain-declined": (f"explain db.orders --policy policy.yaml {CATALOG}", True),
+    "policy-show": (f"policy show db.parts --policy policy.yaml {CATALOG}", False),
+    "policy-check": ("policy check policy.yaml", False),
+    "policy-check-wrong": ("policy check wrong.yaml", False),
+    "policy-diff": ("policy diff policy.yaml other.yaml", False),
+    "policy-init": (f"policy init {CATALOG}", True),
     "manifests-dry-run-one": (f"manifests --table db.parts --dry-run {CATALOG}", True),
     "manifests-dry-run": (f"manifests --table 'db.*' --dry-run {CATALOG}", True),
 }
@@ -93,6 +102,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("ICEBERG_COMPACTION_STATE", "runs.db")
         patch.setenv("ICEBERG_COMPACTION_CACHE", "cache")
         screens.build(folder)
+        screens.write_policies(folder)
         STORED.mkdir(exist_ok=True)
         yield folder
 

@@ -30,7 +30,22 @@ def end():
 from iceberg_compaction.interfaces.cli import main
 main()
 """
-VERBS = ("doctor", "plan", "apply", "run", "manifests", "history", "report", "watch", "verify", "undo", "cache", "demo")
+VERBS = (
+    "doctor",
+    "plan",
+    "explain",
+    "policy",
+    "apply",
+    "run",
+    "manifests",
+    "history",
+    "report",
+    "watch",
+    "verify",
+    "undo",
+    "cache",
+    "demo",
+)
 HEAVY = frozenset({"datafusion", "numpy", "pandas", "pyarrow", "pydantic", "pyiceberg", "pyspark", "sqlalchemy"})
 # Needed by neither: engines and their packages, HTTP clients for local files, and the tests' own.
 NOT_FOR_METADATA = frozenset(

@@ -66,6 +66,32 @@ def build(folder: Path) -> None:
     lakes.close(lake)
 
 
+POLICY = """\
+profile: guide
+environments:
+  production:
+    min_files_to_compact: 5
+    tables: {db.events: {owner: data-team, target_file_size_mb: 256}}
+tables:
+  db.orders: {enabled: false, parquet_row_group_size: 8192}
+  db.parts: {quiet_hours: {start: "8:00", end: "18:00", time_zone: Europe/Berlin, days: mon-fri}}
+"""
+WRONG = """\
+target_file_sise: 1GB
+min_input_files: -1
+tables:
+  db.events: {strategy: fastest, quiet_hours: 25:00-26:00}
+schedule: "99 * * * *"
+"""
+
+
+def write_policies(folder: Path) -> None:
+    """A policy file, another one, and one with mistakes."""
+    (folder / "policy.yaml").write_text(POLICY)
+    (folder / "other.yaml").write_text(POLICY.replace("256", "512").replace("guide", "iceberg"))
+    (folder / "wrong.yaml").write_text(WRONG)
+
+
 @contextmanager
 def _steady() -> Iterator[None]:
     """A commit each minute of one day."""

@@ -11,6 +11,7 @@ from iceberg_compaction import cancel, errors
 from iceberg_compaction.catalog import connect, load_tables
 from iceberg_compaction.interfaces import orphan_options, policy_options, upkeep_goals, upkeep_operations, wiring
 from iceberg_compaction.interfaces.cli import run_names
+from iceberg_compaction.interfaces.followed_policy import FollowedPolicy
 from iceberg_compaction.model import byte_size, durations, moments, policies
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
@@ -26,7 +27,7 @@ from iceberg_compaction.plan.triggers import table_check
 from iceberg_compaction.record import health_log, past_runs
 from iceberg_compaction.record.reports import report_run
 from iceberg_compaction.settings import CatalogSettings
-from iceberg_compaction.workflow import diagnose, operate, resumable
+from iceberg_compaction.workflow import diagnose, explain_table, operate, resumable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,9 +40,11 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.cancel_request import Cancellation
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.expire_plan import ExpirePlan
+    from iceberg_compaction.model.explanation import Explanation
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.orphan_plan import OrphanPlan
     from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.model.policy_origin import EffectivePolicy
     from iceberg_compaction.model.portable_task import PortableResult, PortableTask
     from iceberg_compaction.model.resume_view import ResumeView
     from iceberg_compaction.model.rewrite_plan import Plan
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.run_report import RunReport
     from iceberg_compaction.model.table_due import TableDue
     from iceberg_compaction.model.table_health import TableHealth
+    from iceberg_compaction.model.table_policy import TablePolicy
     from iceberg_compaction.model.tag_plan import TagPlan
     from iceberg_compaction.model.ttl_plan import TtlPlan
     from iceberg_compaction.model.undo_plan import UndoPlan
@@ -69,15 +73,19 @@ class Compactor:
     store, a file or a URL, as the command line has it: without it nobody can remove what a killed run leaves behind.
     `deadline` is how long each run may take, in seconds or as text such as "2h". `namespace` is where tables are looked
     for that are named without one; by default CATALOG_NAMESPACE, else the only namespace that has such a table.
+    `policy` is a policy file, or its content as a mapping, a `Policy` or a `TablePolicy`; arguments win over it, and
+    properties of tables belong to it (docs/reference/policy.md). `environment` is the one of the file that counts.
     """
 
     def __init__(  # noqa: PLR0913 - a front door names what it takes
         self,
         catalog: Any,
-        strategy: policies.Strategy | str = policies.Strategy.SMALL_FILES,
+        strategy: policies.Strategy | str | None = None,
         target_file_size: int | str | None = None,
         *,
         options: Mapping[str, Any] | None = None,
+        policy: str | Path | policies.Policy | TablePolicy | Mapping[str, Any] | None = None,
+        environment: str | None = None,
         branch: str = "main",
         spark: SparkSession | None = None,
         engine: str | Engine = "spark",
@@ -90,6 +98,10 @@ class Compactor:
         self.catalog = connect.connect(_settings(catalog)) if isinstance(catalog, str | CatalogSettings) else catalog
         given = {**wiring.default_options(), **(options or {})}
         self.policy = policy_options.make_policy(strategy, target_file_size, given)
+        self.policy = policy_options.make_policy(strategy, target_file_size, options or {})
+        self._followed = FollowedPolicy(rewrite=self.policy, source=policy, environment=environment, from_flags=False)
+        if policy is not None:
+            _ = self._followed.book  # what cannot be used is told now
         self._branch = branch
         self._namespace = wiring.default_namespace() if namespace is None else namespace
         self._on_event = on_event
@@ -131,6 +143,15 @@ class Compactor:
     def plan_table(self, name: str) -> Plan | EmptyPlan:
         """What `compact_table` would do, and why; writes nothing."""
         return operate.plan_only(self._rewrite(name), self._house(), self._run())
+
+    def policy_of(self, name: str) -> EffectivePolicy:
+        """The policy of a table, made of arguments, `policy` and the table's properties, with the origin of each
+        value."""
+        return explain_table.effective_policy(self.catalog, self._explained(name))
+
+    def explain(self, name: str) -> Explanation:
+        """Why a table is compacted now or not, as `explain` has it; writes nothing."""
+        return explain_table.explain(self.catalog, self._explained(name), self._run())
 
     def apply(self, plan: Plan | EmptyPlan) -> Outcome:
         """Perform a plan made before, as it is now: groups whose files are gone by then are dropped and told."""
@@ -303,7 +324,10 @@ class Compactor:
         return load_tables.full_name(self.catalog, name, self._namespace)
 
     def _rewrite(self, name: str) -> RewriteFiles:
-        return RewriteFiles(table=self._full_name(name), policy=self.policy, branch=self._branch)
+        return RewriteFiles(table=self._full_name(name), policy=self._followed, branch=self._branch)
+
+    def _explained(self, name: str) -> explain_table.ExplainRequest:
+        return explain_table.ExplainRequest(table=self._full_name(name), source=self._followed, branch=self._branch)
 
     def _manifests(self, name: str, target_size: int | str | None, spec_id: int | None) -> RewriteManifests:
         target = None if target_size is None else byte_size.parse_size(target_size)
@@ -314,6 +338,7 @@ class Compactor:
         words = {"older_than": None, "before": None, **goal}
         made = upkeep_goals.ttl_goal(**words)
         return ExpireRows(table=self._full_name(name), goal=made, branch=self._branch)
+
     def _expire(self, name: str, options: dict[str, Any], *, count_files: bool = False) -> ExpireSnapshots:
         per_second = options.pop("deletes_per_second", None)
         goal = upkeep_operations.retention_goal(**options)

@@ -31,18 +31,19 @@ _OPTIONS_OF = {
 
 
 def make_policy(
-    strategy: policies.Strategy | str, target_file_size: int | str | None, options: Mapping[str, Any]
+    strategy: policies.Strategy | str | None, target_file_size: int | str | None, options: Mapping[str, Any]
 ) -> policies.Policy:
     """A policy from arguments and options; unknown names and impossible values in one sentence."""
     names = {name.replace("_", "-") for name in policies.Policy.model_fields}
-    given = {_option_name(name): value for name, value in options.items()}
+    given = {option_name(name): value for name, value in options.items()}
     if unknown := sorted(given.keys() - names):
         near = difflib.get_close_matches(unknown[0], names, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise errors.ConfigError(
             f"Unknown option {', '.join(unknown)}{hint}; the options are {', '.join(sorted(names))}."
         )
-    given["strategy"] = strategy
+    if strategy is not None:
+        given["strategy"] = strategy
     if isinstance(prices := given.get("prices"), str | Path):
         given["prices"] = settings.read_prices(str(prices), origin="prices")
     if target_file_size is not None:
@@ -81,7 +82,7 @@ _SYNONYMS = {
 }
 
 
-def _option_name(given: str) -> str:
+def option_name(given: str) -> str:
     """Iceberg's `partial-progress.max-commits`, the guides' `max_bytes`, and Python's form of a name, as the policy
     calls them."""
     name = given.replace("_", "-").replace(".", "-")

@@ -54,11 +54,12 @@ def format_size(count: float) -> str:
     raise AssertionError("unreachable")
 
 
-def _validate(value: object) -> int:
+def validate(value: object) -> int:
+    """The same for a field of a value: a ValueError that pydantic turns into words."""
     try:
         return parse_size(value)
     except errors.ConfigError as error:
         raise ValueError(str(error)) from None
 
 
-ByteSize = Annotated[int, BeforeValidator(_validate), Field(ge=0)]
+ByteSize = Annotated[int, BeforeValidator(validate), Field(ge=0)]

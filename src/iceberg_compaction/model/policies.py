@@ -3,8 +3,10 @@ comes from flags, files or code; it goes to the planner and is stored in the pla
 
 from __future__ import annotations
 
+import hashlib
 import re
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
@@ -25,6 +27,8 @@ DEFAULT_TARGET = 512 * 2**20  # Iceberg's own default of write.target-file-size-
 # No file is that large. A larger value, up to the largest long, means no limit; this one leaves room for arithmetic.
 NO_LIMIT = 2**56
 TARGET_PROPERTY = "write.target-file-size-bytes"
+# Beginnings of table properties that are a policy for the rewrite of files: ours, and Amoro's in both of its spellings.
+POLICY_PROPERTIES = ("compaction.", "self-optimizing.", "self.optimizing.")
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # of a strategy
 BATCH_SECONDS = 600.0
@@ -306,9 +310,18 @@ class Policy(Value):
         return self
 
 
+NO_BUDGETS = MappingProxyType({"max_cost": None, "hourly_cost_limit": None})
+
+
 def without_budgets(policy: Policy) -> Policy:
     """The same wishes, whatever a single run may cost."""
-    return policy.model_copy(update={"max_cost": None, "hourly_cost_limit": None})
+    return policy.model_copy(update=dict(NO_BUDGETS))
+
+
+def digest(policy: Policy) -> str:
+    """The same for equal policies. Values that are defaults do not count, so that a new option changes nothing."""
+    text = policy.model_dump_json(by_alias=True, exclude_defaults=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class BatchRule(Value):

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BeforeValidator, PlainSerializer, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, model_validator
 
-from iceberg_compaction.model import lease, plurals
+from iceberg_compaction.model import lease, plurals, policies
 from iceberg_compaction.model.copy_plan import Copying
 from iceberg_compaction.model.file_group import PLAN_GROUPS, FileGroup, GroupReason, Groups, Spread
 from iceberg_compaction.model.maintainer import Maintainer
@@ -76,6 +76,12 @@ def _to_groups(value: Any, info: ValidationInfo) -> Any:
     if not isinstance(value, Iterable):
         raise ValueError("it must be a list")
     return Groups.of(value, fields["sizes"], fields["copying"])
+
+
+def _hash_of(fields: dict[str, Any]) -> str:
+    """Plans of older versions have none, and a field before it may be the one that is wrong."""
+    policy = fields.get("policy")
+    return policies.digest(policy) if isinstance(policy, Policy) else ""
 
 
 PlanFiles = Annotated[
@@ -143,6 +149,7 @@ class _Planned(Value):
     cost: PlanCost = PlanCost()
     notes: tuple[str, ...] = ()  # sentences about the plan as a whole
     partition_scores: tuple[PartitionScore, ...] = ()  # the highest, if triggers decide; see docs/reference/triggers.md
+    policy_hash: str = Field(default_factory=_hash_of)  # of `policy`, to tell at a glance which one a plan follows
 
     @model_validator(mode="before")
     @classmethod
@@ -175,6 +182,12 @@ class _Planned(Value):
         sums = (self.files.num_rows, *(pc.sum(self.files[name]).as_py() or 0 for name in PLAN_FILES.names[1:]))
         if totals != sums:
             raise ValueError(f"the groups hold {totals} files, bytes and records, but the plan lists {sums}")
+        return self
+
+    @model_validator(mode="after")
+    def _hash_is_of_policy(self) -> Self:
+        if self.policy_hash != policies.digest(self.policy):
+            raise ValueError("its policy is not the one that its policy_hash is of; make a new plan")
         return self
 
     @property

@@ -1,4 +1,5 @@
-"""A table that has no plan, in a list of plans: it must not be rewritten, or it could not be looked at."""
+"""A table that has no plan, in a list of plans: it must not be rewritten, its policy says so, or it could
+not be looked at."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ class UnplannedKind(str, Enum):
     """The reason in a word, as outcomes of runs have it. Closed set."""
 
     UNSUPPORTED = "unsupported"
+    SKIPPED = "skipped"  # its policy says that nothing is done, or not now
     FAILED = "failed"
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction.model import plurals
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.plan_cost import dollars
+from iceberg_compaction.operations.rewrite_files import policy_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -48,7 +49,8 @@ class FleetBudget:
             part = max(part, left / (len(self._waiting) + 1), _LEAST)
             if wanted is not None:
                 self._reserved[operation.table] = part
-        return replace(operation, policy=operation.policy.model_copy(update={"max_cost": part}))
+        policy = policy_rule.AdjustedPolicy(given=operation.policy, changes={"max_cost": part})
+        return replace(operation, policy=policy)
 
     def charge(self, outcome: Outcome) -> None:
         """Enter what a table has spent, and free the rest of its part."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _KINDS: tuple[tuple[type[errors.CompactionError], outcome.Kind], ...] = (
     (errors.UnsupportedError, outcome.Kind.UNSUPPORTED),
     (errors.LeasedError, outcome.Kind.SKIPPED),
+    (errors.DeclinedError, outcome.Kind.SKIPPED),
     (errors.MaintainedError, outcome.Kind.FAILED),
     (errors.RefusedError, outcome.Kind.FAILED),
     (errors.StalePlanError, outcome.Kind.CONFLICT),

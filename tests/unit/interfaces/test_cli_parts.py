@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from iceberg_compaction import errors
 from iceberg_compaction.cancel import CancelToken
 from iceberg_compaction.interfaces.cli import engine_start, exits, interrupt, logs, options, spread
-from iceberg_compaction.model.policies import Policy, Strategy
+from iceberg_compaction.model.policies import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 def test_every_policy_option_has_a_flag() -> None:
     shorter = {"target_file_size", "copy", "min_row_group_size"}
-    flags = {field.name for field in fields(options.PolicyOptions)} - {"option", "trigger"} - shorter
+    sources = {"option", "trigger", "policy_file", "environment"}
+    flags = {field.name for field in fields(options.PolicyOptions)} - sources - shorter
     assert flags == set(Policy.model_fields)
-    assert options.PolicyOptions().strategy == Strategy.SMALL_FILES.value
+    assert options.PolicyOptions().given() == {}  # what is not given is left to the policy
 
 
 def test_a_group_of_options_becomes_flags() -> None:

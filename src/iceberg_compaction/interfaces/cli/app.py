@@ -18,9 +18,11 @@ from iceberg_compaction.interfaces.cli.verbs.cancel import cancel
 from iceberg_compaction.interfaces.cli.verbs.demo import demo
 from iceberg_compaction.interfaces.cli.verbs.doctor import doctor
 from iceberg_compaction.interfaces.cli.verbs.expire import expire
+from iceberg_compaction.interfaces.cli.verbs.explain import explain
 from iceberg_compaction.interfaces.cli.verbs.history import history
 from iceberg_compaction.interfaces.cli.verbs.manifests import manifests
 from iceberg_compaction.interfaces.cli.verbs.plan import plan
+from iceberg_compaction.interfaces.cli.verbs.policy import policy
 from iceberg_compaction.interfaces.cli.verbs.report import report
 from iceberg_compaction.interfaces.cli.verbs.resume import resume
 from iceberg_compaction.interfaces.cli.verbs.run import run
@@ -75,6 +77,8 @@ app = typer.Typer(
 for _verb in (
     doctor,
     plan,
+    explain,
+    policy,
     apply,
     run,
     resume,

@@ -21,11 +21,13 @@ PROGRAM = "iceberg-compact"
 _CATALOG = tuple(field.name for field in fields(options.CatalogOptions))
 _CONSOLE = tuple(field.name for field in fields(options.ConsoleOptions))
 _METRICS = tuple(field.name for field in fields(options.MetricsOptions))  # the URL of a gateway may hold a password
+_POLICY = ("policy_file", "environment")
 _TAKEN = {
     "doctor": _CATALOG,
-    "plan": (*_CATALOG, "state"),
+    "plan": (*_CATALOG, "state", *_POLICY),
+    "explain": (*_CATALOG, "state", *_POLICY),
     "apply": (*_CATALOG, "state", "engine"),
-    "run": (*_CATALOG, "state", "engine"),
+    "run": (*_CATALOG, "state", "engine", *_POLICY),
     "resume": (*_CATALOG, "state", "engine"),
     "manifests": (*_CATALOG, "state"),
     "orphans": (*_CATALOG, "state"),
@@ -36,7 +38,7 @@ _TAKEN = {
     "demo": ("engine",),
 }
 _DEFAULTS = {"engine": "spark"}
-_FLAGS = {"state": "store"}  # the flag has had another name
+_FLAGS = {"state": "store", "policy_file": "policy"}  # flags that are not called as their parameters are
 _COMMAND = re.compile(rf"(?<![\w./-]){PROGRAM} ({'|'.join(_TAKEN)})\b")
 _given: dict[str, Any] = {}
 

@@ -13,7 +13,6 @@ import typer
 from iceberg_compaction.interfaces.cli.flags.trigger_options import TriggerOptions
 
 _CATALOG, _POLICY, _CONSOLE, _METRICS = "Catalog", "What to rewrite", "Console", "Metrics"
-_PAIRS = ("option", "trigger")  # flags that take names and values
 _SHORT = {  # flags that work as well, though no help names them; --target-file-size is one, too
     "copy": "copy-row-groups",
     "min-row-group-size": "min-row-group-size-bytes",
@@ -75,19 +74,44 @@ class CatalogOptions:
     ] = field(default=None, repr=False)
 
 
+# Where the policy of a table comes from, beside its own properties. Flags win over it, value by value.
+PolicyFile = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        envvar="POLICY_FILE",
+        help="What is wanted for which table (YAML or JSON); see `iceberg-compact policy`.",
+        rich_help_panel=_POLICY,
+    ),
+]
+Environment = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        envvar="POLICY_ENVIRONMENT",
+        help="The environment of the policy file that counts, such as production.",
+        rich_help_panel=_POLICY,
+    ),
+]
+_SOURCES = ("option", "trigger", "policy_file", "environment")  # that say where options come from, and are none
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOptions(TriggerOptions):
     """What to rewrite, under the names of Iceberg's rewrite_data_files."""
 
+    policy_file: PolicyFile = None
+    environment: Environment = None
     strategy: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="NAME",
             help="small-files, full, delete-files, sort, time-series, dimensional, cost-optimized, adaptive, or that "
-            "of an installed package.",
+            "of an installed package; default: as the policy says, else small-files.",
             rich_help_panel=_POLICY,
         ),
-    ] = "small-files"
+    ] = None
     target_file_size_bytes: Annotated[
         str | None,
         typer.Option(
@@ -277,7 +301,7 @@ class PolicyOptions(TriggerOptions):
 
     def given(self) -> dict[str, Any]:
         """The flags that were used, by option name."""
-        found = {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name not in _PAIRS}
+        found = {f.name.replace("_", "-"): getattr(self, f.name) for f in fields(self) if f.name not in _SOURCES}
         given = {name: value for name, value in found.items() if value is not None}
         short = {_SHORT[name]: given.pop(name) for name in _SHORT if name in given}
         return short | given

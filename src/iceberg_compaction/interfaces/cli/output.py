@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.cache_figures import CacheFigures
     from iceberg_compaction.model.cancel_request import Cancellation
+    from iceberg_compaction.model.explanation import Explanation
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.plan_difference import PlanDifference
+    from iceberg_compaction.model.policy_origin import EffectivePolicy
+    from iceberg_compaction.model.policy_review import PolicyComparison, PolicyReview
     from iceberg_compaction.model.resume_view import ResumeView
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
     from iceberg_compaction.model.run_listing import UnfinishedListing
@@ -61,6 +64,10 @@ class Output(Protocol):
     def verification(self, result: Verification) -> None: ...
     def undo_plan(self, plan: UndoPlan) -> None: ...
     def undo_outcome(self, outcome: Outcome) -> None: ...
+    def explanation(self, explained: Explanation) -> None: ...
+    def effective_policy(self, effective: EffectivePolicy) -> None: ...
+    def policy_review(self, reviewed: PolicyReview) -> None: ...
+    def policy_comparison(self, compared: PolicyComparison) -> None: ...
 
 
 def output(chosen: Format) -> Output:
@@ -123,6 +130,18 @@ class JsonOutput:
 
     def undo_outcome(self, outcome: Outcome) -> None:
         self._write(_with_commands([outcome]), True)
+
+    def explanation(self, explained: Explanation) -> None:
+        self._write([explained], True)
+
+    def effective_policy(self, effective: EffectivePolicy) -> None:
+        self._write([effective], True)
+
+    def policy_review(self, reviewed: PolicyReview) -> None:
+        self._write([reviewed], True)
+
+    def policy_comparison(self, compared: PolicyComparison) -> None:
+        self._write([compared], True)
 
     def _write(self, found: Sequence[Value], single: bool) -> None:
         made = [documents.document(value) for value in found]
@@ -244,6 +263,26 @@ class TableOutput:
 
         (outcome,) = _with_commands([outcome])
         self._show(*undo_story.outcome(outcome))
+
+    def explanation(self, explained: Explanation) -> None:
+        from iceberg_compaction.interfaces.cli.screens import explain_story
+
+        self._show(*explain_story.story(explained))
+
+    def effective_policy(self, effective: EffectivePolicy) -> None:
+        from iceberg_compaction.policy import render_policy
+
+        sys.stdout.write(render_policy.text(effective))  # to be pasted into a file, so never wrapped
+
+    def policy_review(self, reviewed: PolicyReview) -> None:
+        from iceberg_compaction.interfaces.cli.screens import policy_story
+
+        self._show(*policy_story.review(reviewed))
+
+    def policy_comparison(self, compared: PolicyComparison) -> None:
+        from iceberg_compaction.interfaces.cli.screens import policy_story
+
+        self._show(*policy_story.comparison(compared))
 
     def _show_unplanned(self, found: Sequence[Value]) -> None:
         from iceberg_compaction.interfaces.cli.screens import paragraphs

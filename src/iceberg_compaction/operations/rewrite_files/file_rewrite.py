@@ -13,6 +13,7 @@ from iceberg_compaction.catalog import publish
 from iceberg_compaction.metadata import look, maintainers, rewrite_times, table_folders, target_partitions
 from iceberg_compaction.model import policies
 from iceberg_compaction.model.outcome import Kind
+from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.checkpoint import CheckpointHead
     from iceberg_compaction.model.outcome import Outcome
-    from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.table_view import TableView
     from iceberg_compaction.operations.operation import EngineFactory, Legacy
+    from iceberg_compaction.operations.rewrite_files.policy_rule import PolicyRule
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
@@ -41,7 +42,7 @@ class RewriteFiles:
     planned again in the same run."""
 
     table: str
-    policy: Policy
+    policy: Policy | PolicyRule
     branch: str = "main"
 
     @property
@@ -56,32 +57,39 @@ class RewriteFiles:
         from iceberg_compaction.operations.rewrite_files.resume import inherit_plan, take_up
 
         plan = legacy.content.plan
-        same = plan is not None and policies.without_budgets(plan.policy) == policies.without_budgets(self.policy)
+        mine = policies.without_budgets(self._policy(table, run))
+        same = plan is not None and policies.without_budgets(plan.policy) == mine
         heir = take_up.Heir(table=table, run=run, ledger=ledger, engines=engines, command=self.command)
         heir.take_up(legacy, inherit_plan.GroupScope.STARTED if same else inherit_plan.GroupScope.READY)
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan | EmptyPlan]:
         """The plan, pinned to the branch's head."""
-        head = planning_look.look_for(table, self.table, self.branch, self.policy, run)
-        seen = maintainers.consider(head.view, table.metadata, self.policy.others, run.clock())
+        policy = self._policy(table, run)
+        head = planning_look.look_for(table, self.table, self.branch, policy, run)
+        seen = maintainers.consider(head.view, table.metadata, policy.others, run.clock())
         view = failed_files.mark(leases.leave_to_others(seen, table_folders.entry(table), run), run)
-        if self.policy.triggers.active:
+        if policy.triggers.active:
             view = rewrite_times.add(view, table.metadata, now_ms=run.clock(), stored_ms=_last_run_ms(self.table, run))
         if ledger.gone_on_with:
             view = rebase.without_runs(view, ledger.gone_on_with)
         plan = build.build(
             target_partitions.add(table, view, head.manifests, run.cache),
-            self.policy,
+            policy,
             plan_id=f"plan-{run.run_id}",
             now_ms=run.clock(),
             rates=rates.learn(*run.efforts(self.table)),
-            budget=spending.budget(self.policy, run),
+            budget=spending.budget(policy, run),
         )
         if ledger.next_id and not isinstance(plan, EmptyPlan):  # groups of a dead run came first
             plan = rebase.renumber(plan, ledger.next_id)
         ledger.open(plan)
         table_figures.emit_planned(plan, replace(head.view, past=view.past), run, ledger)
         return PlannedWork(plan=plan, manifests=head.manifests)
+
+    def _policy(self, table: Table, run: Run) -> Policy:
+        if isinstance(self.policy, Policy):
+            return self.policy
+        return self.policy.policy_of(self.table, table.properties, run.clock())
 
     def perform(
         self, planned: PlannedWork[Plan | EmptyPlan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors, settings
 from iceberg_compaction.catalog import connect, load_tables
-from iceberg_compaction.interfaces import policy_options
+from iceberg_compaction.interfaces import followed_policy
 from iceberg_compaction.interfaces.cli import logs
 from iceberg_compaction.model import table_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from iceberg_compaction.interfaces.cli.options import CatalogOptions, PolicyOptions, TableOptions
-    from iceberg_compaction.model.policies import Policy
+    from iceberg_compaction.interfaces.cli.options import (
+        CatalogOptions,
+        PolicyOptions,
+        TableOptions,
+    )
+    from iceberg_compaction.interfaces.followed_policy import FollowedPolicy
 
 EVERY_TABLE = "*"
 _log = logging.getLogger(__name__)
@@ -84,11 +88,11 @@ def find_targets(catalog: Any, wanted: Sequence[str], namespace: str | None = No
     return Targets(names=tuple(names), single=len(wanted) == 1 and not table_names.is_pattern(wanted[0]))
 
 
-def make_policy(options: PolicyOptions) -> Policy:
-    """The policy that the flags say; a flag wins over the same name in --option."""
+def make_policy(options: PolicyOptions) -> FollowedPolicy:
+    """The policy that the flags say, with the file beneath it; a flag wins over the same name in --option."""
     by_name = settings.parse_pairs(options.option or (), option="--option")
     given = {**by_name, **options.given()}
     if options.trigger:
         thresholds = settings.parse_pairs(options.trigger, option="--trigger")
         given["triggers"] = {"preset": given.get("triggers", "strategy"), **thresholds}
-    return policy_options.make_policy(given.pop("strategy"), given.pop("target-file-size", None), given)
+    return followed_policy.follow(given, file=options.policy_file, environment=options.environment)

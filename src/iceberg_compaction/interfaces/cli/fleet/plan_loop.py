@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         TableOptions,
     )
     from iceberg_compaction.model.events import Event
-    from iceberg_compaction.model.policies import Policy
+    from iceberg_compaction.operations.rewrite_files.policy_rule import PolicyRule
     from iceberg_compaction.record.store import RunStore
 
 AnyPlan: TypeAlias = Plan | EmptyPlan | Unplanned
@@ -83,7 +83,7 @@ def _check_comparable(old: Plan | EmptyPlan, targets: Targets, how: PlanOptions)
 def _make_plans(
     catalog: Any,
     targets: Targets,
-    policy: Policy,
+    policy: PolicyRule,
     store: RunStore | None,
     *,
     branch: str,
@@ -98,7 +98,7 @@ def _make_plans(
         try:
             plans.append(operate.plan_only(operation, house, wiring.new_run(on_event=on_event, store=store)))
         except Exception as error:
-            if targets.single and not isinstance(error, errors.UnsupportedError):
+            if targets.single and not isinstance(error, errors.UnsupportedError | errors.DeclinedError):
                 raise
             _log.debug("The error of %s", name, exc_info=error)
             plans.append(unplanned_table(name, error))
@@ -117,7 +117,7 @@ def _exit_code(plans: Sequence[AnyPlan], *, fail_on: Sequence[FailOn], tells_wor
 
 
 def unplanned_table(table: str, error: Exception) -> Unplanned:
-    """A table that must not be rewritten, or else one that could not be looked at."""
-    is_unsupported = isinstance(error, errors.UnsupportedError)
-    kind = UnplannedKind.UNSUPPORTED if is_unsupported else UnplannedKind.FAILED
+    """A table that must not be rewritten, is passed over by its policy, or could not be looked at."""
+    kinds = {errors.UnsupportedError: UnplannedKind.UNSUPPORTED, errors.DeclinedError: UnplannedKind.SKIPPED}
+    kind = next((kind for cause, kind in kinds.items() if isinstance(error, cause)), UnplannedKind.FAILED)
     return Unplanned(kind=kind, table=table, sentence=exits.sentence_of(error))

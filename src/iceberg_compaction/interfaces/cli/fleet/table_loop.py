@@ -17,6 +17,7 @@ from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import exits, interrupt, progress
 from iceberg_compaction.model import durations, events, policies
 from iceberg_compaction.model.outcome import Failed, Skipped
+from iceberg_compaction.operations.rewrite_files import policy_rule
 from iceberg_compaction.operations.rewrite_files.file_rewrite import RewriteFiles
 from iceberg_compaction.workflow import fleet_budget, operate, rank_tables
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.observe.metrics.run_metrics import RunMetrics
     from iceberg_compaction.operations.operation import EngineFactory, Operation
+    from iceberg_compaction.operations.rewrite_files.policy_rule import PolicyRule
     from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
     from iceberg_compaction.workflow.operate import House
@@ -74,7 +76,9 @@ class Session:
         if self.stopped is not None:
             raise self.stopped
 
-    def compact(self, catalog: Any, targets: Targets, policy: Policy, *, branch: str = "main") -> Iterator[Outcome]:
+    def compact(
+        self, catalog: Any, targets: Targets, policy: Policy | PolicyRule, *, branch: str = "main"
+    ) -> Iterator[Outcome]:
         """The outcome of every table, as tables are done. Several tables are ranked, and share the policy's max-cost as
         one budget."""
         operations = [RewriteFiles(table=name, policy=policy, branch=branch) for name in targets.names]
@@ -82,11 +86,11 @@ class Session:
             operations = self._ranked(catalog, operations, policy)
         return self.operate(catalog, operations, single=targets.single)
 
-    def _ranked(self, catalog: Any, operations: list[RewriteFiles], policy: Policy) -> list[RewriteFiles]:
+    def _ranked(self, catalog: Any, operations: list[RewriteFiles], policy: Policy | PolicyRule) -> list[RewriteFiles]:
         """The operations, those first that save most for their cost."""
         by_name = {operation.table: operation for operation in operations}
         house = operate.House(catalog=catalog, engines=self._engines)
-        free = policies.without_budgets(policy)
+        free = policy_rule.AdjustedPolicy(given=policy, changes=policies.NO_BUDGETS)
 
         def plan(name: str) -> Any:
             self._cancel.check()
@@ -94,7 +98,7 @@ class Session:
             return operate.plan_only(operation, house, wiring.new_run(store=self._store))
 
         ranked = rank_tables.rank(catalog, list(by_name), plan, store=self._store, now_ms=wiring.now_ms())
-        self.budget = fleet_budget.FleetBudget(policy.max_cost, ranked)
+        self.budget = fleet_budget.FleetBudget(policy_rule.budget_of(policy), ranked)
         return [by_name[table.table] for table in ranked]
 
     def operate(self, catalog: Any, operations: Sequence[Operation[Any]], *, single: bool) -> Iterator[Outcome]:

@@ -34,6 +34,8 @@ def run(
 
         iceberg-compact run --all --exclude 'tmp.*' --parallel 4 --deadline 2h --report health.html
 
+        iceberg-compact run --all --policy policy.yaml --environment production
+
         iceberg-compact run --table shop.events --where "at >= '2026-01-01T00:00:00'" --verify deep
     """
     logs.configure(console)
@@ -74,5 +76,5 @@ def _run(
             results.add(outcome)
     code = results.finish(session.stopped, fail_on=how.fail_on or (), branch=how.branch)
     if session.budget is not None:
-        results.sum_up(session.budget, chosen.horizon_days)
+        results.sum_up(session.budget, chosen.rewrite.horizon_days)
     return code

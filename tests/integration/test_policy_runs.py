@@ -4,8 +4,10 @@ Where nothing says anything, everything is as it was."""
 from __future__ import annotations
 
 import json
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from tests.factories import lake as lakes
 from tests.factories.policies import AMORO, CUSTOM_RESOURCE, GUIDE
@@ -77,13 +79,16 @@ def test_the_guides_file_and_the_custom_resource_plan_tables(lake: Lake, tmp_pat
     (tmp_path / "config.json").write_text(GUIDE)
     plan = document(call(lake, tmp_path, "plan", "--table", "events", "--policy", str(tmp_path / "config.json")))
     assert (plan["kind"], plan["policy"]["min-input-files"]) == ("planned", 3)
-    strategies = {each.value for each in Strategy}
-    text = CUSTOM_RESOURCE.replace("production", "db")
-    (tmp_path / "resource.yaml").write_text(
-        text if "time-series" in strategies else text.replace("time-series", "full")
-    )
+    lake.catalog.drop_table("db.events")
+    moments = pa.array([datetime(2026, 1, day, tzinfo=timezone.utc) for day in range(1, 7)])
+    table = lake.catalog.create_table("db.events", pa.schema([pa.field("at", moments.type)]))
+    for number in range(len(moments)):
+        table.append(pa.table({"at": moments.slice(number, 1)}))
+    (tmp_path / "resource.yaml").write_text(CUSTOM_RESOURCE.replace("production", "db"))
     plan = document(call(lake, tmp_path, "plan", "--table", "events", "--policy", str(tmp_path / "resource.yaml")))
+    assert (plan["kind"], plan["policy"]["strategy"]) == ("planned", "time-series")
     assert plan["policy"]["target-file-size-bytes"] == 512 * 2**20
+    assert plan["policy"]["hourly-cost-limit"] == 10
 
 
 def test_a_table_that_is_configured_for_amoro_is_compacted_as_it_says(lake: Lake, tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import policy_options
 from iceberg_compaction.model import policies
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from iceberg_compaction.model.policy_origin import EffectivePolicy
@@ -52,7 +54,7 @@ class FollowedPolicy:
         effective = self.effective(table, properties)
         if reason := decline.reason(effective, now_ms):
             raise errors.DeclinedError(reason)
-        return effective.policy.complete_rewrite()
+        return effective.policy.rewrite
 
     def effective(self, table: str, properties: Mapping[str, str]) -> EffectivePolicy:
         """The whole policy of a table, with the origin of each value."""
@@ -107,17 +109,28 @@ class FollowedPolicy:
         from iceberg_compaction.policy.policy_sections import Setting
 
         kind = OriginKind.FLAG if self.from_flags else OriginKind.ARGUMENT
-        given = {name.replace("_", "-"): getattr(self.rewrite, name) for name in self.rewrite.model_fields_set}
+        given = dict(_stated(self.rewrite))
         settings = []
         for name, value in {**given, **self.more}.items():
             meaning = spellings.meaning(name)
             if name == _PROFILE or meaning is None:
                 continue
-            shown = (f"--{name}" if name in given else f"--option {name}") if self.from_flags else name
+            flag = name.partition(".")[0]  # thresholds are given in one
+            shown = (f"--{flag}" if name in given else f"--option {name}") if self.from_flags else name
             origin = PolicyOrigin(kind=kind, source=shown)
             made = value if name in given else spelling.convert(meaning, value)
             settings.append(Setting(key=meaning.key, value=made, origin=origin, spelling=shown))
         return settings
+
+
+def _stated(value: BaseModel) -> Iterator[tuple[str, Any]]:
+    """The fields that were given, by name; those of a value inside it have its name before theirs."""
+    for name in value.model_fields_set:
+        shown, part = name.replace("_", "-"), getattr(value, name)
+        if isinstance(part, BaseModel):
+            yield from ((f"{shown}.{inner}", each) for inner, each in _stated(part))
+        else:
+            yield shown, part
 
 
 def follow(

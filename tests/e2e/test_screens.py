@@ -264,6 +264,7 @@ def test_every_screen_that_is_stored_is_of_a_test() -> None:
         "verify",
         "cache-show",
         "cache-clear",
+        "plan-diff",
         "errors",
         "demo",
     }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction.model.plan_cost import Budget, dollars
 from iceberg_compaction.operations import run_facts
+from iceberg_compaction.record import past_spending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,8 +32,6 @@ def budget(policy: Policy, run: Run, *, spent: float = 0.0) -> Budget | None:
         words += f", of which {dollars(spent)} is spent" if spent else ""
         budgets.append(Budget(dollars=max(0.0, policy.max_cost - spent), words=words))
     if policy.hourly_cost_limit is not None:
-        from iceberg_compaction.record import past_spending  # few runs have such a limit
-
         before = past_spending.last_hour(run, policy.tenant)
         words = f"hourly-cost-limit is {dollars(policy.hourly_cost_limit)}"
         words += f", of which runs of the last hour have spent {dollars(before)}" if before else ""

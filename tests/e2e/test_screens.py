@@ -35,6 +35,7 @@ VERBS = (
     "run",
     "resume",
     "manifests",
+    "orphans",
     "expire",
     "tags",
     "history",

@@ -274,7 +274,7 @@ def test_files_that_are_committed_during_the_removal_stay(catalog: Catalog, tabl
     assert catalog.load_table("db.t").scan().to_arrow().num_rows == 33
 
 
-def test_a_table_that_is_dropped_and_made_anew_meanwhile_keeps_its_files(catalog: Catalog, table: Table) -> None:
+def test_r50_a_table_that_is_dropped_and_made_anew_meanwhile_keeps_its_files(catalog: Catalog, table: Table) -> None:
     orphans.strew(table, "data/left.parquet")
     run = wiring.new_run()
 

@@ -1,4 +1,4 @@
-"""Iceberg Java's `expire_snapshots` and ours, on tables of the same history with the same options: the same snapshots
+"""Iceberg Java's `expire_snapshots` and ours (R70), on tables of the same history with the same options: the same snapshots
 stay and the same files go. Java then reads every snapshot that we kept."""
 
 from __future__ import annotations

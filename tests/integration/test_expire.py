@@ -125,6 +125,14 @@ def test_gc_enabled_false_is_refused(local_lake: Lake) -> None:
     assert len(loaded(table).metadata.snapshots) == 4
 
 
+def test_a_catalog_that_shows_only_some_snapshots_is_refused(local_lake: Lake) -> None:
+    table = make(local_lake)
+    local_lake.catalog.properties["snapshot-loading-mode"] = "refs"
+    result = expire(table)
+    assert (result.kind, "snapshot-loading-mode" in result.sentence) == (Kind.UNSUPPORTED, True)
+    assert len(loaded(table).metadata.snapshots) == 4
+
+
 def test_files_of_another_entry_of_the_same_table_are_not_deleted(local_lake: Lake) -> None:
     """R48, R71"""
     table = make(local_lake)

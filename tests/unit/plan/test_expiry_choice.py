@@ -1,4 +1,4 @@
-"""Which snapshots expire: the rules of Iceberg Java's `expireSnapshots`, and what is kept beside them."""
+"""Which snapshots expire (R71): the rules of Iceberg Java's `expireSnapshots`, and what is kept beside them."""
 
 from __future__ import annotations
 
@@ -195,7 +195,8 @@ def java(snapshots: list[SnapshotFacts], refs: list[RefFacts], older: int, least
         ref
         for ref in refs
         if ref.name == "main"
-        or NOW - by_id[ref.snapshot_id].timestamp_ms <= (2**63 - 1 if ref.max_ref_age_ms is None else ref.max_ref_age_ms)
+        or ref.max_ref_age_ms is None
+        or NOW - by_id[ref.snapshot_id].timestamp_ms <= ref.max_ref_age_ms
     ]
     retained, referenced = {ref.snapshot_id for ref in kept_refs}, set()
     for ref in kept_refs:

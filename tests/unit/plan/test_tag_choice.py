@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import datetime, timezone
 from typing import Any
 
@@ -96,5 +97,5 @@ def test_periods_follow_each_other_and_have_names_of_their_own(every: Every, zon
     made = list(choose_tags.periods(TagGoal(every=every, zone=zone, at_minutes=at), now))
     assert made
     assert all(each.start_ms < each.end_ms <= now for each in made)
-    assert all(one.end_ms <= two.start_ms for one, two in zip(made, made[1:], strict=False))
+    assert all(one.end_ms <= two.start_ms for one, two in itertools.pairwise(made))
     assert len({each.name for each in made}) == len(made)

@@ -55,7 +55,8 @@ class ExpireRequest:
 def make(table: Table, request: ExpireRequest, run: Run) -> expire_plan.ExpirePlan:
     """The plan. UnsupportedError: files of the table must not be deleted; ConfigError: what is asked for cannot be."""
     now_ms, goal = run.clock(), request.goal
-    others = _check_own_files(table, request.table, goal)
+    _check_garbage_collection(table, request.table)
+    reachable_files.require_all_snapshots(table)
     held = effective_retention.effective(goal, table.properties, now_ms)
     effective_retention.check_age(goal, held, now_ms)
     facts = table_facts.read(table.metadata, run)
@@ -65,6 +66,7 @@ def make(table: Table, request: ExpireRequest, run: Run) -> expire_plan.ExpirePl
     kept = [each for each in table.metadata.snapshots if each.snapshot_id not in expired]
     unused = unused_metadata.find(table, kept) if goal.clean_metadata else unused_metadata.UnusedMetadata()
     pending = _pending(table, run)
+    others = _check_own_files(table, request.table, goal) if expired or pending else ()
     files = _file_steps(table, expired, goal) if request.count_files and expired else ()
     steps = (*_steps(choice, table, unused), *files, *_pending_steps(pending))
     undo = undo_reach.notes(table.metadata, expired, held, now_ms) if expired else ()
@@ -87,12 +89,16 @@ def make(table: Table, request: ExpireRequest, run: Run) -> expire_plan.ExpirePl
     )
 
 
-def _check_own_files(table: Table, name: str, goal: RetentionGoal) -> tuple[str, ...]:
-    """Refuse where the table's files may be another one's. Returns notes on what could not be looked at."""
+def _check_garbage_collection(table: Table, name: str) -> None:
     if table.properties.get(snapshot_retention.GC, "true").strip().lower() == "false":
         raise errors.UnsupportedError(
             f"{name} has {snapshot_retention.GC}=false: other tables may share its files, so no snapshot expires."
         )
+
+
+def _check_own_files(table: Table, name: str, goal: RetentionGoal) -> tuple[str, ...]:
+    """Refuse where the table's files may be another one's. Returns notes on what could not be looked at. A table that
+    needs nothing does not come here, because some catalogs are asked for each of their tables."""
     if goal.keep_files:
         return ("No file is deleted (--keep-files).",)
     others = other_entries.find(table)

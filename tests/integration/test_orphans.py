@@ -254,7 +254,7 @@ def test_a_saved_plan_removes_nothing_that_it_does_not_name(catalog: Catalog, ta
     assert {later, rewritten} <= left
 
 
-def test_files_that_are_committed_during_the_removal_stay(catalog: Catalog, table: Table) -> None:
+def test_r76_files_that_are_committed_during_the_removal_stay(catalog: Catalog, table: Table) -> None:
     """4194: a writer that took longer than the age commits its files at the last moment."""
     import pyarrow.parquet as pq
 

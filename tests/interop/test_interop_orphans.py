@@ -1,5 +1,5 @@
 """Orphans as Iceberg Java sees them: both list the same files of one table, Java leaves our quarantine alone, and what
-Java writes is never an orphan."""
+Java writes is never an orphan (R76)."""
 
 from __future__ import annotations
 

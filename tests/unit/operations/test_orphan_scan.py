@@ -1,4 +1,4 @@
-"""Listed files against references: schemes, authorities, ages and the words about them."""
+"""Listed files against references: schemes, authorities and ages (R76)."""
 
 from __future__ import annotations
 

@@ -37,6 +37,7 @@ VERBS = (
     "run",
     "resume",
     "manifests",
+    "orphans",
     "expire",
     "tags",
     "history",

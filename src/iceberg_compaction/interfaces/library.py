@@ -14,6 +14,8 @@ from iceberg_compaction.interfaces.cli import run_names
 from iceberg_compaction.model import byte_size, durations, moments, policies
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
+from iceberg_compaction.operations.deletes import choose_deletes
+from iceberg_compaction.operations.deletes.delete_upkeep import CleanDeletes
 from iceberg_compaction.operations.rewrite_files import commit_results
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
 from iceberg_compaction.operations.rewrite_files.resume.resume_run import ResumeRun
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.model.cancel_request import Cancellation
+    from iceberg_compaction.model.deletes_plan import DeletesPlan
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
@@ -160,6 +163,17 @@ class Compactor:
         """Cluster a table's manifests by partition where that is worth a commit; no data file is touched."""
         return operate.operate(self._manifests(name, target_size, spec_id), self._house(), self._run())
 
+    def plan_deletes(self, name: str, **wanted: Any) -> DeletesPlan:
+        """What `clean_deletes` would do, and why; writes nothing."""
+        return operate.plan_only(self._deletes(name, **wanted), self._house(), self._run())
+
+    def clean_deletes(self, name: str, **wanted: Any) -> Outcome:
+        """Tidy delete files without rewriting data: `dangling=True` drops those that apply to nothing, `merge=True`
+        merges position deletes, `convert=True` turns equality deletes into position deletes; all of it if none is
+        named. `where` and `granularity` are as in the command `deletes`; `verify="deep"` also reads all rows before and
+        after."""
+        return operate.operate(self._deletes(name, **wanted), self._house(), self._run())
+
     def history(
         self,
         table: str | None = None,
@@ -234,6 +248,15 @@ class Compactor:
         target = None if target_size is None else byte_size.parse_size(target_size)
         goal = ManifestGoal(target_size_bytes=target, spec_id=spec_id)
         return RewriteManifests(table=self._full_name(name), goal=goal, branch=self._branch)
+
+    def _deletes(self, name: str, *, verify: str = "counts", **wanted: Any) -> CleanDeletes:
+        goal = choose_deletes.goal_of(**wanted)
+        return CleanDeletes(
+            table=self._full_name(name),
+            goal=goal,
+            branch=self._branch,
+            deep=policies.ProofLevel(verify).value == "deep",
+        )
 
     def _undo(self, run_id: str, table: str | None, despite_differences: bool = False) -> UndoRun:
         name, remembered = self._past_run(run_id, table)

@@ -46,5 +46,11 @@ def load_operation(path: Path) -> Operation[Any]:
 def _operation(content: dict[str, Any]) -> Operation[Any]:
     """Each operation of housekeeping has a case here."""
     match content["operation"]:
+        case "deletes":
+            from iceberg_compaction.model.deletes_plan import DeletesPlan
+            from iceberg_compaction.operations.deletes import delete_upkeep
+
+            given = DeletesPlan.model_validate(content)
+            return delete_upkeep.CleanDeletes(table=given.table, branch=given.branch, given=given)
         case other:
             raise errors.ConfigError(f"This version knows no operation {str(other)[:40]!r}; make a new plan.")

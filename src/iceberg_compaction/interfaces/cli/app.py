@@ -15,6 +15,7 @@ from iceberg_compaction.interfaces.cli.screens import help_screen, usage
 from iceberg_compaction.interfaces.cli.verbs.apply import apply
 from iceberg_compaction.interfaces.cli.verbs.cache import cache
 from iceberg_compaction.interfaces.cli.verbs.cancel import cancel
+from iceberg_compaction.interfaces.cli.verbs.deletes import deletes
 from iceberg_compaction.interfaces.cli.verbs.demo import demo
 from iceberg_compaction.interfaces.cli.verbs.doctor import doctor
 from iceberg_compaction.interfaces.cli.verbs.history import history
@@ -68,7 +69,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-for _verb in (doctor, plan, apply, run, resume, manifests, history, report, watch, cancel, verify, undo, cache, demo):
+for _verb in (
+    doctor,
+    plan,
+    apply,
+    run,
+    resume,
+    manifests,
+    deletes,
+    history,
+    report,
+    watch,
+    cancel,
+    verify,
+    undo,
+    cache,
+    demo,
+):
     app.command(cls=help_screen.VerbCommand)(_verb)
 
 

@@ -28,6 +28,7 @@ _TAKEN = {
     "run": (*_CATALOG, "state", "engine"),
     "resume": (*_CATALOG, "state", "engine"),
     "manifests": (*_CATALOG, "state"),
+    "deletes": (*_CATALOG, "state", "engine"),
     "history": ("state",),
     "report": ("state",),
     "watch": ("state",),

@@ -117,7 +117,7 @@ def test_17203_a_position_delete_for_a_file_that_is_gone_leaves_whatever_its_num
     assert not t.deletes()
 
 
-def test_position_deletes_of_a_data_file_become_one(table: Table) -> None:
+def test_r25_r21_r26_position_deletes_of_a_data_file_become_one(table: Table) -> None:
     table.append(rows(*range(10)))
     table.append(rows(*range(10, 20)))
     one, other = paths(table)
@@ -161,7 +161,10 @@ def test_a_table_says_what_a_delete_file_is_for(table: Table, granularity: str, 
     before = reader.rows(fresh(table))
     outcome = clean(table)
     assert reader.rows(fresh(table)) == before
-    assert (outcome.figures["new-position-delete-files"], outcome.figures["positions"]) == (files, 5)  # the dead row left
+    assert (outcome.figures["new-position-delete-files"], outcome.figures["positions"]) == (
+        files,
+        5,
+    )  # the dead row left
     assert clean(table).kind is Kind.HEALTHY
 
 

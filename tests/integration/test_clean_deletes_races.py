@@ -1,5 +1,5 @@
-"""What another writer does between our choice of delete files and our commit, or in the middle of that, and what becomes
-of the groups. Rows are those of a table that the others alone have changed."""
+"""What another writer does between our choice of delete files and our commit, or in the middle of that, and what
+becomes of the groups. Rows are those of a table that the others alone have changed."""
 
 from __future__ import annotations
 
@@ -162,9 +162,11 @@ def test_commits_of_others_on_the_same_files_stop_it(
         compact,
         merge_by_others,
     )
-    assert not storage.files_under(table) - reader.known_files(table) - {
-        path for path in storage.files_under(table) if "twin" in path
-    }
+    assert (
+        not storage.files_under(table)
+        - reader.known_files(table)
+        - {path for path in storage.files_under(table) if "twin" in path}
+    )
     before = reader.rows(table)
     assert clean(table).ok
     assert reader.rows(fresh(table)) == before

@@ -1,4 +1,4 @@
-"""Random tables with random deletes: `deletes`, in any combination, leaves the visible rows as they are, and a second run
+"""Random tables with random deletes: `deletes`, in any combination, leaves visible rows as they are, and a second run
 finds nothing to do. Rows are read by a reader that shares no code with the product."""
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ IDS = st.integers(0, 5) | st.none()
 APPEND = st.tuples(st.just("append"), st.lists(st.tuples(IDS, st.sampled_from(CITIES)), min_size=1, max_size=6))
 POSITION = st.tuples(st.just("position"), st.booleans(), st.integers(0, 9), st.integers(0, 5))
 EQUALITY = st.tuples(
-    st.just("equality"), st.booleans(), st.sampled_from([("id",), ("id", "city"), ("city",)]), st.lists(IDS, min_size=1, max_size=4)
+    st.just("equality"),
+    st.booleans(),
+    st.sampled_from([("id",), ("id", "city"), ("city",)]),
+    st.lists(IDS, min_size=1, max_size=4),
 )
 REMOVE = st.tuples(st.just("remove"), st.integers(0, 9))
 RESPEC = st.tuples(st.just("respec"))
@@ -46,7 +49,7 @@ WANTED = st.fixed_dictionaries(
 def perform(table: Table, step: tuple[Any, ...]) -> Table:
     """One commit of another writer."""
     table = table.catalog.load_table(table.name())
-    data = [file for file in table.inspect.data_files().to_pylist()] if table.current_snapshot() else []
+    data = table.inspect.data_files().to_pylist() if table.current_snapshot() else []
     match step:
         case ("append", rows):
             made = pa.table({"id": [row[0] for row in rows], "city": [row[1] for row in rows]}, SCHEMA.as_arrow())
@@ -78,7 +81,9 @@ def perform(table: Table, step: tuple[Any, ...]) -> Table:
     return table.catalog.load_table(table.name())
 
 
-@examples(12, phases=(Phase.generate,), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@examples(
+    12, phases=(Phase.generate,), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(steps=st.lists(APPEND | POSITION | EQUALITY | REMOVE | RESPEC, min_size=2, max_size=9), wanted=WANTED)
 def test_rows_stay_and_a_second_run_is_empty(
     local_lake: Lake, steps: list[tuple[Any, ...]], wanted: dict[str, Any]
@@ -99,6 +104,8 @@ def test_rows_stay_and_a_second_run_is_empty(
     assert not storage.files_under(table) - reader.known_files(table)
     again = compactor.plan_deletes(name, **wanted)
     assert again.empty, again.sentence
-    left = {file["file_path"] for file in table.inspect.delete_files().to_pylist()} if table.current_snapshot() else set()
+    left = (
+        {file["file_path"] for file in table.inspect.delete_files().to_pylist()} if table.current_snapshot() else set()
+    )
     gone = {*plan.dangling, *plan.merged, *plan.converted}
     assert not left & gone

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from iceberg_compaction.model.rewrite_task import Granularity
-from iceberg_compaction.model.table_view import Pin
+from iceberg_compaction.model.table_view import Pin  # noqa: TC001 - pydantic needs it
 from iceberg_compaction.model.upkeep_plan import UpkeepPlan
 
 

@@ -39,8 +39,8 @@ class PositionGroup:
 def prepare(
     table: Table, live: pa.Table, groups: Sequence[PositionGroup], run_id: str, granularity: Granularity
 ) -> engine_door.Job:
-    """The job of all groups; each partition lies in one of them at most. `live` is model.table_view.FILES of the planned
-    snapshot. Position deletes that are not replaced stay, and so do equality deletes, which are not applied."""
+    """The job of all groups; each partition lies in one of them at most. `live` is model.table_view.FILES of the
+    planned snapshot. Position deletes that are not replaced stay, and so do equality deletes, which are not applied."""
     data = np.concatenate([group.data for group in groups])
     replaced = np.concatenate([group.replaced for group in groups])
     owners = dict(zip(data.tolist(), np.repeat([g.id for g in groups], [len(g.data) for g in groups]), strict=True))

@@ -1,6 +1,6 @@
-"""Chooses the delete files that leave, and groups those that position deletes replace. The live files of a snapshot and a
-goal come in, row numbers go out; nothing but metadata is read. Each partition lies in one group, and one group has all
-partitions that a chosen global equality delete reaches: such a file leaves only if all of them are done (R18)."""
+"""Chooses the delete files that leave, and groups those that position deletes replace. The live files of a snapshot and
+a goal come in, row numbers go out; nothing but metadata is read. Each partition lies in one group, and one group has
+all partitions that a chosen global equality delete reaches: such a file leaves only if all of them are done (R18)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ChosenDeletes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class ChoiceScope:
     """What may be chosen."""
 
     goal: DeleteGoal
@@ -92,7 +92,7 @@ class Scope:
     given: DeletesPlan | None = None  # a plan made before: no other file than its own is chosen
 
 
-def choose(live: pa.Table, scope: Scope) -> ChosenDeletes:
+def choose(live: pa.Table, scope: ChoiceScope) -> ChosenDeletes:
     """The choice for a snapshot with these live files."""
     return _Choice(live, scope).made()
 
@@ -100,7 +100,7 @@ def choose(live: pa.Table, scope: Scope) -> ChosenDeletes:
 class _Choice:
     """Columns over all live files."""
 
-    def __init__(self, live: pa.Table, scope: Scope) -> None:
+    def __init__(self, live: pa.Table, scope: ChoiceScope) -> None:
         self._live, self._scope = live, scope
         index = delete_index.build(live, unpartitioned_specs=scope.global_specs)
         content = live["content"].to_numpy()
@@ -171,7 +171,9 @@ class _Choice:
         newest = np.zeros(self._count, np.int64)
         local = equality & ~self._global
         np.maximum.at(newest, self._parts[local], self._numbers[local])
-        return np.maximum(newest, self._numbers[equality & self._global].max(initial=0))
+        everywhere = int(self._numbers[equality & self._global].max(initial=0))
+        np.maximum(newest, everywhere, out=newest)
+        return newest
 
     def _mergeable(self, reached: Mask) -> Mask:
         """Position deletes of data files that have several, or that may get more because equality deletes reach
@@ -184,8 +186,9 @@ class _Choice:
         oldest = np.full(self._count, _ENDLESS, np.int64)
         np.minimum.at(oldest, self._parts[crowded], self._numbers[crowded])
         shared = self._position & (target < 0) & (self._numbers >= oldest[self._parts])
-        chosen = (named | shared) & self._given("merged")
-        return chosen & self._worth_it(chosen, reached)[self._parts]
+        chosen: Mask = (named | shared) & self._given("merged")
+        chosen &= self._worth_it(chosen, reached)[self._parts]
+        return chosen
 
     def _worth_it(self, chosen: Mask, reached: Mask) -> Mask:
         """The partitions where merging leaves fewer files, or where files are written anyway."""
@@ -205,7 +208,7 @@ class _Choice:
         shared = position & (target < 0)
         newest = np.full(self._count, -1, np.int64)
         np.maximum.at(newest, self._parts[shared], self._numbers[shared])
-        covered = self._data & (self._numbers <= newest[self._parts])
+        covered: Mask = self._data & (self._numbers <= newest[self._parts])
         covered[target[position & (target >= 0)]] = True
         return covered
 
@@ -214,8 +217,8 @@ class _Choice:
         rows = np.flatnonzero(self._data)
         paths = self._live["file_path"].take(pa.array(rows)).combine_chunks()
         at = pc.index_in(self._live["referenced_data_file"], value_set=paths, skip_nulls=True)
-        found = pc.fill_null(at, -1).to_numpy().astype(np.int64)
-        target: Ints = np.where(found >= 0, rows[found] if len(rows) else -1, -1)
+        numbers = pc.fill_null(at, -1).to_numpy().astype(np.int64)
+        target: Ints = np.where(numbers >= 0, rows[numbers] if len(rows) else -1, -1)
         return np.where(self._position, target, -1)
 
     def _groups(self, replaced: Mask, covered: Mask) -> tuple[ChosenGroup, ...]:

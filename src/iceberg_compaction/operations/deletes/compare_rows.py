@@ -1,4 +1,4 @@
-"""The deep proof of an exchange of delete files: the rows that live are read and measured twice, with the delete files of
+"""The deep proof of an exchange of delete files: rows that live are read and measured twice, with the delete files of
 now and with those of the snapshot that would be committed."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The operation `deletes`: delete files that apply to nothing leave, position deletes are merged, equality deletes become
-position deletes. No data file is read but for the columns that equality deletes compare, and none is written."""
+"""The operation `deletes`: delete files that apply to nothing leave, position deletes are merged, equality deletes
+become position deletes. No data file is read but for the columns that equality deletes compare, and none is written."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class CleanDeletes:
         view = head.view
         if view.unsupported:
             raise errors.UnsupportedError(f"{self.table} cannot be changed yet: {' '.join(view.unsupported)}")
-        scope = choose_deletes.Scope(
+        scope = choose_deletes.ChoiceScope(
             goal=self.goal,
             granularity=self._granularity(view.properties),
             global_specs=delete_scopes.unpartitioned(table.specs()),
@@ -115,8 +115,12 @@ class CleanDeletes:
 
 def _outcome(plan: DeletesPlan, chosen: choose_deletes.ChosenDeletes, end: DeletesEnd, run: Run) -> outcome.Outcome:
     if end.result is None:
-        sentence = "Others have done the same meanwhile; nothing was left to commit."
-        return outcome.Healthy(table=plan.table, sentence=sentence, run_id=run.run_id, plan_id=plan.id)
+        return outcome.Healthy(
+            table=plan.table,
+            sentence="Others have done the same meanwhile; nothing was left to commit.",
+            run_id=run.run_id,
+            plan_id=plan.id,
+        )
     landed = frozenset(end.result.landed)
     rows = [row for group in chosen.groups if group.id in landed for row in group.replaced.tolist()]
     figures = {
@@ -128,17 +132,17 @@ def _outcome(plan: DeletesPlan, chosen: choose_deletes.ChosenDeletes, end: Delet
     }
     removed = end.result.dangling + len(rows)
     left = [*end.failures.values(), *end.result.conflicts.values()]
-    told = (
+    sentence = (
         f"{plurals.count(removed, 'delete file')} left the table and "
         f"{figures['new-position-delete-files']:,} came in snapshot {end.result.snapshot_id}; every row lives or is "
         "deleted as before."
     )
     if left:
-        told += f" {plurals.count(len(left), 'group')} stayed as they were: {left[0]}"
+        sentence += f" {plurals.count(len(left), 'group')} stayed as they were: {left[0]}"
     return outcome.Maintained(
         table=plan.table,
         operation=plan.operation,
-        sentence=told,
+        sentence=sentence,
         run_id=run.run_id,
         plan_id=plan.id,
         figures=figures,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from iceberg_compaction.model.table_view import Pin
-    from iceberg_compaction.operations.deletes.choose_deletes import ChosenDeletes, Scope
+    from iceberg_compaction.operations.deletes.choose_deletes import ChosenDeletes, ChoiceScope
 
     Ints = NDArray[np.int64]
     _Why = Callable[[Ints], str]
@@ -41,7 +41,7 @@ class PlanFacts:
     pin: Pin | None
 
 
-def plan(table: Table, chosen: ChosenDeletes, scope: Scope, facts: PlanFacts) -> deletes_plan.DeletesPlan:
+def plan(table: Table, chosen: ChosenDeletes, scope: ChoiceScope, facts: PlanFacts) -> deletes_plan.DeletesPlan:
     """The choice as a plan."""
     words = _Words(table, chosen, scope)
     paths = chosen.live["file_path"]
@@ -68,7 +68,7 @@ def plan(table: Table, chosen: ChosenDeletes, scope: Scope, facts: PlanFacts) ->
 
 
 class _Words:
-    def __init__(self, table: Table, chosen: ChosenDeletes, scope: Scope) -> None:
+    def __init__(self, table: Table, chosen: ChosenDeletes, scope: ChoiceScope) -> None:
         self._table, self._chosen, self._scope = table, chosen, scope
         live = chosen.live
         self._bytes = live["file_size_in_bytes"].to_numpy()
@@ -79,16 +79,18 @@ class _Words:
         self._merged = np.flatnonzero(chosen.is_merged)
 
     def sentence(self) -> str:
-        told = []
+        sentences = []
         if len(self._chosen.dangling):
             count = len(self._chosen.dangling)
-            told.append(f"{_delete_files(count)} {plurals.form(count, 'applies', 'apply')} to nothing and leave")
+            sentences.append(f"{_delete_files(count)} {plurals.form(count, 'applies', 'apply')} to nothing and leave")
         if len(self._merged):
-            told.append(f"{plurals.count(len(self._merged), 'position delete file')} are written anew, fewer or better")
+            sentences.append(
+                f"{plurals.count(len(self._merged), 'position delete file')} are written anew, fewer or better"
+            )
         if len(self._converted):
-            told.append(f"{plurals.count(len(self._converted), 'equality delete file')} become position deletes")
-        if told:
-            text = "; ".join(told)
+            sentences.append(f"{plurals.count(len(self._converted), 'equality delete file')} become position deletes")
+        if sentences:
+            text = "; ".join(sentences)
             return f"{text[0].upper()}{text[1:]}. No data file is touched."
         deletes = int((self._content != table_view.DATA).sum())
         if not deletes:
@@ -133,8 +135,9 @@ class _Words:
         size, rows = int(self._bytes[data].sum()), int(self._records[data].sum())
         keys = int(self._records[self._converted].sum())
         notes = [
-            f"A rewrite of the {plurals.count(len(data), 'data file')} that equality deletes reach would read and write "
-            f"{byte_size.format_size(size)}; conversion reads only the columns that they compare, and writes positions."
+            f"A rewrite of the {plurals.count(len(data), 'data file')} that equality deletes reach would read and "
+            f"write {byte_size.format_size(size)}; conversion reads only the columns that they compare, and writes "
+            "positions."
         ]
         if rows and keys >= _MUCH * rows:
             notes.append(

@@ -1,5 +1,5 @@
-"""The rows of a task's data files that its delete files take, found without reading more of a data file than the columns
-that equality deletes compare. Task and context come in; for ranges of rows of each file, a mask of dead ones goes
+"""The rows of a task's data files that its delete files take. Of a data file no more is read than the columns that
+equality deletes compare. Task and context come in; for ranges of rows of each file, a mask of dead ones goes
 out."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _DeadMask(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundPositions:
+class TakenRows:
     """The dead rows of a task's files, and those of them that delete files which stay name already."""
 
     io: FileIO
@@ -50,9 +50,9 @@ class FoundPositions:
         """The positions to write for a file, ascending, in parts."""
         for first in range(0, self.rows[number], _CHUNK):
             count = min(_CHUNK, self.rows[number] - first)
-            found = np.flatnonzero(self.dead(number, first, count) & ~self.kept(number, first, count))
-            if len(found):
-                yield found.astype(np.int64) + first
+            positions_here = np.flatnonzero(self.dead(number, first, count) & ~self.kept(number, first, count))
+            if len(positions_here):
+                yield positions_here.astype(np.int64) + first
 
     def count(self, number: int) -> int:
         return sum(map(len, self.of_file(number)))
@@ -63,7 +63,7 @@ def find(
     context: rewrite_task.RewriteContext,
     limits: budgets.Budgets,
     reservation: memory_budget.Reservation,
-) -> FoundPositions:
+) -> TakenRows:
     """All rows of the task's files that its deletes take. Data files are opened only if it has equality deletes."""
     io = file_io.open_io(context.io_properties, context.table_location)
     by_key = any(file.content == table_view.EQUALITY_DELETES for file in task.deletes)
@@ -77,7 +77,7 @@ def find(
         dead = marked.mask
     kept = positions.DeadRows(task.record_counts)
     positions.mark(kept, task, task.kept_deletes, reader)
-    return FoundPositions(io=io, budgets=limits, rows=task.record_counts, dead=dead, kept=kept.mask)
+    return TakenRows(io=io, budgets=limits, rows=task.record_counts, dead=dead, kept=kept.mask)
 
 
 def _by_keys(

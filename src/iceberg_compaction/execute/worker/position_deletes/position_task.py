@@ -30,20 +30,20 @@ def write(
 ) -> tuple[proof.Proof, tuple[rewrite_task.StagedFile, ...]]:
     """Finds, writes and compares. If this raises, no file stays behind but those that the error names."""
     assert context.position_deletes is not None
-    found = find_positions.find(task, context, limits, reservation)
+    taken = find_positions.find(task, context, limits, reservation)
     spec = PartitionSpec.model_validate_json(context.partition_specs[task.spec_id])
     path = partition_tuples.path(task.partition, spec, Schema.model_validate_json(context.table_schema))
-    places = locations.output_locations(task, context, attempt, path)
+    output = locations.output_locations(task, context, attempt, path)
     writer = write_positions.PositionWriter(
         task=task,
-        found=found,
-        places=dataclasses.replace(places, names=dataclasses.replace(places.names, deletes=True)),
+        taken=taken,
+        output=dataclasses.replace(output, names=dataclasses.replace(output.names, deletes=True)),
         granularity=context.position_deletes,
         properties=context.properties,
     )
     try:
         writer.write()
-        expected = sum(found.count(number) for number in range(len(task.file_paths)))
+        expected = sum(taken.count(number) for number in range(len(task.file_paths)))
         written = proof.Side(rows=sum(file.record_count for file in writer.staged))
         proved = proof.Proof(
             level=context.verify,

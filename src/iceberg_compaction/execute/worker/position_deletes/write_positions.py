@@ -1,5 +1,5 @@
-"""Writes position delete files (R21, R26): sorted by path and position, with full bounds. Positions by data file come in,
-staged files go out. What was written is read again from storage and compared, row by row."""
+"""Writes position delete files (R21, R26): sorted by path and position, with full bounds. Positions by data file come
+in, staged files go out. What was written is read again from storage and compared, row by row."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class PositionWriter:
     """The position delete files of one attempt of a task."""
 
     task: rewrite_task.RewriteTask
-    found: find_positions.FoundPositions
-    places: locations.OutputLocations
+    taken: find_positions.TakenRows
+    output: locations.OutputLocations
     granularity: rewrite_task.Granularity
     properties: Mapping[str, str]
     staged: list[rewrite_task.StagedFile] = field(default_factory=list)
@@ -62,7 +62,7 @@ class PositionWriter:
         rows = 0
         alone = self.granularity is rewrite_task.Granularity.FILE
         for number in sorted(range(len(self.task.file_paths)), key=lambda at: self.task.file_paths[at].encode()):
-            count = self.found.count(number)
+            count = self.taken.count(number)
             if waiting and (alone or rows + count > MOST_ROWS):
                 self._stage(waiting)
                 waiting, rows = [], 0
@@ -74,21 +74,21 @@ class PositionWriter:
 
     def _stage(self, numbers: Sequence[int]) -> None:
         """One file, for the data files of these numbers. It is small as stored, and is encoded in memory."""
-        path = self.places.path(len(self.written))
+        path = self.output.path(len(self.written))
         self.written.append(path)
         sink = python_io.BytesIO()
         low, high = _LONG, -1
         with pq.ParquetWriter(sink, _COLUMNS, compression=_codec(self.properties), store_schema=False) as writer:
             waiting: list[pa.RecordBatch] = []
             for number in numbers:
-                for part in self.found.of_file(number):
+                for part in self.taken.of_file(number):
                     low, high = min(low, int(part[0])), max(high, int(part[-1]))
                     waiting.append(_batch(self.task.file_paths[number], part))
                     if sum(batch.num_rows for batch in waiting) >= _ROW_GROUP:
                         _encode(writer, waiting)
             _encode(writer, waiting)
         content = sink.getvalue()
-        with counted_writes.new_output(self.found.io, path).create() as stream:
+        with counted_writes.new_output(self.taken.io, path).create() as stream:
             stream.write(content)
         ends = (self.task.file_paths[numbers[0]], low), (self.task.file_paths[numbers[-1]], high)
         self.staged.append(self._described(path, content, ends))
@@ -122,14 +122,14 @@ class PositionWriter:
     def read_back(self) -> int:
         """The rows of the files as storage holds them. Raises ProofError unless they name exactly the positions that
         were found."""
-        reader = load_deletes.DeleteReader(io=self.found.io, contents={}, budgets=self.found.budgets)
+        reader = load_deletes.DeleteReader(io=self.taken.io, contents={}, budgets=self.taken.budgets)
         stored = positions.DeadRows(self.task.record_counts)
         newest = max(self.task.sequence_numbers, default=0)
         positions.mark(stored, self.task, [_as_delete(file, newest) for file in self.staged], reader)
         for number, path in enumerate(self.task.file_paths):
             for first in range(0, self.task.record_counts[number], _ROW_GROUP):
                 count = min(_ROW_GROUP, self.task.record_counts[number] - first)
-                expected = self.found.dead(number, first, count) & ~self.found.kept(number, first, count)
+                expected = self.taken.dead(number, first, count) & ~self.taken.kept(number, first, count)
                 if not np.array_equal(stored.mask(number, first, count), expected):
                     raise errors.ProofError(
                         f"The new position deletes of {path} do not name the rows that its delete files take; task "
@@ -139,7 +139,7 @@ class PositionWriter:
 
     def abort(self) -> tuple[str, ...]:
         """Removes everything that was written. Returns the paths of files that could not be removed."""
-        return remove.remove_files(self.found.io, self.written, remove.RemovalProof.NEVER_SENT)
+        return remove.remove_files(self.taken.io, self.written, remove.RemovalProof.NEVER_SENT)
 
 
 def _batch(path: str, numbers: NDArray[np.int64]) -> pa.RecordBatch:

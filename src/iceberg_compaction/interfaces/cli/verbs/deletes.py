@@ -55,7 +55,7 @@ class DeletesOptions(upkeep_verb.UpkeepOptions):
 @exits.reported
 @spread.spread
 def deletes(
-    table: options.Tables, catalog: options.CatalogOptions, asked: DeletesOptions, console: options.ConsoleOptions
+    table: options.Tables, catalog: options.CatalogOptions, wanted: DeletesOptions, console: options.ConsoleOptions
 ) -> None:
     """Tidy delete files without rewriting data: drop useless ones, merge position deletes, convert equality deletes.
 
@@ -71,16 +71,16 @@ def deletes(
     """
     logs.configure(console)
     lean_start.spare_pandas()
-    needs_engine = not asked.dry_run and asked.out is None and (asked.merge or asked.convert or not asked.dangling)
-    with engine_start.starting(asked.engine if needs_engine else "inline", catalog.conf) as engines:
-        code = _deletes(table, catalog, asked, console, engines)
+    needs_engine = not wanted.dry_run and wanted.out is None and (wanted.merge or wanted.convert or not wanted.dangling)
+    with engine_start.starting(wanted.engine if needs_engine else "inline", catalog.conf) as engines:
+        code = _deletes(table, catalog, wanted, console, engines)
     raise typer.Exit(code)
 
 
 def _deletes(
     table: Sequence[str],
     catalog: options.CatalogOptions,
-    asked: DeletesOptions,
+    wanted: DeletesOptions,
     console: options.ConsoleOptions,
     engines: EngineFactory,
 ) -> int:
@@ -88,19 +88,19 @@ def _deletes(
     from iceberg_compaction.interfaces.cli.fleet import catalog_request
     from iceberg_compaction.operations.deletes import choose_deletes, delete_upkeep
 
-    if asked.verify not in ("counts", "deep"):
-        raise errors.ConfigError(f"--verify is counts or deep here, not {asked.verify!r}.")
+    if wanted.verify not in ("counts", "deep"):
+        raise errors.ConfigError(f"--verify is counts or deep here, not {wanted.verify!r}.")
     goal = choose_deletes.goal_of(
-        dangling=asked.dangling,
-        merge=asked.merge,
-        convert=asked.convert,
-        where=asked.where,
-        granularity=asked.granularity,
+        dangling=wanted.dangling,
+        merge=wanted.merge,
+        convert=wanted.convert,
+        where=wanted.where,
+        granularity=wanted.granularity,
     )
     opened = catalog_request.open_catalog(catalog)
     targets = catalog_request.find_targets(opened, list(table), catalog.namespace)
     operations = [
-        delete_upkeep.CleanDeletes(table=name, goal=goal, branch=asked.branch, deep=asked.verify == "deep")
+        delete_upkeep.CleanDeletes(table=name, goal=goal, branch=wanted.branch, deep=wanted.verify == "deep")
         for name in targets.names
     ]
-    return upkeep_verb.perform(operations, opened, targets, asked, console, engines)
+    return upkeep_verb.perform(operations, opened, targets, wanted, console, engines)

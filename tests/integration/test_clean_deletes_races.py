@@ -1,4 +1,4 @@
-"""What another writer does between our choice of delete files and our commit, or in the middle of that, and what
+"""R25: what another writer does between our choice of delete files and our commit, or in the middle of that, and what
 becomes of the groups. Rows are those of a table that the others alone have changed."""
 
 from __future__ import annotations

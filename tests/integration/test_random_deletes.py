@@ -1,5 +1,5 @@
-"""Random tables with random deletes: `deletes`, in any combination, leaves visible rows as they are, and a second run
-finds nothing to do. Rows are read by a reader that shares no code with the product."""
+"""R25: random tables with random deletes: `deletes`, in any combination, leaves visible rows as they are, and a second
+run finds nothing to do. Rows are read by a reader that shares no code with the product."""
 
 from __future__ import annotations
 

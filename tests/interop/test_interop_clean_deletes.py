@@ -1,5 +1,5 @@
-"""Delete files that Iceberg Java wrote are merged and converted; Java reads the same rows afterwards, may delete more, and
-compacts what is left. Java's own readers decide, with vectorised Parquet and without."""
+"""R25: delete files that Iceberg Java wrote are merged and converted; Java reads the same rows afterwards, may delete
+more, and compacts what is left. Java's own readers decide, with vectorised Parquet and without."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class _Performance:
         chosen = work.chosen
         self._groups = {group.id: group for group in chosen.groups}
         job = position_job.prepare(table, chosen.live, chosen.groups, run.run_id, work.plan.granularity)
-        self._progress = _Progress(work.plan.table, job.tasks, run)
+        self._progress = _PositionProgress(work.plan.table, job.tasks, run)
         self._job: Job = dataclasses.replace(job, on_progress=self._progress.moved if run.has_listener else None)
         self._added: dict[int, list[StagedFile]] = {group.id: [] for group in chosen.groups}
         self._failures: dict[int, str] = {}
@@ -155,7 +155,7 @@ class _Performance:
         )
 
 
-class _Progress:
+class _PositionProgress:
     """How far the tasks are, in data files and their bytes."""
 
     def __init__(self, table: str, tasks: tuple[RewriteTask, ...], run: Run) -> None:

@@ -35,6 +35,7 @@ VERBS = (
     "run",
     "resume",
     "manifests",
+    "deletes",
     "history",
     "report",
     "watch",
@@ -55,6 +56,7 @@ READING = {
     "plan-healthy": (f"plan --table db.orders {CATALOG}", False),
     "plan-file": (f"plan --table db.events --rewrite-all --out plan.json {CATALOG}", False),
     "manifests-dry-run-one": (f"manifests --table db.parts --dry-run {CATALOG}", True),
+    "deletes-dry-run": (f"deletes --table db.parts --dry-run {CATALOG}", True),
     "manifests-dry-run": (f"manifests --table 'db.*' --dry-run {CATALOG}", True),
 }
 CHANGING = {

@@ -155,7 +155,9 @@ DELETES = [
         _point("metadata with position deletes is written and not swapped in", "io.table-metadata.close", AFTER),
         _point("position deletes have landed", "catalog.commit_table", AFTER),
         _point("before the new position deletes are in the history", "store.save", BEFORE),
-        _point("position deletes lose a race", "catalog.load_table", BEFORE, 1, "catalog.commit_table", meddle="append"),
+        _point(
+            "position deletes lose a race", "catalog.load_table", BEFORE, 1, "catalog.commit_table", meddle="append"
+        ),
         _point("position deletes have landed at the second attempt", "catalog.commit_table", AFTER, 2, meddle="append"),
     )
 ]

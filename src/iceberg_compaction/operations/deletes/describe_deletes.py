@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from iceberg_compaction.model.table_view import Pin
-    from iceberg_compaction.operations.deletes.choose_deletes import ChosenDeletes, ChoiceScope
+    from iceberg_compaction.operations.deletes.choose_deletes import ChoiceScope, ChosenDeletes
 
     Ints = NDArray[np.int64]
     _Why = Callable[[Ints], str]
@@ -79,23 +79,27 @@ class _Words:
         self._merged = np.flatnonzero(chosen.is_merged)
 
     def sentence(self) -> str:
+        dangling, merged, converted = (len(rows) for rows in (self._chosen.dangling, self._merged, self._converted))
         sentences = []
-        if len(self._chosen.dangling):
-            count = len(self._chosen.dangling)
-            sentences.append(f"{_delete_files(count)} {plurals.form(count, 'applies', 'apply')} to nothing and leave")
-        if len(self._merged):
-            sentences.append(
-                f"{plurals.count(len(self._merged), 'position delete file')} are written anew, fewer or better"
+        if dangling:
+            verbs = plurals.form(dangling, "applies to nothing and leaves", "apply to nothing and leave")
+            sentences.append(f"{_delete_files(dangling)} {verbs}")
+        if merged:
+            files, be = plurals.count(merged, "position delete file"), plurals.form(merged, "is", "are")
+            sentences.append(f"{files} {be} merged")
+        if converted:
+            files, become = (
+                plurals.count(converted, "equality delete file"),
+                plurals.form(converted, "becomes", "become"),
             )
-        if len(self._converted):
-            sentences.append(f"{plurals.count(len(self._converted), 'equality delete file')} become position deletes")
+            sentences.append(f"{files} {become} position deletes")
         if sentences:
             text = "; ".join(sentences)
-            return f"{text[0].upper()}{text[1:]}. No data file is touched."
+            return f"{text}. No data file is touched."
         deletes = int((self._content != table_view.DATA).sum())
         if not deletes:
             return "The table has no delete files."
-        return f"Nothing is worth doing: {_delete_files(deletes)} stay as they are."
+        return f"Nothing is worth doing: {_delete_files(deletes)} {plurals.form(deletes, 'stays as it is', 'stay')}."
 
     def steps(self) -> tuple[UpkeepStep, ...]:
         return (

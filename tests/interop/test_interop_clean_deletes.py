@@ -52,7 +52,8 @@ def test_java_reads_the_same_rows_and_goes_on(java: SparkSession, java_lake: Pat
     data = paths(table)
 
     settings = CatalogSettings(name="lake", uri=f"sqlite:///{java_lake}/catalog.db", warehouse=f"file://{java_lake}")
-    compactor = Compactor(settings, engine="inline")
+    # Tasks on Spark, and in this process.
+    compactor = Compactor(settings, spark=java) if granularity == "partition" else Compactor(settings, engine="inline")
     outcome = compactor.clean_deletes(name, verify="deep")
 
     assert outcome.kind is Kind.MAINTAINED, outcome.sentence

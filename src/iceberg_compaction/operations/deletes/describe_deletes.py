@@ -158,9 +158,13 @@ class _Words:
 
     def _why_converted(self, rows: Ints) -> str:
         data = self._data_of(rows)
-        keys = plurals.count(int(self._records[rows].sum()), "key")
+        count, stored = int(self._records[rows].sum()), int(self._records[data].sum())
+        keys = plurals.count(count, "key")
         reach = f"{plurals.count(len(data), 'data file')} ({byte_size.format_size(int(self._bytes[data].sum()))})"
-        return f"Readers compare {keys} with each row of {reach}; positions cost them nothing."
+        why = f"Readers compare {keys} with each row of {reach}; positions cost them next to nothing."
+        if stored and count >= _MUCH * stored:
+            why += f" Up to {min(1.0, count / stored):.0%} of these rows may be deleted: to rewrite them may be better."
+        return why
 
     def _data_of(self, rows: Ints) -> Ints:
         """The data files of the groups that replace these files, in their partitions."""

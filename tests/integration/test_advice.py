@@ -184,7 +184,7 @@ def test_few_deleted_rows_lead_to_the_verb_that_tidies_delete_files(shared_lake:
     for position in range(12):
         table = manifests.add_position_delete(table, {path: [position]})
     advice = call(shared_lake, "doctor", "--table", "db.deletes")["advice"]
-    (sentence,) = [each for each in advice if "iceberg-compact deletes --table db.deletes" in each]
+    (sentence,) = [each for each in advice if "iceberg-compact deletes " in each]
     assert sentence.startswith(
         "Few rows are deleted: it is cheaper to merge and convert the 12 delete files, and to leave"
     )

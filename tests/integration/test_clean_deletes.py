@@ -251,3 +251,33 @@ def test_a_table_without_deletes_needs_nothing(table: Table) -> None:
     assert clean(table).sentence == "The table has no delete files."
     table.append(rows(1))
     assert clean(table).kind is Kind.HEALTHY
+
+
+def test_a_run_is_verified_by_its_rows_and_undone_while_nothing_followed(table: Table, tmp_path: Path) -> None:
+    table.append(rows(1, 2, 3, 4))
+    (path,) = paths(table)
+    table = manifests.add_equality_delete(fresh(table), keys(1), like=path)
+    before, old = reader.rows(fresh(table)), {file["file_path"] for file in deletes(table)}
+    compactor = Compactor(table.catalog, engine="inline", state=tmp_path / "runs.db")
+    outcome = compactor.clean_deletes(".".join(table.name()))
+
+    verified = compactor.verify(outcome.run_id)
+    assert verified.verdict.value == "proved", verified.sentence
+    assert "the rows of the 1 file whose delete files are others are the same" in verified.sentence
+    assert compactor.undo(outcome.run_id).kind is Kind.UNDONE
+    assert {file["file_path"] for file in deletes(table)} == old
+    assert reader.rows(fresh(table)) == before
+
+
+def test_verify_sees_positions_that_are_wrong(table: Table, tmp_path: Path) -> None:
+    table.append(rows(1, 2, 3, 4))
+    (path,) = paths(table)
+    table = manifests.add_equality_delete(fresh(table), keys(1), like=path)
+    compactor = Compactor(table.catalog, engine="inline", state=tmp_path / "runs.db")
+    outcome = compactor.clean_deletes(".".join(table.name()))
+    (made,) = deletes(table)
+    file = made["file_path"].removeprefix("file://")
+    stored = pq.read_table(file)
+    pq.write_table(stored.set_column(1, stored.schema.field(1), pa.array([2], pa.int64())), file)
+
+    assert compactor.verify(outcome.run_id).verdict.value == "differs"

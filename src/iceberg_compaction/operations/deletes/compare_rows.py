@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from iceberg_compaction import errors
 from iceberg_compaction.model import table_view
-from iceberg_compaction.operations.past_runs import measured_files
-from iceberg_compaction.operations.verify import compare_partitions
+from iceberg_compaction.operations.verify import changed_deletes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,18 +32,8 @@ def compare(table: Table, live: pa.Table, groups: Sequence[DeleteGroup], engine:
     replaced = pa.concat_arrays([group.replaced for group in groups])
     stay = live.filter(pc.invert(pc.is_in(live["file_path"], value_set=replaced)))
     added = _as_live([file for group in groups for file in group.added], live.schema)
-    after = pa.concat_tables([stay, added]).unify_dictionaries()
-    schema = table.schema()
-    requests = [
-        measured_files.FilesToMeasure(live=files, paths=data, schema=schema)
-        for files in (live.unify_dictionaries(), after)
-    ]
-    measured = measured_files.measure(table, requests, engine, run)
-    for failure in (each.failure for side in measured for each in side):
-        if failure is not None:
-            raise failure.rebuild()
-    before, then = (measured_files.total(side) for side in measured)
-    if difference := compare_partitions.difference_of(before, then, schema):
+    after = pa.concat_tables([stay, added])
+    if difference := changed_deletes.difference(table, (live, after), data, table.schema(), engine, run):
         raise errors.ProofError(f"With the new delete files the rows would not be the same. {difference}.")
 
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas
-from iceberg_compaction.execute.worker.deletes import load_deletes, positions
+from iceberg_compaction.execute.worker.deletes import delete_cache, load_deletes, positions
 from iceberg_compaction.execute.worker.output import file_metrics
 from iceberg_compaction.model import rewrite_task, table_view
 from iceberg_compaction.storage import counted_writes, remove
@@ -122,7 +122,8 @@ class PositionWriter:
     def read_back(self) -> int:
         """The rows of the files as storage holds them. Raises ProofError unless they name exactly the positions that
         were found."""
-        reader = load_deletes.DeleteReader(io=self.taken.io, contents={}, budgets=self.taken.budgets)
+        own = delete_cache.DeleteCache()  # nobody else needs these files
+        reader = load_deletes.DeleteReader(io=self.taken.io, contents={}, budgets=self.taken.budgets, cache=own)
         stored = positions.DeadRows(self.task.record_counts)
         newest = max(self.task.sequence_numbers, default=0)
         positions.mark(stored, self.task, [_as_delete(file, newest) for file in self.staged], reader)

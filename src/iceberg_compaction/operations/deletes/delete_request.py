@@ -51,5 +51,6 @@ class DeletesRequest:
 
     pin: Pin
     groups: tuple[DeleteGroup, ...]
+    live: pa.Table | None = None  # of the planned snapshot, model.table_view.FILES; None: they are read again
     dangling: frozenset[str] = frozenset()  # paths of delete files that leave if they still apply to nothing
     snapshot_properties: Mapping[str, str] = field(default_factory=dict)

@@ -80,6 +80,7 @@ def _commit(
     request = delete_request.DeletesRequest(
         pin=work.plan.pin,
         groups=groups,
+        live=work.chosen.live,
         dangling=work.dangling,
         snapshot_properties=snapshot_summary.signature(run.run_id) | {run_commits.BRANCH: work.plan.pin.branch},
     )

@@ -99,7 +99,7 @@ class DeletesReplacement:
         metadata = table.metadata
         head = validate_replace.check_history(metadata, self._request.pin)
         manifests = snapshot_manifests.read(table.io, head)
-        live = live_files.live_files(table, manifests, cache=self._run.cache, branch=self._request.pin.branch)
+        live = self._live(table, manifests)
         useless = self._validate(metadata, live)
         replaced = [path for group in self._groups for path in group.replaced.to_pylist()]
         leaving = frozenset(replaced) | useless
@@ -137,6 +137,13 @@ class DeletesReplacement:
             groups=tuple(group.id for group in self._groups),
             dangling=len(useless),
         )
+
+    def _live(self, table: Table, manifests: snapshot_manifests.SnapshotManifests) -> pa.Table:
+        """The live files of the head; often that is still the planned snapshot, which never changes."""
+        planned = self._request.live
+        if planned is not None and manifests.snapshot.snapshot_id == self._request.pin.snapshot_id:
+            return planned
+        return live_files.live_files(table, manifests, cache=self._run.cache, branch=self._request.pin.branch)
 
     def _validate(self, metadata: TableMetadata, live: pa.Table) -> frozenset[str]:
         """Drops the groups in conflict; returns the paths of delete files that still apply to nothing."""

@@ -40,6 +40,7 @@ VERBS = (
     "orphans",
     "expire",
     "tags",
+    "deletes",
     "history",
     "report",
     "watch",
@@ -73,6 +74,7 @@ READING = {
     "policy-diff": ("policy diff policy.yaml other.yaml", False),
     "policy-init": (f"policy init {CATALOG}", True),
     "manifests-dry-run-one": (f"manifests --table db.parts --dry-run {CATALOG}", True),
+    "deletes-dry-run": (f"deletes --table db.parts --dry-run {CATALOG}", True),
     "manifests-dry-run": (f"manifests --table 'db.*' --dry-run {CATALOG}", True),
 }
 CHANGING = {

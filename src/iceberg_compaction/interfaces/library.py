@@ -13,6 +13,7 @@ from iceberg_compaction.interfaces import orphan_options, policy_options, upkeep
 from iceberg_compaction.interfaces.cli import run_names
 from iceberg_compaction.interfaces.followed_policy import FollowedPolicy
 from iceberg_compaction.model import byte_size, durations, moments, policies
+from iceberg_compaction.model.maintenance import MaintenanceStep
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations.deletes import choose_deletes
@@ -29,13 +30,14 @@ from iceberg_compaction.plan.triggers import table_check
 from iceberg_compaction.record import health_log, past_runs
 from iceberg_compaction.record.reports import report_run
 from iceberg_compaction.settings import CatalogSettings
-from iceberg_compaction.workflow import diagnose, explain_table, operate, resumable
+from iceberg_compaction.workflow import diagnose, explain_table, maintain, operate, resumable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
+    from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
     from iceberg_compaction.execute.engine_door import Engine
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.expire_plan import ExpirePlan
     from iceberg_compaction.model.explanation import Explanation
+    from iceberg_compaction.model.maintenance import TableMaintenance
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.orphan_plan import OrphanPlan
     from iceberg_compaction.model.outcome import Outcome
@@ -101,7 +104,6 @@ class Compactor:
         self.catalog = connect.connect(_settings(catalog)) if isinstance(catalog, str | CatalogSettings) else catalog
         given = {**wiring.default_options(), **(options or {})}
         self.policy = policy_options.make_policy(strategy, target_file_size, given)
-        self.policy = policy_options.make_policy(strategy, target_file_size, options or {})
         self._followed = FollowedPolicy(rewrite=self.policy, source=policy, environment=environment, from_flags=False)
         if policy is not None:
             _ = self._followed.book  # what cannot be used is told now
@@ -189,6 +191,20 @@ class Compactor:
             return self.apply(plan)
         operation = commit_results.CommitResults(given=plan, results=tuple(results))
         return operate.operate(operation, self._house(), self._run())
+
+    def maintain(self, name: str, steps: Sequence[str] = ()) -> TableMaintenance:
+        """All upkeep that the policy of a table asks for, in the one safe order; or these steps: tags, expire, ttl,
+        deletes, rewrite, manifests, orphans."""
+        full = self._full_name(name)
+        table = load_tables.load_table(self.catalog, full)
+        policy = self._followed.effective(full, table.properties).policy
+        named = [MaintenanceStep(step) for step in steps]
+
+        def perform(operation: Any, loaded: Table | None) -> Outcome:
+            house = operate.House(catalog=self.catalog, engines=self._engine_for_one, loaded=loaded)
+            return operate.operate(operation, house, self._run())
+
+        return maintain.maintain(table, full, policy, maintain.steps_of(policy, named), perform)
 
     def plan_manifests(
         self, name: str, *, target_size: int | str | None = None, spec_id: int | None = None

@@ -21,6 +21,7 @@ from iceberg_compaction.interfaces.cli.verbs.doctor import doctor
 from iceberg_compaction.interfaces.cli.verbs.expire import expire
 from iceberg_compaction.interfaces.cli.verbs.explain import explain
 from iceberg_compaction.interfaces.cli.verbs.history import history
+from iceberg_compaction.interfaces.cli.verbs.maintain import maintain
 from iceberg_compaction.interfaces.cli.verbs.manifests import manifests
 from iceberg_compaction.interfaces.cli.verbs.plan import plan
 from iceberg_compaction.interfaces.cli.verbs.policy import policy
@@ -83,6 +84,7 @@ for _verb in (
     apply,
     run,
     resume,
+    maintain,
     manifests,
     ttl,
     orphans,

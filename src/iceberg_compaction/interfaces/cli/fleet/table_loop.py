@@ -24,6 +24,8 @@ from iceberg_compaction.workflow import fleet_budget, operate, rank_tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from pyiceberg.table import Table
+
     from iceberg_compaction.cancel import CancelToken
     from iceberg_compaction.execute.engine_door import Engine, Job, Work
     from iceberg_compaction.interfaces.cli.fleet.catalog_request import Targets
@@ -101,11 +103,14 @@ class Session:
         self.budget = fleet_budget.FleetBudget(policy_rule.budget_of(policy), ranked)
         return [by_name[table.table] for table in ranked]
 
-    def operate(self, catalog: Any, operations: Sequence[Operation[Any]], *, single: bool) -> Iterator[Outcome]:
+    def operate(
+        self, catalog: Any, operations: Sequence[Operation[Any]], *, single: bool, loaded: Table | None = None
+    ) -> Iterator[Outcome]:
         """One operation after the other, or some side by side. One that cannot be done does not stop the rest, unless
-        it is the only one. After a cancel, the rest is skipped."""
+        it is the only one. After a cancel, the rest is skipped. `loaded`: the table, if it was loaded just now."""
         parallel = min(self._parallel, len(operations)) if threads.may_share(catalog) else 1
-        house = operate.House(catalog=catalog, engines=self._one_engine if parallel < 2 else self._shared_engine)
+        engines = self._one_engine if parallel < 2 else self._shared_engine
+        house = operate.House(catalog=catalog, engines=engines, loaded=loaded)
         if self._metrics is not None:
             self._metrics.expect([operation.table for operation in operations])
         with progress.progress(self._console) as shown:

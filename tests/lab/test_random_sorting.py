@@ -27,7 +27,7 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
     ("sort", {"sort_order": "x NULLS LAST", "max_overlap_depth": 2}),
     ("sort", {"sort_order": "bucket(4, id), at"}),
     ("sort", {"sort_order": "d"}),
-    ("time-series", {"cold_target_file_size_bytes": 30_000}),
+    ("time-series", {"cold_target_file_size_bytes": 60_000}),
     ("dimensional", {"cluster_by": "s, id"}),
 ]
 SPECS = [("id", BucketTransform(2)), ("at", DayTransform())]
@@ -58,14 +58,15 @@ def change(table: Table, dice: random.Random) -> Table:
     return table
 
 
-@pytest.mark.parametrize("seed", range(1 if QUICK else 8))
+@pytest.mark.parametrize("seed", range(1 if QUICK else 5))
 def test_after_each_run_rows_are_the_same_and_a_second_run_is_empty(lake: lakes.Lake, seed: int) -> None:
     dice, name = random.Random(seed), f"life{seed}"
     table = make(lake, name, files=2, rows=100, seed=seed)
     for _ in range(3):
         for _ in range(dice.randrange(1, 4)):
             table = change(table.refresh(), dice)
-        strategy, options = dice.choice(WAYS)
+        strategy, way = dice.choice(WAYS)
+        options = {**way, "max_file_size_bytes": 40_000}  # footers of tiny files mislead estimates of their size
         named = {option.replace("_", "-"): value for option, value in options.items()}
         plan = Compactor(lake.settings, strategy, engine="inline", options=named).plan_table(lake.name(name))
         if not plan.empty:

@@ -108,7 +108,7 @@ class DeletesReplacement:
         writing = self._writing(table, metadata)
         deletes = self._arrange(metadata, manifests, leaving, writing)
         data = manifests.live(snapshot_manifests.DATA)
-        gone = live.filter(pc.is_in(live["file_path"], value_set=pa.array(sorted(leaving), pa.string())))
+        gone = live.filter(pc.is_in(live["file_path"], value_set=pa.array(list(leaving), pa.string())))
         figures = self._figures(metadata, deletes, gone, len(data))
         manifest_files = [
             written_manifests.with_counts(table.io, manifest)
@@ -181,14 +181,15 @@ class DeletesReplacement:
         task = arrange_manifests.ManifestTask(
             manifest_files=manifests.live(snapshot_manifests.DELETES),
             added=self._add(metadata, writing),
-            removed=pa.array(sorted(leaving), pa.string()),
+            removed=pa.array(list(leaving), pa.string()),
             may_hold=lambda _: True,
             writing=writing,
             merging=merge_manifests.merging(metadata.properties),
             layout=lambda spec_id: stage_snapshot.writable_layout(metadata, spec_id),
         )
         arrangement = self._rewrites.setdefault(leaving, arrange_manifests.Rewrites()).arrange(task)
-        if sorted(arrangement.removed) != sorted(leaving):
+        removed = arrangement.removed
+        if len(removed) != len(leaving) or leaving != frozenset(removed):
             raise errors.MetadataError(
                 "A delete file to remove is listed twice, or not at all, in the table's manifests; nothing was "
                 "committed."

@@ -106,6 +106,13 @@ def test_other_folders_of_the_table_are_listed(catalog: Catalog, tmp_path: Path)
     ]
 
 
+def test_folders_that_are_one_in_two_spellings_are_listed_once(catalog: Catalog, table: Table) -> None:
+    left = orphans.strew(table, "data/left.parquet")
+    with table.transaction() as change:
+        change.set_properties({"write.data.path": f"{table.location().replace('file://', 'file:')}/data"})
+    assert orphans.find(catalog, "db.t").files.paths == (left,)
+
+
 def test_live_files_outside_of_all_folders_are_reported(catalog: Catalog, table: Table, tmp_path: Path) -> None:
     with table.transaction() as change:
         change.set_properties({"write.data.path": f"file://{tmp_path}/once/data"})

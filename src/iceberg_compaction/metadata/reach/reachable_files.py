@@ -115,8 +115,8 @@ def require_all_snapshots(table: Table) -> None:
     mode = str(table.catalog.properties.get(_LOADING_MODE, _ALL)).strip().lower()
     if mode != _ALL:
         raise errors.UnsupportedError(
-            f"The catalog shows only snapshots that a branch or tag points to ({_LOADING_MODE}={mode}), and no file may "
-            f"be deleted on that; set {_LOADING_MODE} to {_ALL}."
+            f"The catalog shows only snapshots that a branch or tag points to ({_LOADING_MODE}={mode}), which is too "
+            f"little to delete files on; set {_LOADING_MODE} to {_ALL}."
         )
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 NAME = "bench.events"
 COLUMNS, PER_MANIFEST = 20, 12_500
 FILES_PER_DAY, TENANTS, FIRST_DAY, DAY_US = 400, 50, 19_000, 86_400_000_000
+DATA = "s3://my-warehouse-bucket/warehouse/analytics.db/events/data"  # where no file is
 FILE_PATH_ID = 2147483546  # reserved: the path column of position delete files
 SCHEMA = Schema(
     types.NestedField(1, "ts", types.TimestampType(), required=False),
@@ -197,7 +198,7 @@ def _paths(numbers: NDArray[Any], days: NDArray[Any], tenants: NDArray[Any], end
     ]
     day_texts = pa.array(days, pa.int32()).cast(pa.date32()).cast(pa.string())
     return pc.binary_join_element_wise(
-        "s3://my-warehouse-bucket/warehouse/analytics.db/events/data/ts_day=",
+        f"{DATA}/ts_day=",
         day_texts,
         "/tenant=",
         _tenant_names(tenants),

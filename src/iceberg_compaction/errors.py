@@ -16,6 +16,7 @@ border where they appear, with the cause chained. Each class says whether trying
     ├── UnsupportedError         a table that must not be touched yet; nothing was written
     ├── MaintainedError          another tool takes care of the table, and the policy refuses that
     ├── DeclinedError            the policy says that nothing is done to the table, or not now
+    ├── RefusedError             the work looks so odd that a person must say that it is meant
     ├── StalePlanError           the table has moved away from the plan
     ├── ExecuteError             a rewrite task failed
     │   ├── DamagedFileError       a file of the table is missing, damaged, or not what its manifest says
@@ -108,6 +109,10 @@ class MaintainedError(CompactionError):
 
 class DeclinedError(CompactionError):
     """The policy of the table says that nothing is done to it, or not now; nothing was written."""
+
+
+class RefusedError(CompactionError):
+    """The work looks so odd that a person must say that it is meant; nothing was changed."""
 
 
 class StalePlanError(CompactionError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from iceberg_compaction import errors
-from iceberg_compaction.model import byte_size, durations
+from iceberg_compaction.model import byte_size, durations, prices
 from iceberg_compaction.model.retention_periods import RetentionPeriods
 from iceberg_compaction.model.value import Value
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 DEFAULT_NAME = "default"
 HEARTBEAT_SECONDS = 10.0
 _LEAST_HEARTBEAT, _MOST_HEARTBEAT = 0.1, 600.0
+_PRICES = "ICEBERG_COMPACTION_PRICES"
+_MOST_PRICES = 100_000  # characters
 CACHE_BYTES = 2 << 30  # room for about seven million files
 
 # Secrets have variables of their own so that they need not stand in a command line, which every user of a machine sees.
@@ -135,6 +137,27 @@ def load_retention(environ: Mapping[str, str]) -> RetentionPeriods:
             except errors.ConfigError as error:
                 raise errors.ConfigError(f"{variable}: {error}") from error
     return RetentionPeriods(**periods)
+
+
+def load_prices(environ: Mapping[str, str]) -> prices.Prices:
+    """`ICEBERG_COMPACTION_PRICES`: a file with prices, or the prices themselves as NAME=DOLLARS pairs."""
+    return read_prices(environ.get(_PRICES) or "", origin=_PRICES)
+
+
+def read_prices(given: str, *, origin: str) -> prices.Prices:
+    """Prices of a file (YAML or JSON: a number for each name), or of a text such as `task-hour=0.04`. `origin`: the
+    flag or variable that has the text, for errors."""
+    if not given.strip() or "=" in given or given.lstrip().startswith("{"):
+        return prices.parse_prices(given, variable=origin)
+    try:
+        with open(given, encoding="utf-8") as file:
+            content = file.read(_MOST_PRICES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        raise errors.ConfigError(f"{origin}: the price file {given} cannot be read: {reason}.") from None
+    if len(content) > _MOST_PRICES:
+        raise errors.ConfigError(f"{origin}: the price file {given} is longer than {_MOST_PRICES:,} characters.")
+    return prices.parse_prices(content, variable=f"{origin} {given}")
 
 
 def load_heartbeat(environ: Mapping[str, str]) -> float:

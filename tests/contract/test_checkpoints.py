@@ -18,6 +18,7 @@ from iceberg_compaction.record.entries import blobs
 if TYPE_CHECKING:
     from iceberg_compaction.record.checkpoint.checkpoints import Checkpoints, HeldHead
 
+WEEK = 7 * 24 * 3_600_000
 ENTRY = CatalogEntry(catalog="c", table="db.t", table_uuid="t")
 TASK = rewrite_task.RewriteTask(
     id=7, group_id=0, spec_id=0, partition="{}", file_paths=("a", "b"), file_sizes=(1, 1), record_counts=(1, 1)
@@ -189,12 +190,12 @@ def test_a_head_that_cannot_be_read_is_left_alone(kept: Checkpoints, held: HeldH
 
 
 def test_old_checkpoints_that_no_run_owns_are_removed_with_all_that_is_left(kept: Checkpoints, held: HeldHead) -> None:
-    young = kept.create(stores.make_head("young", saved_ms=checkpoints.KEEP_MS), stores.StoredPlan())  # type: ignore[arg-type]
+    young = kept.create(stores.make_head("young", saved_ms=WEEK), stores.StoredPlan())  # type: ignore[arg-type]
     kept.entries.change(blobs.pieces(b"plan", "checkpoint", "headless", 0, "plan"))
     kept.entries.change(blobs.pieces(b"plan", "checkpoint", "beginning", 0, "plan"))
-    checkpoints.remove_old(kept.entries, checkpoints.KEEP_MS + 10, lambda run_id: run_id in ("d", "beginning"))
+    checkpoints.remove_old(kept.entries, WEEK - 10, lambda run_id: run_id in ("d", "beginning"))
     assert len(kept.heads()) == 2  # a run in the journal may work for so long
-    checkpoints.remove_old(kept.entries, checkpoints.KEEP_MS + 10, lambda run_id: run_id == "beginning")
+    checkpoints.remove_old(kept.entries, WEEK - 10, lambda run_id: run_id == "beginning")
     assert kept.heads() == [young]
     runs = {entry.key.split("/")[1] for entry in kept.entries.scan("checkpoint/")}
     assert runs == {"young", "beginning"}

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from tests.factories import stores
 from tests.factories.stores import make_record, make_start
 
 from iceberg_compaction.model.retention_periods import DAY_MS, RetentionPeriods
 from iceberg_compaction.model.run_figures import HealthEntry, TableFigures
 from iceberg_compaction.record import health_log
+from iceberg_compaction.record.checkpoint import checkpoints
 from iceberg_compaction.record.entries import keys
 from iceberg_compaction.record.entries.memory import MemoryEntries
 from iceberg_compaction.record.rules import retention
 from iceberg_compaction.record.store import RunStore
-
-if TYPE_CHECKING:
-    from tests.factories import stores
 
 DAY = DAY_MS
 NOW = 1000 * DAY
@@ -54,6 +51,32 @@ def test_old_runs_go_with_their_events_and_newer_ones_lose_their_events_first(st
     assert run_ids_with_events(store) == {"r0", "r9"}
     assert {entry.key for entry in store.entries.scan("progress/")} == {"progress/r0", "progress/r9"}
     assert not [entry for entry in store.entries.scan("") if "r300" in entry.key or "r101" in entry.key]
+
+
+def test_old_events_of_runs_that_are_nowhere_else_go(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They died before they were in the journal, or their journal was recovered and forgotten."""
+    monkeypatch.setattr(retention, "_STRAYS", 2)
+    add_run(store, "in-history", NOW - 9 * DAY)
+    store.begin(make_start("in-journal", started_ms=NOW - 900 * DAY))
+    for run_id, age in {"died-early": 11, "died-long-ago": 300, "young": 9, "in-journal": 900}.items():
+        events = {keys.key("event", run_id, number): f'{{"at_ms": {NOW - age * DAY + number}}}' for number in range(3)}
+        store.entries.change({**events, keys.key("progress", run_id): "{}"})
+    store.entries.change({"event/damaged/0000000000000000": "?"})
+    for turn in range(3):
+        store.begin(make_start(f"new{turn}", started_ms=NOW + turn * retention.EVERY_MS))
+    assert run_ids_with_events(store) == {"in-history", "in-journal", "young"}
+    names = {"in-history", "in-journal", "young"}
+    assert {keys.words(entry.key)[1] for entry in store.entries.scan("progress/")} == names
+
+
+def test_checkpoints_are_kept_for_the_period_that_is_set() -> None:
+    store = RunStore(MemoryEntries(), KEPT.model_copy(update={"checkpoints_ms": 2 * DAY}))
+    kept = checkpoints.Checkpoints(store.entries)
+    for age in (3, 1):
+        head = stores.make_head(f"r{age}", saved_ms=NOW - age * DAY)
+        kept.create(head, stores.StoredPlan())  # type: ignore[arg-type]
+    store.begin(make_start("new", started_ms=NOW))
+    assert [held.head.run_id for held in kept.heads()] == ["r1"]
 
 
 def test_the_journal_stays_and_looks_at_health_go(store: RunStore) -> None:

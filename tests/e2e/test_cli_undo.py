@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.factories import lake as lakes
 from tests.factories.city_runs import city_table, compact, files_of, local
 from typer.testing import CliRunner
 
@@ -70,6 +71,15 @@ def test_the_table_alone_knows_its_runs(lake: Lake) -> None:
     assert (nowhere.exit_code, "There is no run" in nowhere.stderr) == (2, True)
     undone = call(lake, "undo", run_id, "--table", "db.t")
     assert (undone.exit_code, "is undone" in undone.stdout) == (0, True), undone.output
+
+
+def test_a_run_of_another_table_is_known_as_such(lake: Lake) -> None:
+    run_id = run(lake)
+    lakes.make_table(lake.catalog, "db.other")
+    for verb in ("verify", "undo"):
+        refused = call(lake, verb, run_id[:8], "--table", "db.other")
+        sentence = f"Run {run_id} is one of db.t, and not of db.other; leave out --table."
+        assert (refused.exit_code, sentence in " ".join(refused.stderr.split())) == (2, True), refused.stderr
 
 
 def test_damage_is_a_failure_with_the_file_in_it(lake: Lake) -> None:

@@ -37,6 +37,8 @@ VERBS = (
     "run",
     "resume",
     "manifests",
+    "expire",
+    "tags",
     "history",
     "report",
     "watch",
@@ -63,6 +65,12 @@ READING = {
     "policy-check-wrong": ("policy check wrong.yaml", False),
     "policy-diff": ("policy diff policy.yaml other.yaml", False),
     "policy-init": (f"policy init {CATALOG}", True),
+    "plan-triggers": (
+        f"plan --table db.parts --triggers guide --trigger max_file_count_per_partition=4 {CATALOG}",
+        False,
+    ),
+    "plan-no-trigger": (f"plan --table db.parts --trigger minor_trigger_file_count=12 {CATALOG}", False),
+    "plan-readers": (f"plan --table db.events --read-parallelism 8 {CATALOG}", False),
     "manifests-dry-run-one": (f"manifests --table db.parts --dry-run {CATALOG}", True),
     "manifests-dry-run": (f"manifests --table 'db.*' --dry-run {CATALOG}", True),
 }
@@ -106,6 +114,15 @@ def test_a_command_that_reads(name: str, lake: Path) -> None:
     for screen in shown.values():
         assert_nothing_is_cut(screen)
     screens.compare(name, command, shown, sizes=sizes)
+
+
+def test_the_difference_of_two_plans(lake: Path) -> None:
+    screens.show("plan", "--table", "db.parts", "--out", "old.json", *CATALOG.split(), width=80)
+    command = f"plan --table db.parts --diff old.json --rewrite-all --where \"city < 'city 05'\" {CATALOG}"
+    shown = {width: screens.show(*shlex.split(command), width=width) for width in WIDTHS}
+    for screen in shown.values():
+        assert_nothing_is_cut(screen)
+    screens.compare("plan-diff", command, shown)
 
 
 def test_commands_that_change_tables_and_the_history_of_them(lake: Path) -> None:

@@ -68,3 +68,11 @@ def view(rows: pa.Table, **changes: Any) -> table_view.TableView:
 def unsplit(tasks: Sequence[RewriteTask]) -> list[str]:
     """All input paths of some tasks, in task order."""
     return [path for task in tasks for path in task.file_paths]
+
+
+def commits(times_ms: Sequence[int]) -> pa.Table:
+    """Commits at these times, numbered from 1 on, none of them a rewrite (model.table_view.COMMITS)."""
+    numbers = list(range(1, len(times_ms) + 1))
+    columns = {"sequence_number": numbers, "snapshot_id": numbers, "timestamp_ms": list(times_ms)}
+    rest = {"rewrites": [False] * len(numbers), "sorted_by": pa.nulls(len(numbers), pa.string())}
+    return pa.table(columns | rest, schema=table_view.COMMITS)

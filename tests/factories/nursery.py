@@ -46,7 +46,7 @@ _PRELOADED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One compaction, one rewrite of manifests, or one undo."""
+    """One compaction, one rewrite of manifests, one undo, or one expiry."""
 
     settings: str  # CatalogSettings as JSON
     table: str
@@ -56,6 +56,7 @@ class Job:
     manifests: bool = False  # not data files, but manifests are rewritten
     goes_on: str = ""  # no run of its own: this one is resumed
     undoes: str = ""  # nothing is rewritten: this run is undone
+    expires: bool = False  # nothing is rewritten: all snapshots expire that may
     weather: int = 0  # a seed: storage and catalog fail now and then, and only a good end is one, see tests.lab
     call: str = ""  # the call at a port at which the child is killed, and the other fields of that Moment
     when: str = ports.BEFORE
@@ -198,6 +199,8 @@ def _work(job: Job) -> None:
         outcome = work.rewrite_manifests(catalog, job.table, run)
     elif job.undoes:
         outcome = work.undo(catalog, job.table, job.undoes, watch.engines(), run)
+    elif job.expires:
+        outcome = work.expire(catalog, job.table, run)
     elif job.goes_on:
         outcome = work.resume(catalog, job.goes_on, watch.engines(), run)
     else:
@@ -221,13 +224,16 @@ def _write_at_once() -> None:
     """Entries for the run store do not wait for a second, so that every kill finds the same ones there."""
     from iceberg_compaction.record import outbox
 
-    put = outbox.Outbox.put
+    for name in ("put", "put_later"):
+        setattr(outbox.Outbox, name, _flushing(getattr(outbox.Outbox, name)))
 
-    def at_once(box: outbox.Outbox, key: str, value: str) -> None:
-        put(box, key, value)
+
+def _flushing(put: Callable[..., None]) -> Callable[..., None]:
+    def at_once(box: Any, *given: Any) -> None:
+        put(box, *given)
         box.try_flush()
 
-    outbox.Outbox.put = at_once  # type: ignore[method-assign]
+    return at_once
 
 
 def _move(host: str) -> None:

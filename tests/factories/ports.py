@@ -4,6 +4,7 @@ product knows of this.
 
     store.METHOD                 each method of the run store's contract
     entries.checkpoint           a checkpoint is changed; entries.checkpoint-head: its head
+    entries.removal              a removal of files is written down or forgotten
     io.KIND.create|write|close   a file is written; KIND: data-file, manifest, manifest-list, table-metadata
     io.KIND.read                 a file is opened that was there before the run
     io.KIND.read-back            a file is opened that the run wrote
@@ -168,7 +169,7 @@ class _WatchedEntries:
 
     def change(self, values: Any, *expected: Any) -> Any:
         kind = next(iter(values), "").partition("/")[0]
-        if not kind.startswith("checkpoint"):
+        if not kind.startswith(("checkpoint", "removal")):
             return self._entries.change(values, *expected)
         return self._watch.call(f"entries.{kind}", lambda: self._entries.change(values, *expected))
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction.interfaces import wiring
+from iceberg_compaction.model.snapshot_retention import RetentionGoal
+from iceberg_compaction.operations.expire.expire_snapshots import ExpireSnapshots
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
 from iceberg_compaction.operations.rewrite_files.resume.resume_run import ResumeRun
 from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import ANY, ManifestGoal, RewriteManifests
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.record.runs import Run
+
+EVERYTHING_OLD = RetentionGoal(older_than_ms=10**14, allow_recent=True)  # however young it is
 
 
 def compact_table(catalog: Any, name: str, policy: Policy, engines: Any, run: Run) -> Outcome:
@@ -49,6 +53,10 @@ def rewrite_manifests(catalog: Any, name: str, run: Run, goal: ManifestGoal = AN
 
 def plan_manifests(catalog: Any, name: str, run: Run, goal: ManifestGoal = ANY) -> ManifestPlan:
     return operate.plan_only(RewriteManifests(table=name, goal=goal), _house(catalog), run)
+
+
+def expire(catalog: Any, name: str, run: Run, goal: RetentionGoal = EVERYTHING_OLD) -> Outcome:
+    return operate.operate(ExpireSnapshots(table=name, goal=goal), _house(catalog), run)
 
 
 def _house(catalog: Any, engines: Any = None) -> operate.House:

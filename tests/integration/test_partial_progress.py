@@ -246,7 +246,7 @@ def test_a_conflict_of_all_ends_the_work_at_once(table: Table) -> None:
     outcome = compact(table, listen, replan_conflicts=False)
     assert ends(outcome) == [("Bern", "landed"), ("Oslo", "conflict"), ("Rome", "conflict")]
     assert "no longer descends from the planned snapshot" in outcome.sentence
-    assert max(event.files_done for event in events if event.kind == "rewriting") == 6
+    assert [event.group_id for event in events if event.kind == "task-ended"] == [0, 1]
     assert sum(rows(table).values()) == 24
 
 
@@ -291,13 +291,24 @@ def test_a_table_that_must_not_be_planned_anew_is_told(table: Table) -> None:
     assert "Groups in conflict could not be planned again: Table db.t is not rewritten" in outcome.sentence
 
 
+def _without_hurry(events: list[Event]) -> list[Event]:
+    """Without the progress that may or may not be told when a task has ended."""
+    pairs = zip(events, [None, *events], strict=False)
+    return [
+        event for event, before in pairs if before is None or (before.kind, event.kind) != ("task-ended", "rewriting")
+    ]
+
+
 def test_events_follow_a_run_from_the_plan_to_the_outcome(table: Table) -> None:
     events: list[Event] = []
     outcome = compact(table, events.append)
-    batch = ["task-ended", "rewriting", "committing", "committed", "rewriting"]
-    assert [event.kind for event in events] == ["planning", "planned", "rewriting", *batch * 3, "finished"]
-    committed = [event.groups_committed for event in events if event.kind == "rewriting"]
-    assert committed == [0, 0, 1, 1, 2, 2, 3]
+    batch = ["task-ended", "committing", "committed", "rewriting"]
+    steps = ["planning", "planned", "rewriting", *batch * 3, "finished"]
+    # Tasks are short: the progress of one that ends may be left out, since another one is told soon.
+    assert [event.kind for event in _without_hurry(events)] == steps
+    committed = [event.groups_committed for event in _without_hurry(events) if event.kind == "rewriting"]
+    assert committed == [0, 1, 2, 3]
+    assert [event.files_done for event in events if event.kind == "rewriting"][-1] == 9
     snapshots = [event.snapshot_id for event in events if event.kind == "committed"]
     assert tuple(snapshots) == outcome.snapshot_ids
     assert events[-1].kind == "finished"

@@ -305,8 +305,8 @@ def test_a_checkpoint_that_is_too_old_is_removed_with_its_files(scene: Scene, mo
     run = wiring.new_run(store=wiring.run_store(scene.state))
     work.rewrite_manifests(catalog, "db.t", run)  # it releases the checkpoint, and leaves it
     assert len(scene.of(dead)) == 4
-    monkeypatch.setattr(checkpoints, "KEEP_MS", -1)
-    with pytest.raises(errors.ConfigError, match="older than 7 days"):
+    monkeypatch.setenv("ICEBERG_COMPACTION_KEEP_CHECKPOINTS", "0.001s")
+    with pytest.raises(errors.ConfigError, match=r"older than 0\.001 seconds and cannot be used"):
         scene.run(resumes=dead)
     assert scene.run().kind is Kind.COMPACTED
     assert (scene.inputs_read(), scene.of(dead)) == (FILES, set())

@@ -177,6 +177,26 @@ RETURNING = [
     _point("files have come back at the second attempt", "catalog.commit_table", AFTER, 2, meddle="append"),
     _point("before the first attempt to undo is removed", "io.manifest-list.delete", BEFORE, meddle="append"),
 ]
+# An expiry dies.
+EXPIRING = [
+    _point("the expiry is planned", "event.planned", AFTER),
+    _point("the expiry is in the journal", "store.begin", AFTER),
+    _point("before the removal is written down", "entries.removal", BEFORE),
+    _point("the removal is written down", "entries.removal", AFTER),
+    _point("the journal has the expiry", "store.publishing", AFTER),
+    _point("metadata of the expiry is written and not swapped in", "io.table-metadata.close", AFTER),
+    _point("the expiry has landed", "catalog.commit_table", AFTER),
+    _point("before an expired data file is removed", "io.data-file.delete", BEFORE),
+    _point("some expired data files are removed", "io.data-file.delete", AFTER, 3),
+    _point("before an expired manifest is removed", "io.manifest.delete", BEFORE),
+    _point("some expired manifests are removed", "io.manifest.delete", AFTER, 2),
+    _point("before an expired manifest list is removed", "io.manifest-list.delete", BEFORE),
+    _point("some expired manifest lists are removed", "io.manifest-list.delete", AFTER, 2),
+    _point("before the removal is forgotten", "entries.removal", BEFORE, 2),
+    _point("the removal is forgotten", "entries.removal", AFTER, 2),
+    _point("the expiry loses a race", "catalog.load_table", BEFORE, 1, "catalog.commit_table", meddle="append"),
+    _point("the expiry has landed at the second attempt", "catalog.commit_table", AFTER, 2, meddle="append"),
+]
 BY_NAME = {point.name: point for point in [*POINTS, *RECOVERING]}
 # A catalog on a server writes table metadata itself; before the first file is written all is as with any other.
 REST = [point for point in [*REWRITING, *COMMITTING, *CONTENDED] if not point.only_clients]

@@ -90,7 +90,12 @@ class SummaryFigures(FileChanges):
     )  # by path; only if the table's properties ask for it
 
 
-def summarize(figures: SummaryFigures, previous: Mapping[str, str] | None, properties: Mapping[str, str]) -> Summary:
+def summarize(
+    figures: SummaryFigures,
+    previous: Mapping[str, str] | None,
+    properties: Mapping[str, str],
+    operation: Operation = Operation.REPLACE,
+) -> Summary:
     """Make the new snapshot's summary from its figures and the summary of the branch's head."""
     added, removed, deletes = figures.added, figures.removed, figures.deletes
     counts = figures.counts() | {
@@ -111,7 +116,7 @@ def summarize(figures: SummaryFigures, previous: Mapping[str, str] | None, prope
     before = {key: _count(previous, key) for key in totals}
     after = {key: total + totals[key] for key, total in before.items() if total is not None}
     texts = {key: str(value) for key, value in (counts | {k: v for k, v in after.items() if v >= 0}).items()}
-    return Summary(operation=Operation.REPLACE, **(dict(properties) | texts | _partitions(figures.partitions)))
+    return Summary(operation=operation, **(dict(properties) | texts | _partitions(figures.partitions)))
 
 
 def _partitions(changes: Mapping[str, FileChanges]) -> dict[str, str]:

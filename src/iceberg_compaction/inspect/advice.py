@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.inspect import health_request, score
-from iceberg_compaction.model import byte_size, plurals
+from iceberg_compaction.model import byte_size, plurals, policies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ def advice(view: TableView, checkup: Checkup, health: TableHealth, figures: Heal
 def _commands(view: TableView, checkup: Checkup, figures: HealthFigures) -> Iterator[str]:
     """Commands that have something to do, each with what it would change."""
     if checkup.sick:
-        yield f"Run: {_command(view, 'run', '--strategy', checkup.policy.strategy.value)}"
+        yield f"Run: {_command(view, 'run', '--strategy', policies.name_of(checkup.policy.strategy))}"
         yield _rewrites(checkup.work, figures)
     if checkup.delete_heavy:
         threshold = ("--delete-file-threshold", str(health_request.MANY_DELETES))

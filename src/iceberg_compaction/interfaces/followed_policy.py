@@ -38,6 +38,11 @@ class FollowedPolicy:
     environment: str | None = None
     from_flags: bool = True
 
+    @property
+    def max_cost(self) -> float | None:
+        """What all tables may cost together: the argument. That of a file counts for each run."""
+        return self.rewrite.max_cost
+
     def policy_of(self, table: str, properties: Mapping[str, str], now_ms: int) -> policies.Policy:
         """The options for a table; DeclinedError: its policy passes it over, or not now."""
         if not self._is_stated(properties):
@@ -102,7 +107,7 @@ class FollowedPolicy:
         from iceberg_compaction.policy.policy_sections import Setting
 
         kind = OriginKind.FLAG if self.from_flags else OriginKind.ARGUMENT
-        given = {name.replace("_", "-"): getattr(self.rewrite, name) for name in self.rewrite.model_fields_set}
+        given = _stated(self.rewrite)
         settings = []
         for name, value in {**given, **self.more}.items():
             meaning = spellings.meaning(name)
@@ -115,6 +120,15 @@ class FollowedPolicy:
         return settings
 
 
+def _stated(rewrite: policies.Policy) -> dict[str, Any]:
+    """The options that were given, by their printed names; thresholds of triggers one by one."""
+    values = {name.replace("_", "-"): getattr(rewrite, name) for name in rewrite.model_fields_set}
+    triggers = values.pop("triggers", None)
+    if triggers is not None:
+        values |= {f"triggers.{name.replace('_', '-')}": getattr(triggers, name) for name in triggers.model_fields_set}
+    return values
+
+
 def follow(
     given: Mapping[str, Any],
     *,
@@ -125,7 +139,8 @@ def follow(
     meant, or the file cannot be used."""
     flags = dict(given)
     more = _beside_rewrite(flags)
-    rewrite = policy_options.make_policy(flags.pop("strategy", None), flags.pop("target-file-size", None), flags)
+    strategy, target = flags.pop("strategy", None), flags.pop("target-file-size", None)
+    rewrite = policy_options.make_policy(strategy, target, flags, whole=not file)
     followed = FollowedPolicy(rewrite=rewrite, more=more, source=file or None, environment=environment)
     if followed.source is not None or more:
         _ = followed.book  # a file that cannot be used is told before a catalog is opened

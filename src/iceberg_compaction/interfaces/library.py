@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import cancel, errors
 from iceberg_compaction.catalog import connect, load_tables
-from iceberg_compaction.interfaces import policy_options, wiring
+from iceberg_compaction.interfaces import orphan_options, policy_options, upkeep_goals, upkeep_operations, wiring
 from iceberg_compaction.interfaces.cli import run_names
 from iceberg_compaction.interfaces.followed_policy import FollowedPolicy
 from iceberg_compaction.model import byte_size, durations, moments, policies
@@ -19,10 +19,12 @@ from iceberg_compaction.operations.rewrite_files import commit_results
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
 from iceberg_compaction.operations.rewrite_files.resume.resume_run import ResumeRun
 from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import ManifestGoal, RewriteManifests
+from iceberg_compaction.operations.ttl.expire_rows import ExpireRows
 from iceberg_compaction.operations.undo.judge_undo import UndoRequest
 from iceberg_compaction.operations.undo.undo_run import UndoRun
 from iceberg_compaction.operations.verify import verify_run
-from iceberg_compaction.record import past_runs
+from iceberg_compaction.plan.triggers import table_check
+from iceberg_compaction.record import health_log, past_runs
 from iceberg_compaction.record.reports import report_run
 from iceberg_compaction.settings import CatalogSettings
 from iceberg_compaction.workflow import diagnose, explain_table, operate, resumable
@@ -37,8 +39,10 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.model.cancel_request import Cancellation
     from iceberg_compaction.model.events import Event
+    from iceberg_compaction.model.expire_plan import ExpirePlan
     from iceberg_compaction.model.explanation import Explanation
     from iceberg_compaction.model.manifest_plan import ManifestPlan
+    from iceberg_compaction.model.orphan_plan import OrphanPlan
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.policy_origin import EffectivePolicy
     from iceberg_compaction.model.portable_task import PortableResult, PortableTask
@@ -46,10 +50,15 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.run_record import RunRecord
     from iceberg_compaction.model.run_report import RunReport
+    from iceberg_compaction.model.table_due import TableDue
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.model.table_policy import TablePolicy
+    from iceberg_compaction.model.tag_plan import TagPlan
+    from iceberg_compaction.model.ttl_plan import TtlPlan
     from iceberg_compaction.model.undo_plan import UndoPlan
     from iceberg_compaction.model.verification import Verification
+    from iceberg_compaction.operations.expire.expire_snapshots import ExpireSnapshots
+    from iceberg_compaction.operations.tags.make_tags import MakeTags
     from iceberg_compaction.record.runs import Run
 
 
@@ -87,10 +96,12 @@ class Compactor:
         namespace: str | None = None,
     ) -> None:
         self.catalog = connect.connect(_settings(catalog)) if isinstance(catalog, str | CatalogSettings) else catalog
-        self.policy = policy_options.make_policy(strategy, target_file_size, options or {})
+        self.policy = policy_options.make_policy(strategy, target_file_size, options or {}, whole=policy is None)
         self._followed = FollowedPolicy(rewrite=self.policy, source=policy, environment=environment, from_flags=False)
         if policy is not None:
             _ = self._followed.book  # what cannot be used is told now
+        given = {**wiring.default_options(), **(options or {})}
+        self.policy = policy_options.make_policy(strategy, target_file_size, given)
         self._branch = branch
         self._namespace = wiring.default_namespace() if namespace is None else namespace
         self._on_event = on_event
@@ -119,7 +130,15 @@ class Compactor:
     def inspect_table(self, name: str) -> TableHealth:
         """How healthy a table is, as `doctor` sees it, whatever the policy; reads metadata only."""
         cache, policy = wiring.manifest_cache(), policies.Policy()
-        return diagnose.diagnose(self.catalog, self._full_name(name), policy, branch=self._branch, cache=cache)
+        return diagnose.diagnose(
+            self.catalog, self._full_name(name), policy, branch=self._branch, cache=cache, now_ms=wiring.now_ms()
+        )
+
+    def due_tables(self) -> list[TableDue]:
+        """Which tables the policy's triggers ask for, from their last looks in `state` alone, and when time alone will.
+        `doctor --remember` and runs write these looks; no table is read."""
+        looks = () if self._store is None else health_log.HealthLog(entries=self._store.entries).each_latest()
+        return [table_check.check(look, self.policy, wiring.now_ms()) for look in looks]
 
     def plan_table(self, name: str) -> Plan | EmptyPlan:
         """What `compact_table` would do, and why; writes nothing."""
@@ -179,6 +198,63 @@ class Compactor:
     ) -> Outcome:
         """Cluster a table's manifests by partition where that is worth a commit; no data file is touched."""
         return operate.operate(self._manifests(name, target_size, spec_id), self._house(), self._run())
+
+    def plan_ttl(self, name: str, **goal: Any) -> TtlPlan:
+        """What `expire_rows` would do with the same arguments, and why; writes nothing."""
+        return operate.plan_only(self._ttl(name, goal), self._house(), self._run())
+
+    def expire_rows(self, name: str, **goal: Any) -> Outcome:
+        """Remove the data files all of whose rows are past their time, from metadata alone. `column`: the time of a
+        row; `older_than`, such as "90d", or `before`, such as "2026-01-31"; `unit` of a column of numbers: "days", "s",
+        "ms" or "us"; `since`: "now" or "last-write"; `rows`: "keep", or "rewrite" to write files anew that have newer
+        rows as well; `whole_partitions`, `even_everything`."""
+        return operate.operate(self._ttl(name, goal), self._house(), self._run())
+
+    def find_orphans(self, name: str, **options: Any) -> OrphanPlan:
+        """Files in the table's folders that nothing of it refers to, and why all others stay; writes nothing. `options`
+        as for `remove_orphans`."""
+        operation = orphan_options.removal(self._full_name(name), options)
+        return operate.plan_only(operation, self._house(), self._run())
+
+    def remove_orphans(self, name: str, **options: Any) -> Outcome:
+        """Move orphans into quarantine, or delete them at once with `to_quarantine=False`. `options` are those of the
+        command `orphans`: `older_than`, `allow_recent`, `locations`, `equal_schemes`, `equal_authorities`,
+        `keep_mismatches`, `force_share`, `allow_unlisted`, `most_files`, `uploads`, `quarantine`."""
+        operation = orphan_options.removal(self._full_name(name), options)
+        return operate.operate(operation, self._house(), self._run())
+
+    def restore_orphans(self, name: str, run_id: str | None = None, *, quarantine: str | None = None) -> Outcome:
+        """Bring files back from quarantine: all, or those that one run put there."""
+        options = {"run_id": run_id, "quarantine": quarantine}
+        return operate.operate(
+            orphan_options.end(self._full_name(name), "restore", options), self._house(), self._run()
+        )
+
+    def purge_orphans(
+        self, name: str, run_id: str | None = None, *, older_than: float | str = "7d", quarantine: str | None = None
+    ) -> Outcome:
+        """Delete files for good that are in quarantine for this long."""
+        options = {"run_id": run_id, "quarantine": quarantine, "older_than": older_than}
+        return operate.operate(orphan_options.end(self._full_name(name), "purge", options), self._house(), self._run())
+
+    def plan_expire(self, name: str, **options: Any) -> ExpirePlan:
+        """What `expire_snapshots` would do, file by file, and why; takes the same arguments, writes nothing."""
+        return operate.plan_only(self._expire(name, options, count_files=True), self._house(), self._run())
+
+    def expire_snapshots(self, name: str, **options: Any) -> Outcome:
+        """Expire old snapshots of a table, and delete the files that only they needed. Arguments, all optional, are
+        those of the command: `older_than` (a moment such as "7d"), `retain_last`, `snapshot_ids`, `allow_recent`,
+        `clean_metadata`, `keep_files`, `deletes_per_second`."""
+        return operate.operate(self._expire(name, options), self._house(), self._run())
+
+    def plan_tags(self, name: str, **options: Any) -> TagPlan:
+        """The tags that `make_tags` would make, and why; takes the same arguments, writes nothing."""
+        return operate.plan_only(self._tags(name, options), self._house(), self._run())
+
+    def make_tags(self, name: str, **options: Any) -> Outcome:
+        """Tag a table as it was at the end of each day, hour or month. Arguments, all optional, are those of the
+        command: `every`, `at`, `zone`, `keep`, `name_pattern`, `max_delay`, `only_changed`."""
+        return operate.operate(self._tags(name, options), self._house(), self._run())
 
     def history(
         self,
@@ -257,6 +333,21 @@ class Compactor:
         target = None if target_size is None else byte_size.parse_size(target_size)
         goal = ManifestGoal(target_size_bytes=target, spec_id=spec_id)
         return RewriteManifests(table=self._full_name(name), goal=goal, branch=self._branch)
+
+    def _ttl(self, name: str, goal: Mapping[str, Any]) -> ExpireRows:
+        words = {"older_than": None, "before": None, **goal}
+        made = upkeep_goals.ttl_goal(**words)
+        return ExpireRows(table=self._full_name(name), goal=made, branch=self._branch)
+
+    def _expire(self, name: str, options: dict[str, Any], *, count_files: bool = False) -> ExpireSnapshots:
+        per_second = options.pop("deletes_per_second", None)
+        goal = upkeep_operations.retention_goal(**options)
+        return upkeep_operations.expire(self._full_name(name), goal, per_second=per_second, count_files=count_files)
+
+    def _tags(self, name: str, options: dict[str, Any]) -> MakeTags:
+        only_changed = options.pop("only_changed", False)
+        goal = upkeep_operations.tag_goal(name=options.pop("name_pattern", None), **options)
+        return upkeep_operations.tags(self._full_name(name), goal, branch=self._branch, only_changed=only_changed)
 
     def _undo(self, run_id: str, table: str | None, despite_differences: bool = False) -> UndoRun:
         name, remembered = self._past_run(run_id, table)

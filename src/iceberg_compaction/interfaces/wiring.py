@@ -47,7 +47,7 @@ def engine_factory(
     if not isinstance(kind, str):
         return lambda: nullcontext(kind)
     if kind not in ENGINES:
-        raise errors.ConfigError(f"{kind!r} is not an engine; choose one of {', '.join(ENGINES)}.")
+        return _installed_engine(kind)
 
     memory = settings.load_memory(environ)
 
@@ -60,6 +60,22 @@ def engine_factory(
         from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
 
         return SparkEngine(session=session, conf=dict(conf or {}), memory=memory)
+
+    return make
+
+
+def _installed_engine(name: str) -> EngineFactory:
+    """The factory that an installed package has under this name: called without arguments, it returns an engine, or a
+    context manager that yields one. ConfigError: there is none, or it is broken."""
+    from iceberg_compaction.model import extensions
+
+    factory = extensions.load(extensions.ENGINES, name, kind="an engine", ours=ENGINES)
+    if not callable(factory):
+        raise errors.ConfigError(f"The engine {name!r} is a {type(factory).__name__}, not a factory of an engine.")
+
+    def make() -> Any:
+        made = factory()
+        return made if hasattr(made, "__enter__") else nullcontext(made)
 
     return make
 
@@ -165,6 +181,11 @@ def canceller(store: RunStore, *, wait_s: float) -> Canceller:
 def default_namespace(environ: Mapping[str, str] = os.environ) -> str | None:
     """The namespace of tables that are named without one."""
     return settings.load_namespace(environ)
+
+
+def default_options(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """Options of policies that the environment has: the prices."""
+    return {"prices": settings.load_prices(environ)} if environ.get("ICEBERG_COMPACTION_PRICES") else {}
 
 
 def manifest_cache(environ: Mapping[str, str] = os.environ) -> ArrowCache:

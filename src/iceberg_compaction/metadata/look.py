@@ -15,7 +15,7 @@ from pyiceberg.schema import index_by_id
 from pyiceberg.table import refs
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata import cluster_column, sort_order, support
+from iceberg_compaction.metadata import cluster_column, read_shape, sort_order, support
 from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.metadata.deletes import delete_index, delete_scopes, useless_deletes
 from iceberg_compaction.metadata.filter import where_clause
@@ -48,10 +48,12 @@ def look(
     name: str,
     branch: str = refs.MAIN_BRANCH,
     where: str | None = None,
+    cluster: str | None = None,
     cache: arrow_cache.ArrowCache = arrow_cache.NO_CACHE,
 ) -> TableLook:
-    """Looks at the branch's head. `where` marks, in `selected`, the files that may hold matching rows. `cache` keeps
-    parsed manifests."""
+    """Looks at the branch's head. `where` marks, in `selected`, the files that may hold matching rows. `cluster` names
+    the column whose bounds the view has; by default the table's own says. `cache` keeps parsed manifests."""
+    clustering = cluster_column.column(table) if cluster is None else table.schema().find_field(cluster)
     condition = None if where is None else where_clause.parse(where, table.schema())
     metrics = () if condition is None else condition.field_ids
     snapshot = head_of(table, name, branch)
@@ -59,7 +61,9 @@ def look(
     if snapshot is not None:
         try:
             manifests = snapshot_manifests.read(table.io, snapshot)
-            files = live_files.live_files(table, manifests, metrics=metrics, cache=cache, branch=branch)
+            files = live_files.live_files(
+                table, manifests, metrics=metrics, cluster=clustering, cache=cache, branch=branch
+            )
         except errors.MetadataError as error:
             if support.ENCRYPTION_KEY not in table.properties:
                 raise errors.MetadataError(f"Table {name}: {error}") from error
@@ -77,11 +81,12 @@ def look(
         manifests=len(with_files),
         manifest_sizes=tuple(manifest.manifest_length for manifest in with_files),
         manifest_files=_live_counts(manifest_files, files.num_rows),
-        clustering_column=_clustering_column(table),
+        clustering_column=None if clustering is None else table.schema().find_column_name(clustering.field_id),
         sorts_rows=sort_order.followed(table, table.schema()) is not None,
         unwritable_specs=support.unwritable_specs(table),
         **_delete_columns(table, files),
         columns=_leaf_count(table.schema()),
+        commits=read_shape.commits(table.metadata),
         snapshots=len(table.metadata.snapshots),
         refs=len(table.metadata.refs),
         unsupported=support.unsupported(table, files),
@@ -128,11 +133,6 @@ def _delete_columns(table: Table, files: pa.Table) -> dict[str, Any]:
         column[figures["row"].to_numpy()] = figures[name].to_numpy()
         columns[name] = pa.array(column)
     return columns
-
-
-def _clustering_column(table: Table) -> str | None:
-    field = cluster_column.column(table)
-    return None if field is None else table.schema().find_column_name(field.field_id)
 
 
 def head_of(table: Table, name: str, branch: str) -> Snapshot | None:

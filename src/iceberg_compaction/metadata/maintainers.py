@@ -104,6 +104,12 @@ def _maintainer(snapshot: Snapshot, summary: Mapping[str, str], location: str) -
     return engine, _ENGINES.get(engine, engine.capitalize()), False
 
 
+def is_amoro(summary: Mapping[str, str]) -> bool:
+    """Whether Amoro's optimizer made the snapshot, which commits other operations than `replace` as well."""
+    _, _, mark, value = _SERVICES[0]
+    return summary.get(mark) == value
+
+
 def _rewrites(name: str, label: str, whole_table: bool, snapshots: Sequence[Snapshot]) -> ForeignRewrites:
     times = sorted(snapshot.timestamp_ms for snapshot in snapshots)
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]

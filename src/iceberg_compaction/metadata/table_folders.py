@@ -13,6 +13,13 @@ from iceberg_compaction.model.run_record import CatalogEntry, TableHome
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+_FOLDERS = (
+    "write.data.path",
+    "write.metadata.path",
+    "write.folder-storage.path",  # the name of write.data.path before
+    "write.object-storage.path",
+)
+
 
 def folders(table: Table) -> tuple[str, str]:
     """The folder of data files and that of metadata files, as the table's properties name them now."""
@@ -22,6 +29,14 @@ def folders(table: Table) -> tuple[str, str]:
     except (ValueError, AttributeError):  # a provider that cannot be loaded writes nothing, either
         return f"{location}/data", f"{location}/metadata"
     return provider.data_path, provider.metadata_path
+
+
+def roots(table: Table) -> tuple[str, ...]:
+    """All folders that the table's location and properties name for its files, those included that writers no longer
+    use. Files of hashed layouts lie below one of them. A folder inside another is not named."""
+    named = [table.location(), *(table.properties.get(name, "") for name in _FOLDERS)]
+    ordered = sorted({folder.rstrip("/") for folder in named if folder.strip("/")})
+    return tuple(folder for folder in ordered if not any(folder.startswith(f"{other}/") for other in ordered))
 
 
 def home(table: Table) -> TableHome:

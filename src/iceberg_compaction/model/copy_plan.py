@@ -61,7 +61,7 @@ class Way(str, Enum):
     JOINED = "joined-small-row-groups"
     SMALL = "encoded-small-row-groups"
     DELETES = "encoded-deletes"  # most row groups have deleted rows
-    SORTED = "encoded-sorted"  # rows are sorted by the table's sort order
+    SORTED = "encoded-sorted"  # rows are sorted
     RESPEC = "encoded-respec"  # rows move to another partition spec
     NEVER = "encoded-as-asked"
 
@@ -166,7 +166,7 @@ class Copying(Value):
             case Way.DELETES:
                 return f"{groups} are encoded, because most have {_deleted(row)}{_but_copied(row)}"
             case Way.SORTED:
-                return f"{groups} are encoded, because rows are sorted by the table's sort order"
+                return f"{groups} are encoded, because rows are sorted"
             case Way.RESPEC:
                 return f"{groups} are encoded, because their rows leave partition spec {row['spec_id']}"
             case Way.NEVER:

@@ -53,7 +53,7 @@ class Starting(_Step):
 
 
 class _FileProgress(_Step):
-    """Progress of work on files, about once a second. Totals are those of the plan, so that a bar can be drawn from any
+    """Progress of work on files, some times a second. Totals are those of the plan, so that a bar can be drawn from any
     single event."""
 
     files_done: Count

@@ -16,7 +16,7 @@ from typing_extensions import assert_never
 from iceberg_compaction.model import byte_size, partition_words, plurals
 from iceberg_compaction.model.copy_plan import Way
 from iceberg_compaction.model.partition_section import SECTIONS, Section
-from iceberg_compaction.model.value import Count, Value
+from iceberg_compaction.model.value import Count, Difference, Finite, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -33,6 +33,9 @@ class GroupReason(str, Enum):
     NOT_OPTIMAL = "not-optimal"  # `full`: the partition would fit into fewer files
     REWRITE_ALL = "rewrite-all"  # option rewrite-all, whatever the sizes
     DELETES = "deletes"  # files with many delete files or many deleted rows, whatever the sizes
+    UNSORTED = "unsorted"  # rows are not in the order of the outputs
+    OVERLAPPING = "overlapping"  # files are in order, but their ranges overlap
+    COLD = "cold"  # `time-series`: an old partition, for larger files
 
 
 class Spread(str, Enum):
@@ -68,6 +71,7 @@ class FileGroup(Value):
     delete_files: Count = 0  # that apply to the files; one that several files share counts for each of them
     deleted_rows: Count = 0  # of the files, an estimate
     reason: GroupReason
+    triggers: str = ""  # names of the triggers that asked for the partition, joined; empty: the policy has none
     sentence: str  # the above in words
     row_groups: Count  # of the files
     untold_files: Count = 0  # files whose number of row groups is assumed, because manifests lack it
@@ -75,9 +79,22 @@ class FileGroup(Value):
     copied_bytes: Count  # expected to be copied; the rest is encoded
     copying: Way
     copy_sentence: str  # the above in words
+    # Estimates, see model.plan_cost. Plans of older versions lack them.
+    reads: Count = 0  # requests of the rewrite
+    writes: Count = 0
+    core_seconds: Finite = 0.0
+    spared_requests: Difference = 0  # of each scan that reads the group
+    spared_seconds: Finite = 0.0  # likewise, of a core
+    freed_bytes: Count = 0  # of deleted rows
+    gain_days: Finite = 0.0  # how long the gain lasts, at most the horizon
+    cost: Finite = 0.0  # dollars
+    saving: Finite = 0.0  # dollars in that time
+    choice: str = ""  # `adaptive`: the strategy of the partition, and why
 
 
-_TYPES = dict.fromkeys(("partition", "reason", "spread", "copying"), pa.string()) | {"sections": SECTIONS}
+_TYPES = dict.fromkeys(("partition", "reason", "triggers", "spread", "copying", "choice"), pa.string())
+_TYPES |= {"sections": SECTIONS}
+_TYPES |= dict.fromkeys(("core_seconds", "spared_seconds", "gain_days", "cost", "saving"), pa.float64())
 _SENTENCES = ("sentence", "copy_sentence")
 # One row per group: the fields of FileGroup but for the sentences, which follow from the others.
 PLAN_GROUPS = pa.schema(
@@ -110,8 +127,11 @@ class GroupKind:
     bytes: int
     outputs: int
     copied_bytes: int
+    cost: float
+    saving: float
     sentence: str
     copy_sentence: str
+    choice: str
 
 
 class Groups(Sequence[FileGroup]):
@@ -141,7 +161,7 @@ class Groups(Sequence[FileGroup]):
     def kinds(self) -> tuple[GroupKind, ...]:
         """The groups, those with one reason as one, the largest number of bytes first. There are few kinds, however
         many groups there are."""
-        keys = ["reason", "copying", "spread", "spec_id"]
+        keys = ["reason", "copying", "spread", "spec_id", "choice", "triggers"]
         sums = [name for name in PLAN_GROUPS.names if name not in (*keys, "id", "first", "partition", "sections")]
         measures = [*((name, "sum") for name in sums), ("id", "count"), ("id", "min")]
         merged = self.columns.group_by(keys, use_threads=False).aggregate(measures)
@@ -159,6 +179,9 @@ class Groups(Sequence[FileGroup]):
             bytes=row["bytes"],
             outputs=row["outputs"],
             copied_bytes=row["copied_bytes"],
+            cost=row["cost"],
+            saving=row["saving"],
+            choice=row["choice"],
             sentence=self._sentence(together),
             copy_sentence=self._copying.sentence_of(together),
         )
@@ -209,7 +232,8 @@ class Groups(Sequence[FileGroup]):
         mean = byte_size.format_size(row["bytes"] / max(1, count))
         what = plurals.count(count, f"file of {mean}", f"files of {mean} on average")
         what += f" in {len(row['sections'])} partitions" if row["sections"] else ""
-        return f"{partition_words.text(row['partition'])}: {what}{_deletes(row)}{self._rest(row)}".removeprefix(": ")
+        name, why = partition_words.text(row["partition"]), f" (trigger: {row['triggers']})" if row["triggers"] else ""
+        return f"{name}: {what}{_deletes(row)}{self._rest(row)}{why}".removeprefix(": ")
 
     def _rest(self, row: dict[str, Any]) -> str:
         count, below, above, outputs = row["files"], row["small_files"], row["large_files"], _outputs(row)
@@ -220,6 +244,12 @@ class Groups(Sequence[FileGroup]):
                 return f", rewritten as asked, {become} {outputs}"
             case GroupReason.DELETES:
                 return f", {become} {outputs}"
+            case GroupReason.UNSORTED:
+                return f", not in order, {become} {outputs}"
+            case GroupReason.OVERLAPPING:
+                return f" with ranges that overlap, {become} {outputs}"
+            case GroupReason.COLD:
+                return f", all cold, {become} {outputs}"
             case GroupReason.LARGE_FILES:
                 which = "above" if above == count else f"{above} of them above"
                 return f", {which} {self._high}, {become} {outputs}"

@@ -21,6 +21,7 @@ EVERYTHING = "*"
 MANIFESTS = "manifests"
 DELETES = "useless-deletes"
 PROPERTIES = "properties"
+SNAPSHOTS = "snapshots"  # which of them the table keeps
 
 MOST_COMMITTED = 10  # snapshots that a board names
 MOST_PARTITIONS = 10_000  # of a lease; a run on more holds everything, lest the board outgrow an entry of the store

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from iceberg_compaction.model.policies import Strategy
+from iceberg_compaction.model.policies import StrategyName
 from iceberg_compaction.model.proof import Proof
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.model.storage_requests import StorageRequests
@@ -28,6 +28,10 @@ class Kind(str, Enum):
     CONFLICT = "conflict"
     FAILED = "failed"
     UNDONE = "undone"  # an earlier run was undone
+    MAINTAINED = "maintained"  # housekeeping changed the table, or removed files that it no longer needs
+
+
+_GOOD = frozenset({Kind.COMPACTED, Kind.HEALTHY, Kind.SKIPPED, Kind.UNDONE, Kind.MAINTAINED})
 
 
 class GroupEnd(str, Enum):
@@ -62,19 +66,21 @@ class _RunEnd(Value):
     sentence: str
     run_id: str
     plan_id: str | None = None
-    strategy: Strategy | None = None
+    strategy: StrategyName | None = None
     groups: int = 0  # that the run set out to rewrite, those planned anew included
     groups_conflicted: int = 0
     groups_failed: int = 0
     group_outcomes: tuple[GroupOutcome, ...] = ()  # one for each group
     effort: Effort = Effort()  # bytes that were copied, and bytes that were encoded
     requests: StorageRequests = StorageRequests()  # to storage, of the run and of its workers
+    cost: float = 0.0  # dollars of its tasks, by the price list; commits are not counted
+    tenant: str | None = None  # whose hourly limit that counts against
     seconds: float = 0.0
 
     @property
     def ok(self) -> bool:
         """Nothing failed. Of a table that is `compacted`, groups may have failed alone."""
-        return self.kind in (Kind.COMPACTED, Kind.HEALTHY, Kind.SKIPPED, Kind.UNDONE) and not self.groups_failed
+        return self.kind in _GOOD and not self.groups_failed
 
     def brief(self, most: int = 1000) -> Self:
         """The same without most of its groups if there are very many: groups that were not committed say more, and
@@ -173,8 +179,17 @@ class Undone(_Changed):
     head_snapshot_id: int  # of the branch after that
 
 
+class Maintained(_Changed):
+    """An operation of housekeeping did its work, see `model.upkeep_plan`. Not every one commits a snapshot."""
+
+    kind: Literal[Kind.MAINTAINED] = Kind.MAINTAINED
+    operation: str  # the verb
+    figures: dict[str, int] = {}  # what was done, by name, such as `snapshots` and `data-files`
+    notes: tuple[str, ...] = ()  # such as what can still be undone, and until when
+
+
 Outcome: TypeAlias = Annotated[
-    Compacted | Healthy | Skipped | Unsupported | Conflict | Failed | Undone, Field(discriminator="kind")
+    Compacted | Healthy | Skipped | Unsupported | Conflict | Failed | Undone | Maintained, Field(discriminator="kind")
 ]
 
 _ADAPTER: TypeAdapter[Outcome] = TypeAdapter(Outcome)

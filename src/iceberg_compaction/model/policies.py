@@ -4,13 +4,18 @@ comes from flags, files or code; it goes to the planner and is stored in the pla
 from __future__ import annotations
 
 import hashlib
+import re
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from iceberg_compaction import errors
+from iceberg_compaction.model import partition_filter, row_order_terms
 from iceberg_compaction.model.byte_size import ByteSize, parse_size
+from iceberg_compaction.model.durations import Duration
+from iceberg_compaction.model.prices import AnyPrices, Prices
+from iceberg_compaction.model.triggers import Triggers
 from iceberg_compaction.model.value import Count, Value
 
 if TYPE_CHECKING:
@@ -24,8 +29,11 @@ TARGET_PROPERTY = "write.target-file-size-bytes"
 # Beginnings of table properties that are a policy for the rewrite of files: ours, and Amoro's in both of its spellings.
 POLICY_PROPERTIES = ("compaction.", "self-optimizing.", "self.optimizing.")
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # of a strategy
 BATCH_SECONDS = 600.0
 DEFAULT_MIN_ROW_GROUP = 8 * 2**20
+ASSUMED_SCANS_PER_DAY = 24.0  # one in an hour, where nobody declares them
+DEFAULT_SORT_BYTES = 8 * GIB
 DEFAULT_DELETE_RATIO = 0.3  # Iceberg's own default of delete-ratio-threshold
 
 
@@ -35,6 +43,28 @@ class Strategy(str, Enum):
     SMALL_FILES = "small-files"
     FULL = "full"
     DELETE_FILES = "delete-files"
+    SORT = "sort"
+    TIME_SERIES = "time-series"
+    DIMENSIONAL = "dimensional"
+    COST_OPTIMIZED = "cost-optimized"
+    ADAPTIVE = "adaptive"
+
+
+def _strategy_name(value: object) -> object:
+    """Our own strategies as members; others as the names that installed packages give them."""
+    if isinstance(value, Strategy):
+        return value
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError("it must be the name of a strategy, of letters, digits, dots and dashes")
+    return next((each for each in Strategy if each.value == value), value)
+
+
+StrategyName = Annotated[Strategy | str, Field(union_mode="left_to_right"), BeforeValidator(_strategy_name)]
+
+
+def name_of(strategy: Strategy | str) -> str:
+    """The name of a strategy as text, be it ours or of another package."""
+    return strategy.value if isinstance(strategy, Strategy) else strategy
 
 
 class JobOrder(str, Enum):
@@ -71,6 +101,27 @@ class Others(str, Enum):
     REFUSE = "refuse"  # do nothing
 
 
+def _in_a_row(value: object) -> object:
+    """One text, or several."""
+    return (value,) if isinstance(value, str) else value
+
+
+def _columns(value: object) -> object:
+    """Names of columns, or one text with commas."""
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
+def _checked_order(value: str) -> str:
+    row_order_terms.parse(value)
+    return value
+
+
+def _checked_filters(value: tuple[str, ...]) -> tuple[str, ...]:
+    for text in value:
+        partition_filter.parse(text)
+    return value
+
+
 def _kebab(name: str) -> str:
     return name.replace("_", "-")
 
@@ -80,7 +131,9 @@ class Policy(Value):
 
     model_config = ConfigDict(alias_generator=_kebab)
 
-    strategy: Strategy = Strategy.SMALL_FILES
+    strategy: Annotated[
+        StrategyName, Field(description="how files are chosen and laid out: one of ours, or of an installed package")
+    ] = Strategy.SMALL_FILES
     target_file_size_bytes: Annotated[
         ByteSize | None,
         Field(description="size of output files; default: the table's write.target-file-size-bytes, else 512 MiB"),
@@ -103,6 +156,36 @@ class Policy(Value):
     max_bytes_to_rewrite: Annotated[
         ByteSize | None, Field(gt=0, description="stop adding groups after this many input bytes")
     ] = None
+    max_cost: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            allow_inf_nan=False,
+            description="dollars that one run may cost by the prices; it plans and stops by them",
+        ),
+    ] = None
+    hourly_cost_limit: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            allow_inf_nan=False,
+            description="dollars that all runs of the tenant in the run store may cost within an hour",
+        ),
+    ] = None
+    tenant: Annotated[str | None, Field(min_length=1, description="whose hourly-cost-limit runs count against")] = None
+    scans_per_day: Annotated[
+        float | None,
+        Field(
+            ge=0, allow_inf_nan=False, description="scans that read a file on a day, for savings; default: 24, assumed"
+        ),
+    ] = None
+    horizon_days: Annotated[
+        float, Field(gt=0, le=3650, description="days over which savings are weighed against costs")
+    ] = 30.0
+    prices: Annotated[
+        AnyPrices,
+        Field(description="dollars of requests, computing and storage: a price file, or NAME=DOLLARS pairs"),
+    ] = Prices()
     rewrite_all: Annotated[bool, Field(description="rewrite every file, whatever its size; has no fixed point")] = False
     delete_file_threshold: Annotated[
         int | None,
@@ -145,10 +228,79 @@ class Policy(Value):
         ),
     ] = True
     where: Annotated[str | None, Field(description="only files that may hold rows matching this filter")] = None
+    partition: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_in_a_row),
+        AfterValidator(_checked_filters),
+        Field(
+            description="only partitions with these values, such as day=2026-01-*; several for one field: any of them, "
+            "for several fields: all of them"
+        ),
+    ] = ()
+    min_file_age: Annotated[
+        Duration | None, Field(description="only files that were added at least so long ago, such as 2h")
+    ] = None
+    changed_since: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="only partitions that files were added to after this snapshot id or moment; rewrites do not "
+            "count",
+        ),
+    ] = None
+    only_old_spec: Annotated[bool, Field(description="only files of older partition specs")] = False
+    max_file_sequence_number: Annotated[
+        int | None, Field(ge=0, description="only files whose file sequence number is at most this")
+    ] = None
+    sort_order: Annotated[
+        Annotated[str, AfterValidator(_checked_order)] | None,
+        Field(description="sort: what rows are sorted by, as day DESC NULLS LAST, id; default: the table's sort order"),
+    ] = None
+    cluster_by: Annotated[
+        tuple[Annotated[str, Field(min_length=1)], ...],
+        BeforeValidator(_columns),
+        Field(
+            description="dimensional: columns that rows are clustered by, the most important one first; default: those "
+            "that partitioning and sort order suggest"
+        ),
+    ] = ()
+    max_sort_bytes: Annotated[
+        ByteSize, Field(gt=0, description="bytes of the largest group that is sorted as a whole, by one task")
+    ] = DEFAULT_SORT_BYTES
+    max_overlap_depth: Annotated[
+        int,
+        Field(ge=1, description="files in order may overlap so deep: so many hold one value of the leading column"),
+    ] = 1
+    time_column: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="time-series: the date or timestamp that counts; default: of the partitioning, else of the "
+            "sort order, else the first of the schema",
+        ),
+    ] = None
+    hot_window: Annotated[
+        Duration, Field(description="time-series: what has rows of this last while is left alone")
+    ] = "1d"
+    cold_after: Annotated[
+        Duration, Field(description="time-series: partitions all of whose rows are older are cold")
+    ] = "30d"
+    cold_target_file_size_bytes: Annotated[
+        ByteSize | None,
+        Field(gt=0, description="time-series: size of output files in cold partitions; default: as elsewhere"),
+    ] = None
     others: Annotated[
         Others, Field(description="other tools that rewrite the table: report them, yield to them, or refuse to work")
     ] = Others.REPORT
     verify: Annotated[ProofLevel, Field(description="proof before the commit")] = ProofLevel.CHECKSUM
+    triggers: Annotated[
+        Triggers,
+        Field(description="thresholds from which on a partition is planned at all: strategy (none), guide, amoro"),
+    ] = Triggers()
+    read_parallelism: Annotated[
+        int,
+        Field(ge=0, lt=2**31, description="files or row groups to leave for parallel readers at least; 0: no limit"),
+    ] = 0
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> Self:
@@ -161,6 +313,11 @@ def digest(policy: Policy) -> str:
     """The same for equal policies. Values that are defaults do not count, so that a new option changes nothing."""
     text = policy.model_dump_json(by_alias=True, exclude_defaults=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def without_budgets(policy: Policy) -> Policy:
+    """The same wishes, whatever a single run may cost."""
+    return policy.model_copy(update={"max_cost": None, "hourly_cost_limit": None})
 
 
 class BatchRule(Value):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -19,6 +19,9 @@ from iceberg_compaction.model.copy_plan import Copying
 from iceberg_compaction.model.file_group import PLAN_GROUPS, FileGroup, GroupReason, Groups, Spread
 from iceberg_compaction.model.maintainer import Maintainer
 from iceberg_compaction.model.output_layout import OutputLayout
+from iceberg_compaction.model.partition_score import PartitionScore
+from iceberg_compaction.model.past_rows import PastRows
+from iceberg_compaction.model.plan_cost import PlanCost
 from iceberg_compaction.model.policies import Policy, Sizes
 from iceberg_compaction.model.table_view import Pin
 from iceberg_compaction.model.value import Count, Value
@@ -96,10 +99,22 @@ class LeftOutReason(str, Enum):
     TOO_FEW_FILES = "too-few-files"  # fewer than min-input-files, and not more than one target's worth
     FEW_DELETES = "few-deletes"  # `delete-files`: no delete file applies, or the thresholds are not reached
     NO_GAIN = "no-gain"  # as many files would come out as go in
+    NOT_WORTH = "not-worth-its-cost"  # `cost-optimized`, `adaptive`: the expected saving is below the cost
+    NOT_SPLIT = "not-split"  # `cost-optimized`: large, but a split saves nothing
+    IN_ORDER = "in-order"  # strategies that sort: rows are in order, and ranges do not overlap
+    HOT = "hot"  # `time-series`: rows of the last while, or in a partition that has them
+    TOO_LARGE_TO_SORT = "too-large-to-sort"  # files whose ranges overlap have more than max-sort-bytes together
     NOT_SELECTED = "not-selected"  # `where` rules them out
+    OTHER_PARTITION = "other-partition"  # `partition` rules them out
+    CURRENT_SPEC = "current-spec"  # `only-old-spec` rules them out
+    UNCHANGED = "unchanged"  # nothing was added to their partition since `changed-since`
+    TOO_YOUNG = "too-young"  # added less than `min-file-age` ago
+    LATER_SEQUENCE = "later-sequence-number"  # `max-file-sequence-number` rules them out
     LEASED = "claimed"  # another run is working on their partitions; the word in JSON since the first version
     MAINTAINED = "maintained-by-others"  # `others: yield`, and another tool takes care of their partitions
-    OVER_BUDGET = "over-budget"  # max-files-to-rewrite or max-bytes-to-rewrite was reached
+    NOT_TRIGGERED = "no-trigger"  # no trigger of the policy asks for their partition
+    READ_PARALLELISM = "read-parallelism"  # fewer files would be too few for parallel readers
+    OVER_BUDGET = "over-budget"  # max-files-to-rewrite, max-bytes-to-rewrite or max-cost was reached
     NO_DATA = "no-data"  # the table has no files at all
     UNSUPPORTED = "unsupported"  # the table must not be rewritten
 
@@ -131,6 +146,10 @@ class _Planned(Value):
     maintainers: tuple[Maintainer, ...] = ()  # other tools that rewrite the table
     useless_deletes: Count = 0  # delete files, anywhere in the table, that apply to nothing and are dropped
     policy_hash: str = Field(default_factory=_hash_of)  # of `policy`, to tell at a glance which one a plan follows
+    past_rows: PastRows | None = None  # rows that leave the table, see `ttl`; None: it keeps its rows
+    cost: PlanCost = PlanCost()
+    notes: tuple[str, ...] = ()  # sentences about the plan as a whole
+    partition_scores: tuple[PartitionScore, ...] = ()  # the highest, if triggers decide; see docs/reference/triggers.md
 
     @model_validator(mode="before")
     @classmethod
@@ -293,10 +312,15 @@ class Draft:
     left_out: tuple[LeftOut, ...]
     useless_deletes: int
     maintainers: tuple[Maintainer, ...] = ()
+    past_rows: PastRows | None = None
+    cost: PlanCost = field(default_factory=PlanCost)  # its totals are those of the groups, too
+    notes: tuple[str, ...] = ()
+    partition_scores: tuple[PartitionScore, ...] = ()
 
     def plan(self) -> Plan | EmptyPlan:
         copying = self.copying.of(self.groups)
-        made = {field.name: getattr(self, field.name) for field in fields(self)}
+        made = {each.name: getattr(self, each.name) for each in fields(self)}
+        made["cost"] = self.cost.of(self.groups)
         return parse(made | {"copying": copying, "groups": Groups(self.groups, self.sizes, copying)})
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 from iceberg_compaction.model import plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.partition_section import Section
+from iceberg_compaction.model.past_rows import PastRows
 from iceberg_compaction.model.policies import DEFAULT_MIN_ROW_GROUP, CopyMode, ProofLevel, Sizes
 from iceberg_compaction.model.proof import Proof
 from iceberg_compaction.model.storage_requests import StorageRequests
@@ -54,6 +55,7 @@ class RewriteTask(Value):
     told: tuple[dict[int, Told], ...] = ()
     deletes: tuple[DeleteFile, ...] = ()  # every delete file that applies to one of the files, or to several
     sections: tuple[TaskSection, ...] = ()  # where the files lie, if in several partitions; they have the deletes then
+    sizes: Sizes | None = None  # of the output files; None: those of the context
     parted: bool = False  # rows are sent to the partitions of their values, even if they are in the output's spec
 
     @property
@@ -96,6 +98,7 @@ class RewriteContext(Value):
     copy_row_groups: CopyMode = CopyMode.AUTO
     min_row_group: int = DEFAULT_MIN_ROW_GROUP  # bytes; smaller row groups are merged, not taken over
     only_measured: bool = False  # rows are read and measured, and nothing is written
+    past_rows: PastRows | None = None  # rows that go as if they were deleted; None: all stay
     delete_contents: Annotated[dict[str, bytes], Field(repr=False)] = {}  # small delete files, read once and sent along
     io_properties: Annotated[dict[str, str], Field(repr=False)] = {}  # FileIO only, never the catalog's
     trace: dict[str, str] = {}  # the span that tasks belong to, as W3C headers; empty: nobody traces the run

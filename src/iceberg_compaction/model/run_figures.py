@@ -38,8 +38,22 @@ class PlanForecast(Value):
     copied_bytes: Count = 0
     core_seconds: float = 0.0  # of workers, by the rates of earlier runs
     measured: bool = False  # these rates were measured, not assumed
-    cost: float | None = None  # in money, where prices are known
+    cost: float | None = None  # in money, by the price list
+    saving: float | None = None  # of readers, over the policy's horizon
     currency: str = ""
+
+
+class PartitionExtremes(Value):
+    """What the partitions of a table come to at the most: the extreme of each measure of `plan.triggers.decision_table`
+    over all of them, and what it is measured by. A trigger fires in some partition exactly if it fires at the extreme,
+    so that a table can be checked without its metadata."""
+
+    small_file_bytes: Count  # what counted as small
+    target_bytes: Count  # what classes of files are parts of
+    fragment_size_divisor: Count
+    min_target_size_ratio: float
+    values: dict[str, float]  # by measure: the most, or the least where less is worse; absent: there is none
+    oldest_ms: dict[str, int | None]  # by measure of time: the oldest last rewrite; None: there is a partition without
 
 
 class TableFigures(Value):
@@ -58,6 +72,7 @@ class TableFigures(Value):
     score: int | None = None  # 0 (sick) to 100 (healthy)
     sick: bool | None = None
     histogram: tuple[SizeBucket, ...] = ()
+    extremes: PartitionExtremes | None = None  # of its partitions, for triggers
 
     @property
     def mean_file_bytes(self) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Literal
 
 from iceberg_compaction.model.maintainer import Maintainer
+from iceberg_compaction.model.partition_score import PartitionScore
 from iceberg_compaction.model.value import Value
 
 
@@ -31,6 +32,7 @@ class PartitionHealth(Value):
     delete_files: int
     deleted_row_ratio: float  # as in DeleteHealth
     clustering_depth: float | None = None  # as in ClusteringHealth
+    rewrite_score: PartitionScore | None = None  # by the guide's formula; None: not computed
 
 
 class DeleteHealth(Value):

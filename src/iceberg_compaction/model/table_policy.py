@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
@@ -17,8 +17,6 @@ from iceberg_compaction.model.value import Value
 
 MINUTES_A_DAY = 24 * 60
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-TRIGGER_PRESETS = ("strategy", "guide", "amoro")
-Plain: TypeAlias = bool | int | float | str  # what a threshold may be; whoever uses it checks it
 
 
 def parse_duration(value: Any) -> float:
@@ -46,22 +44,6 @@ class _Part(Value):
     """A part of the policy; its fields have the names that files have."""
 
     model_config = ConfigDict(alias_generator=_kebab)
-
-
-class TriggerSettings(_Part):
-    """What makes a table due. The thresholds are those of the preset, by name; whoever decides checks them."""
-
-    preset: Annotated[str, Field(description="strategy: the strategy alone decides; guide or amoro: as they do")] = (
-        "strategy"
-    )
-    thresholds: Annotated[dict[str, Plain], Field(description="thresholds by name, as the preset calls them")] = {}
-
-    @field_validator("preset")
-    @classmethod
-    def _is_preset(cls, preset: str) -> str:
-        if preset not in TRIGGER_PRESETS:
-            raise ValueError(f"it must be one of {', '.join(TRIGGER_PRESETS)}")
-        return preset
 
 
 class CronSchedule(_Part):
@@ -194,19 +176,12 @@ class MaintenanceSteps(_Part):
     tags: TagsStep = TagsStep()
 
 
-class SpendingLimits(_Part):
-    """What the work may cost, in the currency of the price file."""
-
-    max_cost: Annotated[float | None, Field(ge=0, description="of one run")] = None
-    hourly_cost: Annotated[float | None, Field(ge=0, description="of all runs within an hour")] = None
-
-
 class TablePolicy(_Part):
-    """All that is wanted for one table. `rewrite` has the options of Iceberg's rewrite_data_files and ours."""
+    """All that is wanted for one table. `rewrite` has the options of Iceberg's rewrite_data_files and ours, with
+    triggers and budgets."""
 
     enabled: Annotated[bool, Field(description="false: runs pass the table over")] = True
     rewrite: Policy = Policy()
-    triggers: TriggerSettings = TriggerSettings()
     schedule: CronSchedule = CronSchedule()
     quiet_hours: Annotated[
         tuple[QuietHours, ...],
@@ -214,9 +189,7 @@ class TablePolicy(_Part):
         Field(description="hours in which no run begins, such as mon-fri 8:00-18:00 Europe/Berlin"),
     ] = ()
     maintenance: MaintenanceSteps = MaintenanceSteps()
-    limits: SpendingLimits = SpendingLimits()
     owner: Annotated[str | None, Field(description="who answers for the table")] = None
-    tenant: Annotated[str | None, Field(description="whose budget pays")] = None
     environment: Annotated[str | None, Field(description="development, staging, production or another name")] = None
     check_every_writes: Annotated[
         int | None, Field(ge=1, description="after every so many writes the database handler looks for small files")

@@ -12,6 +12,8 @@ from iceberg_compaction.model.value import Count, Value
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.maintainer import Maintainer
+    from iceberg_compaction.model.rewrite_past import RewritePast
+    from iceberg_compaction.model.table_shape import TableShape
 
 # One row per live file of a snapshot. `partition` is the canonical JSON of the partition tuple, values in Iceberg's
 # single-value JSON form keyed by partition field name, so equal tuples are equal strings: {"day": "2026-01-31"}.
@@ -45,6 +47,18 @@ FILES = pa.schema(
 )
 
 DATA, POSITION_DELETES, EQUALITY_DELETES = 0, 1, 2
+
+# The snapshots that the table still has and that have a sequence number of their own, by that number. The file sequence
+# number of a file is that of the snapshot that added it.
+COMMITS = pa.schema(
+    [
+        pa.field("sequence_number", pa.int64(), nullable=False),
+        pa.field("snapshot_id", pa.int64(), nullable=False),
+        pa.field("timestamp_ms", pa.int64(), nullable=False),
+        pa.field("rewrites", pa.bool_(), nullable=False),  # it replaced files by others with the same rows
+        pa.field("sorted_by", pa.string()),  # its files are in this order, as `row_order_terms.key` has it
+    ]
+)
 
 # The current partitions of rows in files of older partition specs, as far as metadata has them (TableView.feeds): `row`
 # of FILES, ascending, and for each partition field the range of its values as numbers, `low_<n>` to `high_<n>`, null if
@@ -94,5 +108,9 @@ class TableView:
     deleted_rows: pa.Int64Array | None = None  # of each row of `files`, an estimate; see metadata.delete_index
     dangling: pa.BooleanArray | None = None  # rows of `files`: delete files that apply to nothing; None: no deletes
     useless_deletes: int = 0  # number of these that are safe to drop
+    now_ms: int = 0  # when the table was looked at; ages are counted from here
+    commits: pa.Table | None = None  # COMMITS; None: not looked up
+    shape: TableShape | None = None  # None: not looked up
     unwritable_specs: frozenset[int] = frozenset()  # partition specs that new files cannot have
     unsupported: tuple[str, ...] = ()  # reasons why the table must not be rewritten
+    past: RewritePast | None = None  # last rewrites; None: not looked up, and nothing counts as rewritten

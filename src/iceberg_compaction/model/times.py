@@ -38,6 +38,11 @@ def timestamptz(micros: int) -> str:
     return timestamp(micros) + _UTC
 
 
+def utc_minute(milliseconds: int) -> str:
+    """2026-01-31 23:59 UTC"""
+    return f"{timestamp(milliseconds // 60_000 * 60_000_000)[:-3].replace('T', ' ')} UTC"
+
+
 def timestamp_ns(nanos: int) -> str:
     """2026-01-31T23:59:59, with nanoseconds where there are any."""
     seconds, rest = divmod(nanos, 1_000_000_000)

@@ -10,6 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 # A count, a number of bytes or an id as Iceberg has them: a long that is not negative, and no text or truth value.
 Count = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 
+# A count that may be negative, and a number.
+Difference = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
 
 class Value(BaseModel):
     """A frozen value; fields are named as in Python in code and may be given by alias (`target-file-size-bytes`)."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from typing_extensions import assert_never
 
-from iceberg_compaction.model import byte_size, plurals
+from iceberg_compaction.model import byte_size, plan_cost, plurals
 from iceberg_compaction.model.outcome import GroupEnd
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations import run_facts
@@ -20,6 +20,11 @@ def nothing_to_do(facts: RunFacts) -> str:
     if isinstance(facts.plan, EmptyPlan):
         return facts.plan.sentence
     return "Nothing is left to do: the delete files that applied to nothing are gone already."
+
+
+def nothing_begun(facts: RunFacts) -> str:
+    """The budget was spent before the run began."""
+    return " ".join([*_notes(facts), *_left_groups(facts)])
 
 
 def compacted(facts: RunFacts) -> str:
@@ -152,5 +157,11 @@ def _note(note: Note) -> str:
         case run_facts.TookUp():
             tasks = plurals.count(note.tasks, "task")
             return f"It went on with run {note.run_id}, which had done {note.done:,} of {tasks}."
+        case run_facts.BudgetReached():
+            groups = plurals.count(note.groups, "group waits", "groups wait")
+            return (
+                f"The run stopped for its budget after about {plan_cost.dollars(note.spent)}: {note.words}; {groups} "
+                "for another run."
+            )
         case _:
             assert_never(note)

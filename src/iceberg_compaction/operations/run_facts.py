@@ -75,7 +75,16 @@ class TookUp:
     done: int  # tasks, by the other run
 
 
-Note: TypeAlias = PlannedAgain | NotPlannedAgain | LeftToOthers | CommittedBefore | TookUp
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetReached:
+    """The run stopped, because what is left would have passed its budget."""
+
+    words: str  # of the budget
+    spent: float  # dollars
+    groups: int  # that were left
+
+
+Note: TypeAlias = PlannedAgain | NotPlannedAgain | LeftToOthers | CommittedBefore | TookUp | BudgetReached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +101,7 @@ class RunFacts:
     files_removed: int = 0  # of committed groups
     bytes_removed: int = 0
     notes: tuple[Note, ...] = ()
+    spent: float = 0.0  # dollars of tasks
     planned_around: bool = False  # the other files of failed groups have a new plan
     spared: bool = False  # groups in conflict need no rewrite any more
     rewritten_by: RewrittenBy | None = None  # nothing is left of the plan, because others did the same
@@ -99,6 +109,11 @@ class RunFacts:
     def ended(self, end: GroupEnd) -> list[GroupOutcome]:
         """The groups with this end."""
         return [group for group in self.ends if group.outcome is end]
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether the budget ended the work."""
+        return any(isinstance(note, BudgetReached) for note in self.notes)
 
     @property
     def groups_committed(self) -> int:

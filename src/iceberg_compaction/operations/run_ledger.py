@@ -26,6 +26,7 @@ class Ledger:
     run_id: str
     commits: list[CommitFacts] = field(default_factory=list)
     gone_on_with: set[str] = field(default_factory=set)  # dead runs of the same policy
+    spent: float = 0.0  # dollars of tasks
     figures: TableFigures | None = None  # the planned table with the run's commits; None: the plan measured none
     _plans: list[Plan | EmptyPlan] = field(default_factory=list)
     _groups: dict[int, dict[str, Any]] = field(default_factory=dict)  # rows of PLAN_GROUPS
@@ -140,6 +141,11 @@ class Ledger:
         return sum(len(commit.groups) for commit in self.commits)
 
     @property
+    def over_budget(self) -> bool:
+        """Whether the budget ended the work."""
+        return any(isinstance(note, run_facts.BudgetReached) for note in self._notes)
+
+    @property
     def in_doubt(self) -> bool:
         """Whether it is unknown if some group was committed."""
         return any(end.outcome is GroupEnd.UNKNOWN for end in self._ends.values())
@@ -158,6 +164,7 @@ class Ledger:
             files_removed=sum(row["files"] for row in committed),
             bytes_removed=sum(row["bytes"] for row in committed),
             notes=tuple(self._notes),
+            spent=self.spent,
             planned_around=self._planned_around,
             spared=self._spared,
             rewritten_by=self._rewritten_by,

@@ -21,6 +21,8 @@ def finished(facts: RunFacts) -> outcome.Outcome:
         return _outcome(facts, outcome.Kind.COMPACTED, outcome_words.compacted(facts))
     if not facts.groups:
         return _outcome(facts, outcome.Kind.HEALTHY, outcome_words.nothing_to_do(facts))
+    if facts.over_budget and all(group.outcome is GroupEnd.DROPPED for group in facts.ends):
+        return _outcome(facts, outcome.Kind.SKIPPED, outcome_words.nothing_begun(facts))
     if failed := facts.ended(GroupEnd.FAILED):
         refused = all(group.id in facts.refused for group in failed)
         kind = outcome.Kind.UNSUPPORTED if refused else outcome.Kind.FAILED
@@ -50,6 +52,8 @@ def _outcome(facts: RunFacts, kind: outcome.Kind, sentence: str) -> outcome.Outc
         "groups_failed": len(facts.ended(GroupEnd.FAILED)),
         "group_outcomes": facts.groups,
         "effort": facts.effort,
+        "cost": facts.spent,
+        "tenant": facts.plan.policy.tenant if facts.plan else None,
     }
     match kind:
         case outcome.Kind.COMPACTED:
@@ -64,8 +68,8 @@ def _outcome(facts: RunFacts, kind: outcome.Kind, sentence: str) -> outcome.Outc
             return outcome.Unsupported(**every_kind)
         case outcome.Kind.CONFLICT:
             return outcome.Conflict(**every_kind)
-        case outcome.Kind.UNDONE:
-            raise ValueError("The outcome of an undo is not made of groups.")
+        case outcome.Kind.UNDONE | outcome.Kind.MAINTAINED:
+            raise ValueError("The outcome of an undo or of housekeeping is not made of groups.")
         case _:
             assert_never(kind)
 

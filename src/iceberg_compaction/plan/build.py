@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from concurrent import futures
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,15 +19,29 @@ from iceberg_compaction.model.rewrite_plan import (
     PLAN_GROUPS,
     Draft,
     EmptyPlan,
+    GroupReason,
     LeftOut,
     LeftOutReason,
     Plan,
 )
-from iceberg_compaction.plan import copy_or_encode, decide_bins, explain, plan_request, respec, selection
+from iceberg_compaction.plan import (
+    copy_or_encode,
+    decide_bins,
+    explain,
+    output_counts,
+    plan_request,
+    respec,
+    selection,
+    slice_sums,
+)
+from iceberg_compaction.plan.costs import cost_model, group_costs
+from iceberg_compaction.plan.triggers import partition_scores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from iceberg_compaction.model.budget import Budget
+    from iceberg_compaction.model.copy_plan import Copying
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.table_view import TableView
     from iceberg_compaction.plan.candidates import CandidateFiles
@@ -34,26 +49,36 @@ if TYPE_CHECKING:
 
 _ASSUMED = Rates()
 _PATHS_PER_TASK = 1 << 16
+_BUDGET_ROUNDS = 5
 
 
-def build(view: TableView, policy: Policy, *, plan_id: str, now_ms: int, rates: Rates = _ASSUMED) -> Plan | EmptyPlan:
-    """The plan for a table. `rates`: speeds of copying and encoding in earlier runs. Raises UnsupportedError for a
-    table that must not be rewritten and ConfigError for sizes that cannot be used."""
-    return build_request(plan_request.resolve(view, policy), plan_id=plan_id, now_ms=now_ms, rates=rates)
+def build(
+    view: TableView,
+    policy: Policy,
+    *,
+    plan_id: str,
+    now_ms: int,
+    rates: Rates = _ASSUMED,
+    budget: Budget | None = None,
+) -> Plan | EmptyPlan:
+    """The plan for a table. `rates`: speeds of copying and encoding in earlier runs. `budget`: what the run may cost;
+    by default the policy's max-cost. Raises UnsupportedError for a table that must not be rewritten and ConfigError
+    for sizes that cannot be used."""
+    request = plan_request.resolve(view, policy)
+    request = request if budget is None else replace(request, budget=budget.dollars, budget_words=budget.words)
+    return build_request(request, plan_id=plan_id, now_ms=now_ms, rates=rates)
 
 
 def build_request(request: PlanRequest, *, plan_id: str, now_ms: int, rates: Rates = _ASSUMED) -> Plan | EmptyPlan:
     """The plan for a request, whatever its strategy."""
     check(request)
+    request = replace(request, rates=rates, now_ms=now_ms)
     view = request.view
     decision = decide_bins.decide(request)
-    chosen = selection.select(decision, request)
-    candidates = decision.packing.files
-    files = _plan_files(view.files, candidates, chosen)
+    request = decision.request
     weighed = copy_or_encode.weigh(request, rates)
-    expected = copy_or_encode.expect(request, weighed, candidates.rows[chosen.positions], chosen.first)
-    expected |= respec.expect(candidates, chosen, request)
-    groups = pa.table(_plan_groups(view, decision, chosen, files) | expected, schema=PLAN_GROUPS)
+    chosen, files, groups = _groups(decision, weighed)
+    scores = None if decision.triggers is None else partition_scores.highest(decision.triggers, view.past)
     left_out = decision.left_out | {LeftOutReason.OVER_BUDGET: chosen.over_budget}
     return Draft(
         id=plan_id,
@@ -65,11 +90,51 @@ def build_request(request: PlanRequest, *, plan_id: str, now_ms: int, rates: Rat
         layout=request.layout,
         copying=weighed,
         groups=groups,
-        left_out=_left_out(left_out, len(files), request),
+        left_out=_left_out(left_out, len(files), decision),
         files=files,
         useless_deletes=view.useless_deletes,
         maintainers=view.maintainers,
+        cost=cost_model.basis(request),
+        notes=() if request.guard is None or request.guard.declines else (request.guard.note,),
+        partition_scores=scores or (),
     ).plan()
+
+
+def _groups(decision: decide_bins.Decision, weighed: Copying) -> tuple[selection.Selection, pa.Table, pa.Table]:
+    """The groups within the budgets: as a selection, their files, and as columns. Rows that move to another partition
+    spec may become more files than bins show, so that the money for them is counted again."""
+    budget = decision.request.budget
+    for _ in range(_BUDGET_ROUNDS):
+        chosen = selection.select(decision, decision.request)
+        files, columns = _columns(decision, chosen, weighed)
+        spent = float(columns["cost"].sum())
+        if budget is None or spent <= budget:
+            break
+        less = (decision.request.budget or 0.0) * 0.95 * budget / spent
+        decision = replace(decision, request=replace(decision.request, budget=less))
+    else:
+        decision = replace(decision, request=replace(decision.request, budget=0.0))
+        chosen = selection.select(decision, decision.request)
+        files, columns = _columns(decision, chosen, weighed)
+    return chosen, files, pa.table(columns, schema=PLAN_GROUPS)
+
+
+def _columns(
+    decision: decide_bins.Decision, chosen: selection.Selection, weighed: Copying
+) -> tuple[pa.Table, dict[str, Any]]:
+    """The files of the groups, and their columns of PLAN_GROUPS."""
+    request, candidates = decision.request, decision.packing.files
+    files = _plan_files(request.view.files, candidates, chosen)
+    columns = _plan_groups(request.view, decision, chosen, files)
+    columns |= copy_or_encode.expect(request, weighed, candidates.rows[chosen.positions], chosen.first)
+    columns |= respec.expect(candidates, chosen, request)
+    columns["outputs"] = _outputs(decision, chosen, request, columns["outputs"])
+    keys = decision.packing.bins.packing_key[chosen.bins]
+    freed = chosen.bytes - slice_sums.sums(candidates.live[chosen.positions], chosen.first)
+    columns |= group_costs.of_columns(columns, freed, keys, request).columns()
+    choices = request.strategy.choices
+    columns["choice"] = pa.array([""] * len(keys)) if choices is None else choices.sentences_of(keys)
+    return files, columns
 
 
 def check(request: PlanRequest) -> None:
@@ -117,18 +182,32 @@ def _plan_groups(
         "first": chosen.first,
         "files": chosen.count,
         "bytes": chosen.bytes,
-        "records": selection.sums(files["record_count"].to_numpy(), chosen.first),
+        "records": slice_sums.sums(files["record_count"].to_numpy(), chosen.first),
         "small_files": chosen.below,
         "large_files": chosen.above,
         "delete_files": _sums(view.delete_files, rows, chosen.first),
         "deleted_rows": _sums(view.deleted_rows, rows, chosen.first),
         "reason": pa.array([reason.value for reason in rewritten]).take(pa.array(reason_of)),
+        "triggers": [""] * len(partitions) if decision.triggers is None else decision.triggers.names(partitions),
     }
+
+
+def _outputs(
+    decision: decide_bins.Decision, chosen: selection.Selection, request: PlanRequest, outputs: list[int]
+) -> list[int]:
+    """The expected files of each group, with the sizes of cold partitions where these hold."""
+    cold = decision.verdict.rewritten.get(GroupReason.COLD)
+    if request.layout.cold is None or cold is None:
+        return outputs
+    live = slice_sums.sums(decision.packing.files.live[chosen.positions], chosen.first)
+    counts = output_counts.output_counts(live, request.layout.cold)
+    expected: list[int] = np.where(cold[chosen.bins], counts, outputs).tolist()
+    return expected
 
 
 def _sums(column: pa.Int64Array | None, rows: NDArray[np.int64], first: NDArray[np.int64]) -> NDArray[np.int64]:
     """The sum of a column about deletes for each group; zeros for a table without deletes."""
-    return np.zeros(len(first), np.int64) if column is None else selection.sums(column.to_numpy()[rows], first)
+    return np.zeros(len(first), np.int64) if column is None else slice_sums.sums(column.to_numpy()[rows], first)
 
 
 def _check_specs(request: PlanRequest) -> None:
@@ -142,12 +221,19 @@ def _check_specs(request: PlanRequest) -> None:
         )
 
 
-def _left_out(tally: decide_bins.Tally, planned: int, request: PlanRequest) -> tuple[LeftOut, ...]:
+def _left_out(tally: decide_bins.Tally, planned: int, decision: decide_bins.Decision) -> tuple[LeftOut, ...]:
     """One entry per reason that applies, in the order of the enum so that equal plans are equal."""
+    request = decision.request
     reasons = {reason: tally[reason] for reason in LeftOutReason if tally.get(reason, (0, 0))[0]}
     if not reasons and not planned and LeftOutReason.UNSUPPORTED not in tally:
         reasons[LeftOutReason.NO_DATA] = (0, 0)
     return tuple(
-        LeftOut(reason=reason, files=count, bytes=total, sentence=explain.left_out(reason, count, total, request))
+        LeftOut(
+            reason=reason,
+            files=count,
+            bytes=total,
+            sentence=explain.left_out(reason, count, total, request, triggers=decision.triggers)
+            + decision.words_of(reason),
+        )
         for reason, (count, total) in reasons.items()
     )

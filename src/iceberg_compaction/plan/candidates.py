@@ -3,7 +3,7 @@ in manifest order and numbered by partition, so that every later step is arithme
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from iceberg_compaction.model import table_view
 from iceberg_compaction.model.rewrite_plan import LeftOutReason
-from iceberg_compaction.plan import respec
+from iceberg_compaction.model.triggers import DUPLICATE_RATIO, TriggerPreset
+from iceberg_compaction.plan import filters, respec
 from iceberg_compaction.plan.strategies import delete_thresholds
 
 if TYPE_CHECKING:
@@ -130,7 +131,10 @@ def data_files(request: PlanRequest) -> tuple[CandidateFiles, dict[LeftOutReason
     if view.yielded is not None:
         yielded = free & view.yielded.to_numpy(zero_copy_only=False)
     size, records = files["file_size_in_bytes"].to_numpy(), files["record_count"].to_numpy()
-    partition, numbering = _partition_numbers(files)
+    filtered, left = {}, free & ~yielded
+    for reason, mask in filters.excluded(request):
+        filtered[reason], left = size[left & mask], left & ~mask
+    partition, numbering = partition_numbers(files)
     packing_key, moving = partition, respec.moving(view, request.layout)
     if moving is not None:
         packing_key, numbering = np.where(moving, len(numbering), partition), numbering.with_pool()
@@ -139,7 +143,7 @@ def data_files(request: PlanRequest) -> tuple[CandidateFiles, dict[LeftOutReason
         bytes=size,
         live=_live_bytes(view, size, records),
         single=records == 1,
-        delete_heavy=delete_thresholds.delete_heavy(view, request.strategy.delete_thresholds(request.policy)),
+        delete_heavy=delete_thresholds.delete_heavy(view, _delete_thresholds(request)),
         partition=partition,
         packing_key=packing_key,
         numbering=numbering,
@@ -149,7 +153,18 @@ def data_files(request: PlanRequest) -> tuple[CandidateFiles, dict[LeftOutReason
         LeftOutReason.LEASED: size[selected & ~free],
         LeftOutReason.MAINTAINED: size[yielded],
     }
-    return every_file.take(free & ~yielded), ruled_out
+    return every_file.take(left), ruled_out | filtered
+
+
+def _delete_thresholds(request: PlanRequest) -> delete_thresholds.DeleteThresholds:
+    """The strategy's thresholds. Where Amoro's triggers decide and the policy has no ratio, theirs is the ratio: else a
+    partition that they ask for would be left alone."""
+    policy = request.policy
+    thresholds = request.strategy.delete_thresholds(policy)
+    if policy.triggers.preset is not TriggerPreset.AMORO or policy.delete_ratio_threshold is not None:
+        return thresholds
+    ratio = policy.triggers.threshold("major_trigger_duplicate_ratio", DUPLICATE_RATIO)
+    return thresholds if ratio is None else replace(thresholds, ratio=min(ratio, thresholds.ratio))
 
 
 def _live_bytes(view: TableView, size: NDArray[np.int64], records: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -160,7 +175,7 @@ def _live_bytes(view: TableView, size: NDArray[np.int64], records: NDArray[np.in
     return size - deleted
 
 
-def _partition_numbers(files: pa.Table) -> tuple[NDArray[np.int64], PartitionNumbers]:
+def partition_numbers(files: pa.Table) -> tuple[NDArray[np.int64], PartitionNumbers]:
     """A number for the spec and partition of every file, and the meaning of the numbers."""
     codes, texts = _codes(files["partition"])
     if not len(codes):

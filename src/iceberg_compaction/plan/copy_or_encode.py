@@ -19,9 +19,11 @@ from iceberg_compaction.model import byte_size
 from iceberg_compaction.model.copy_plan import Copying, Rates, Way
 from iceberg_compaction.model.output_layout import RowOrder
 from iceberg_compaction.model.policies import NO_LIMIT, CopyMode
-from iceberg_compaction.plan import selection
+from iceberg_compaction.plan import slice_sums
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from iceberg_compaction.model.table_view import TableView
@@ -54,7 +56,7 @@ class GroupInputs:
 def weigh(request: PlanRequest, rates: Rates) -> Copying:
     """The size from which on row groups of the table are copied."""
     policy, properties = request.policy, request.view.properties
-    row_group = _row_group_size(properties.get(_ROW_GROUP))
+    row_group = row_group_size(properties)
     even, least = break_even(rates, row_group), policy.min_row_group_size_bytes
     match policy.copy_row_groups:
         case CopyMode.AUTO:
@@ -73,6 +75,11 @@ def weigh(request: PlanRequest, rates: Rates) -> Copying:
     )
 
 
+def encoded_row_group(request: PlanRequest) -> int:
+    """The size of the row groups that encoding makes."""
+    return row_group_size(request.view.properties)
+
+
 def break_even(rates: Rates, row_group: int) -> int:
     """The size of row groups at which copying and encoding cost the same; at most the size that encoding makes."""
     saved = 1 / rates.encoding.bytes_per_second - 1 / rates.copying.bytes_per_second  # seconds for each byte
@@ -87,7 +94,7 @@ def expect(request: PlanRequest, weighed: Copying, rows: Ints, first: Ints) -> d
     view = request.view
     current = None if view.pin is None or request.layout.keep_spec else view.pin.spec_id
     moves = np.zeros(len(rows), np.bool_) if current is None else view.files["spec_id"].to_numpy()[rows] != current
-    return judge(_inputs(view, rows, first), weighed, _forbidden(request, selection.sums(moves, first) > 0))
+    return judge(_inputs(view, rows, first), weighed, _forbidden(request, slice_sums.sums(moves, first) > 0))
 
 
 def _inputs(view: TableView, rows: Ints, first: Ints) -> GroupInputs:
@@ -109,23 +116,23 @@ def judge(files: GroupInputs, weighed: Copying, forbidden: dict[Way, NDArray[np.
         row_groups = np.where(counted, row_groups, np.maximum(1, -(-files.bytes // weighed.encoded_row_group)))
     small = files.bytes / row_groups < weighed.least
     large = np.where(small, 0, files.bytes)
-    by_size = copied = selection.sums(large, first)
-    total = whole = selection.sums(files.bytes, first)
+    by_size = copied = slice_sums.sums(large, first)
+    total = whole = slice_sums.sums(files.bytes, first)
     if files.deleted_rows is not None:
         # If deleted rows are spread at random, this share of a file's row groups has none of them.
         untouched = (1 - 1 / row_groups) ** files.deleted_rows
-        copied = selection.sums((large * untouched).astype(np.int64), first)
-        whole = selection.sums((files.bytes * untouched).astype(np.int64), first)
+        copied = slice_sums.sums((large * untouched).astype(np.int64), first)
+        whole = slice_sums.sums((files.bytes * untouched).astype(np.int64), first)
     ways = _ways(weighed, total, by_size, copied)
     if weighed.mode is CopyMode.AUTO and files.columns:
-        joined = (total >= JOINED_CHUNK * files.columns * selection.sums(row_groups, first)) & (2 * whole >= total)
+        joined = (total >= JOINED_CHUNK * files.columns * slice_sums.sums(row_groups, first)) & (2 * whole >= total)
         ways[(ways == _WAYS.index(Way.SMALL)) & joined] = _WAYS.index(Way.JOINED)
     for way, groups in reversed(forbidden.items()):
         ways[groups], copied[groups] = _WAYS.index(way), 0
     return {
-        "row_groups": selection.sums(row_groups, first),
-        "untold_files": selection.sums(~counted, first),
-        "small_row_group_files": selection.sums(small, first),
+        "row_groups": slice_sums.sums(row_groups, first),
+        "untold_files": slice_sums.sums(~counted, first),
+        "small_row_group_files": slice_sums.sums(small, first),
         "copied_bytes": copied,
         "copying": pa.array([way.value for way in _WAYS]).take(pa.array(ways)),
     }
@@ -134,7 +141,8 @@ def judge(files: GroupInputs, weighed: Copying, forbidden: dict[Way, NDArray[np.
 def _forbidden(request: PlanRequest, moves: NDArray[np.bool_]) -> dict[Way, NDArray[np.bool_]]:
     """The masks of groups that cannot be copied at all. `moves`: the groups with rows that leave their spec."""
     every = np.ones(len(moves), np.bool_)
-    is_sorted = request.view.sorts_rows and request.layout.row_order is RowOrder.TABLE
+    row_order = request.layout.row_order
+    is_sorted = row_order is RowOrder.GIVEN or (request.view.sorts_rows and row_order is RowOrder.TABLE)
     return {
         Way.SORTED: every & is_sorted,
         Way.RESPEC: moves,
@@ -150,7 +158,8 @@ def _ways(weighed: Copying, total: Ints, by_size: Ints, copied: Ints) -> Ints:
     return np.select([2 * by_size < total, 2 * copied < total], [small, deletes], others)
 
 
-def _row_group_size(text: str | None) -> int:
+def row_group_size(properties: Mapping[str, str]) -> int:
     """The size in a table property; the default for a text that is no size, which the worker rejects."""
+    text = properties.get(_ROW_GROUP)
     is_size = text is not None and text.isascii() and text.isdigit() and len(text) <= _DIGITS
     return min(int(text) if is_size and text else 0, NO_LIMIT) or DEFAULT_ROW_GROUP

@@ -34,6 +34,8 @@ class Bins:
     delete_heavy: NDArray[np.int64]  # files whose deletes alone are a reason
     outputs: NDArray[np.int64]  # expected output files
     alone: NDArray[np.bool_]  # the partition has no other bin
+    # Position of each bin's reason in a list of the strategy's own, if it decided while it grouped; None: it did not.
+    reason: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.packing_key)
@@ -123,18 +125,18 @@ def _divide(
     must.
     """
     if early is None:
-        return np.arange(len(size)), _next_fit(size, _begins(keys), capacity)
-    starts = early[_next_fit(size[early], _begins(keys[early]), capacity)]
+        return np.arange(len(size)), next_fit(size, _begins(keys), capacity)
+    starts = early[next_fit(size[early], _begins(keys[early]), capacity)]
     partition = np.cumsum(np.append(False, keys[1:] != keys[:-1]))
     start_of = np.zeros(int(partition[-1]) + 1, np.int64)
     np.maximum.at(start_of, partition[starts], starts)  # where the last bin of early files starts
     turn = np.where(np.arange(len(size)) < start_of[partition], 2, 1)  # the others: after that start, or before it
     turn[early] = 0
     order = np.lexsort((turn, partition))
-    return order, _next_fit(size[order], _begins(2 * partition[order] + (turn[order] == 2)), capacity)
+    return order, next_fit(size[order], _begins(2 * partition[order] + (turn[order] == 2)), capacity)
 
 
-def _next_fit(size: NDArray[np.int64], begins: NDArray[np.int64], capacity: tuple[int, int]) -> NDArray[np.int64]:
+def next_fit(size: NDArray[np.int64], begins: NDArray[np.int64], capacity: tuple[int, int]) -> NDArray[np.int64]:
     """Where bins start if files are packed in their order; a new one starts at least at each of `begins`."""
     reach = np.append(0, np.cumsum(size))
     most_bytes, most_files = min(capacity[0], int(reach[-1])), capacity[1]

@@ -34,9 +34,10 @@ def expect(view: TableView, policy: Policy) -> ExpectedWork:
     decision = decide_bins.decide(request)
     kept, bins = decision.verdict.kept, decision.packing.bins
     count, size = bins.count[kept], bins.bytes[kept]
-    if len(count) and (policy.max_files_to_rewrite is not None or policy.max_bytes_to_rewrite is not None):
+    budgets = (policy.max_files_to_rewrite, policy.max_bytes_to_rewrite, request.budget)
+    if len(count) and any(budget is not None for budget in budgets):
         # A budget smaller than the first group may leave nothing to gain.
-        chosen = selection.select(decision, request)
+        chosen = selection.select(decision, decision.request)
         count, size = chosen.count, chosen.bytes
     return ExpectedWork(files=int(count.sum()), bytes=int(size.sum()), useless_deletes=view.useless_deletes)
 

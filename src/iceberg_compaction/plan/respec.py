@@ -63,6 +63,29 @@ def with_neighbours(files: CandidateFiles, request: PlanRequest) -> CandidateFil
     return replace(files, packing_key=packing_key)
 
 
+def with_fed_partitions(files: CandidateFiles, request: PlanRequest, capacity: int) -> CandidateFiles | None:
+    """The same files; those of the current spec are in the pool, too, if rows of pooled files go to their partition, or
+    may go there as far as metadata knows. So a group has all rows of the partitions that it writes, and sorts them as
+    a whole. None: all of them are more bytes than the capacity."""
+    pooled = files.packing_key != files.partition
+    if not pooled.any():
+        return files
+    fed = np.flatnonzero(~pooled)
+    feeds = request.view.feeds
+    if feeds is not None and len(fed):
+        ranges = _ranges(feeds, files.rows[pooled])
+        volume = np.prod(ranges.width, axis=1)
+        if ranges.complete.all() and volume.sum() <= _MOST_CELLS:
+            cells, _ = ranges.cells(volume.astype(np.int64))
+            own = _ranges(feeds, files.rows[fed]).low
+            numbers = np.unique(np.concatenate([cells, own]), axis=0, return_inverse=True)[1].reshape(-1)
+            fed = fed[np.isin(numbers[len(cells) :], numbers[: len(cells)])]
+    pooled[fed] = True
+    if files.bytes[pooled].sum() > capacity:
+        return None
+    return replace(files, packing_key=np.where(pooled, len(files.numbering) - 1, files.packing_key))
+
+
 def section_ranks(files: CandidateFiles, positions: Ints, bounds: Ints, spec_id: int | None) -> Ints:
     """Numbers that sort pooled files by partition, those partitions first that have the lowest values of the clustering
     column, since they are likely to feed the same new partitions. `bounds`: that value of each file. Partitions of the

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from iceberg_compaction.model.policies import JobOrder
 from iceberg_compaction.plan import output_counts, packing
+from iceberg_compaction.plan.costs import group_costs
+from iceberg_compaction.plan.slice_sums import sums
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model.policies import Policy
+    from iceberg_compaction.plan.candidates import CandidateFiles
     from iceberg_compaction.plan.decide_bins import Decision
     from iceberg_compaction.plan.packing import Packing
     from iceberg_compaction.plan.plan_request import PlanRequest
@@ -40,14 +43,17 @@ def select(decision: Decision, request: PlanRequest) -> Selection:
     smaller than the first group still makes progress; it is dropped if it gains nothing any more."""
     packed, bins, sizes = decision.packing, decision.packing.bins, request.sizes
     kept = request.strategy.order(packed, np.flatnonzero(decision.verdict.kept), request)
+    if decision.costs is not None and request.policy.rewrite_job_order is JobOrder.NONE:
+        kept = kept[np.argsort(-decision.costs.gain_per_cost()[kept], kind="stable")]  # most for the money first
     kept = kept[_failed_last(packed, kept, request.view.failed)]
-    whole = _whole_groups(bins.bytes[kept], bins.count[kept], request.policy)
+    whole = _whole_groups(decision, kept, request)
     reached = kept[: whole + 1]
     positions = _positions(packed, reached)
     first = np.cumsum(bins.count[reached]) - bins.count[reached]
     if len(reached) > whole:
         start = int(first[-1])
-        length = _shortened(packed, positions, start, request)
+        spent = 0.0 if decision.costs is None else float(decision.costs.cost[reached[:-1]].sum())
+        length = _shortened(packed, positions, start, request, spent)
         positions = positions[: start + length]
         reached, first = (reached, first) if length else (reached[:-1], first[:-1])
     files = packed.files
@@ -66,12 +72,6 @@ def select(decision: Decision, request: PlanRequest) -> Selection:
     )
 
 
-def sums(values: NDArray[np.int64] | NDArray[np.bool_], first: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The sums of slices that begin at `first` and together hold all values."""
-    totals: NDArray[np.int64] = np.add.reduceat(values, first, dtype=np.int64) if len(first) else np.zeros(0, np.int64)
-    return totals
-
-
 def _failed_last(packed: Packing, bins: NDArray[np.int64], failed: pa.Int64Array | None) -> NDArray[np.int64]:
     """Positions that put bins last that runs failed at, and of them the latest at the very end; before the budgets cut,
     so that such a bin does not use them up time and again."""
@@ -81,13 +81,16 @@ def _failed_last(packed: Packing, bins: NDArray[np.int64], failed: pa.Int64Array
     return np.argsort(rank[bins], kind="stable")
 
 
-def _whole_groups(size: NDArray[np.int64], count: NDArray[np.int64], policy: Policy) -> int:
+def _whole_groups(decision: Decision, kept: NDArray[np.int64], request: PlanRequest) -> int:
     """The number of groups that fit into the budgets as a whole."""
-    fits = np.ones(len(size), np.bool_)
+    policy, bins = request.policy, decision.packing.bins
+    fits = np.ones(len(kept), np.bool_)
     if policy.max_files_to_rewrite is not None:
-        fits &= np.cumsum(count) <= policy.max_files_to_rewrite
+        fits &= np.cumsum(bins.count[kept]) <= policy.max_files_to_rewrite
     if policy.max_bytes_to_rewrite is not None:
-        fits &= np.cumsum(size) <= policy.max_bytes_to_rewrite
+        fits &= np.cumsum(bins.bytes[kept]) <= policy.max_bytes_to_rewrite
+    if request.budget is not None and decision.costs is not None:
+        fits &= np.cumsum(decision.costs.cost[kept]) <= request.budget
     return len(fits) if fits.all() else int(np.argmin(fits))
 
 
@@ -100,8 +103,9 @@ def _positions(packed: Packing, bins: NDArray[np.int64]) -> NDArray[np.int64]:
     return packed.order.sort(positions, ranks[positions])
 
 
-def _shortened(packed: Packing, positions: NDArray[np.int64], start: int, request: PlanRequest) -> int:
-    """The number of files that the budgets leave of the last group, which begins at `start`; 0 if they gain nothing."""
+def _shortened(packed: Packing, positions: NDArray[np.int64], start: int, request: PlanRequest, spent: float) -> int:
+    """The number of files that the budgets leave of the last group, which begins at `start`; 0 if they gain nothing.
+    `spent`: dollars for the groups before it."""
     policy, files = request.policy, packed.files
     size = files.bytes[positions[start:]]
     length = len(size)
@@ -110,7 +114,24 @@ def _shortened(packed: Packing, positions: NDArray[np.int64], start: int, reques
     if policy.max_bytes_to_rewrite is not None:
         rest = policy.max_bytes_to_rewrite - int(files.bytes[positions[:start]].sum())
         length = min(length, int(np.searchsorted(np.cumsum(size), rest, side="right")))
+    if request.budget is not None:
+        length = _affordable(files, positions[start : start + length], request, request.budget - spent)
     if not length:
         return 0
-    shortened = packing.measure_one(files, positions[start : start + length], request.sizes)
-    return length if request.strategy.gains(shortened).all() else 0
+    part = positions[start : start + length]
+    if not request.strategy.gains(packing.measure_one(files, part, request.sizes)).all():
+        return 0
+    if request.strategy.weighs:
+        estimate = group_costs.of_slices(files, part, np.zeros(1, np.int64), request)
+        return length if estimate.saving[0] > estimate.cost[0] else 0
+    return length
+
+
+def _affordable(files: CandidateFiles, positions: NDArray[np.int64], request: PlanRequest, dollars: float) -> int:
+    """The number of files from the first on whose rewrite costs at most so much."""
+    low, high = 0, len(positions)  # `low` files are known to be cheap enough
+    while low < high:
+        middle = (low + high + 1) // 2
+        estimate = group_costs.of_slices(files, positions[:middle], np.zeros(1, np.int64), request)
+        low, high = (middle, high) if estimate.cost[0] <= dollars else (low, middle - 1)
+    return low

@@ -6,6 +6,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from iceberg_compaction.model.explanation import UpkeepStep
 from iceberg_compaction.model.policy_origin import DEFAULT_ORIGIN, EffectiveSetting
 from iceberg_compaction.policy import policy_keys
@@ -49,6 +51,8 @@ def _field(policy: TablePolicy, path: tuple[str, ...]) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, BaseModel):
+        return value.model_dump()
     if isinstance(value, tuple):
         return [getattr(each, "words", each) for each in value]
     return value

@@ -6,10 +6,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from iceberg_compaction.model import table_policy
+from iceberg_compaction.model.triggers import TriggerPreset
 from iceberg_compaction.policy import policy_keys, profiles
-
-_SCALAR: dict[str, Any] = {"type": ["string", "number", "boolean"]}
 
 
 def schema() -> dict[str, Any]:
@@ -60,10 +58,8 @@ def _settings() -> dict[str, Any]:
         for parent in parents:
             part = part.setdefault(parent, {"type": "object", "properties": {}})["properties"]
         part[last] = _value(key)
-    triggers = properties.get("triggers", {})
-    if "properties" in triggers:
-        triggers["additionalProperties"] = _SCALAR
-        properties["triggers"] = {"anyOf": [{"enum": list(table_policy.TRIGGER_PRESETS)}, triggers]}
+    triggers = properties["triggers"]
+    properties["triggers"] = {"anyOf": [{"enum": [preset.value for preset in TriggerPreset]}, triggers]}
     schedule = properties["schedule"]
     properties["schedule"] = {"anyOf": [{"type": "string", "description": "five fields of cron"}, schedule]}
     return properties
@@ -79,6 +75,8 @@ def _value(key: policy_keys.PolicyKey) -> dict[str, Any]:
     if key.kind is not policy_keys.KeyKind.PLAIN:
         example = "512MB" if key.kind is policy_keys.KeyKind.SIZE else "5d"
         return {**made, "type": ["string", "number"], "examples": [example]}
+    if key.name == "prices":
+        return {**made, "type": ["string", "object"]}
     if key.name == "quiet-hours":
         return {**made, "type": ["string", "array", "object"], "examples": ["mon-fri 8:00-18:00 Europe/Berlin"]}
     if isinstance(default, bool):

@@ -232,8 +232,7 @@ def _shown(value: Any) -> str:
 
 
 def _path(name: str, spellings: spelling.Spellings) -> tuple[str, ...]:
-    key = spellings.keys.get(name)
-    return key.path if key is not None else policy_keys.threshold(name.removeprefix(policy_keys.TRIGGERS)).path
+    return spellings.keys[name].path
 
 
 def _in_order(chosen: Mapping[str, EffectiveSetting], spellings: spelling.Spellings) -> list[str]:

@@ -36,7 +36,7 @@ _TIME_UNITS = {
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _PREFIXES = ("iceberg-compaction-", "iceberg-write-", "iceberg-", "compaction-", "rewrite-", "options-", "config-")
-_TRIGGER_PREFIXES = ("triggers-", "trigger-", "triggers-thresholds-")
+_TRIGGER_PREFIXES = ("triggers-", "trigger-", "self-optimizing-")
 _LONGEST_NAME = 200
 
 
@@ -63,14 +63,16 @@ class Spellings:
         self._stems: dict[str, PolicyKey] = {}  # names without units
         for key in self.keys.values():
             self._add(fold(key.name), key)
-        for name, wanted in synonyms.SYNONYMS.items():
+        for name, wanted in {**synonyms.SYNONYMS, **synonyms.TRIGGERS, **synonyms.AMORO_TRIGGERS}.items():
             first = next((self.keys[each] for each in wanted if each in self.keys), None)
             if first is not None:
                 self._add(fold(name), first)
 
     def _add(self, name: str, key: PolicyKey) -> None:
         self._stems.setdefault(name, key)
-        self._meanings.setdefault(name, Meaning(key=key, negated=name in synonyms.NEGATED))
+        self._meanings.setdefault(
+            name, Meaning(key=key, factor=synonyms.FACTORS.get(name), negated=name in synonyms.NEGATED)
+        )
         if key.kind is policy_keys.KeyKind.PLAIN:
             return
         units = _SIZE_UNITS if key.kind is policy_keys.KeyKind.SIZE else _TIME_UNITS
@@ -85,20 +87,9 @@ class Spellings:
         for form in (folded, *(folded.removeprefix(prefix) for prefix in _PREFIXES if folded.startswith(prefix))):
             if form in self._meanings:
                 return self._meanings[form]
-            if form in synonyms.THRESHOLDS:
-                return Meaning(key=policy_keys.threshold(synonyms.THRESHOLDS[form]))
-            if opened := self._threshold(form):
-                return opened
-        return None
-
-    def _threshold(self, form: str) -> Meaning | None:
-        for prefix in reversed(_TRIGGER_PREFIXES):
-            if form.startswith(prefix):
-                rest = form.removeprefix(prefix)
-                # A threshold that has a field of its own is that field.
-                return self._meanings.get(rest) or Meaning(
-                    key=policy_keys.threshold(synonyms.THRESHOLDS.get(rest, rest))
-                )
+            of_trigger = next((form.removeprefix(each) for each in _TRIGGER_PREFIXES if form.startswith(each)), None)
+            if of_trigger is not None and f"triggers-{of_trigger}" in self._meanings:
+                return self._meanings[f"triggers-{of_trigger}"]
         return None
 
     def reason_to_ignore(self, name: str) -> str | None:
@@ -131,7 +122,9 @@ def convert(meaning: Meaning, value: Any) -> Any:
     if key.is_text:
         return str(value) if isinstance(value, int | float) else value
     number = _number(value)
-    return value if number is None else number  # properties and flags are text
+    if number is None or number < 0:  # -1 is Amoro's word for off
+        return value
+    return number * factor if factor else number  # properties and flags are text
 
 
 def _choice(key: PolicyKey, value: Any) -> Any:

@@ -36,11 +36,10 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
     "compaction-strategy": ("strategy",),
     "compaction-type": ("strategy",),
     # costs
-    "max-cost": ("limits.max-cost",),
-    "cost-limit": ("max-cost", "limits.max-cost"),
-    "cost-limit-run": ("max-cost", "limits.max-cost"),
-    "cost-limit-hourly": ("max-cost-per-hour", "max-hourly-cost", "hourly-cost", "limits.hourly-cost"),
-    "hourly-cost": ("max-cost-per-hour", "max-hourly-cost", "limits.hourly-cost"),
+    "cost-limit": ("max-cost",),
+    "cost-limit-run": ("max-cost",),
+    "cost-limit-hourly": ("hourly-cost-limit",),
+    "hourly-cost": ("hourly-cost-limit",),
     # when
     "enable": ("enabled",),
     "self-optimizing-enabled": ("enabled",),
@@ -96,20 +95,22 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
 }
 NEGATED: Final = frozenset({"suspend"})
 
-# Thresholds of triggers. Amoro's fragment ratio divides the target size; the guide's is delete files per data file.
-THRESHOLDS: Final[dict[str, str]] = {
-    "max-file-count-per-partition": "max-file-count-per-partition",
-    "max-delete-ratio": "max-delete-ratio",
-    "self-optimizing-fragment-ratio": "amoro-fragment-ratio",
-    "self-optimizing-min-target-size-ratio": "min-target-size-ratio",
-    "self-optimizing-minor-trigger-file-count": "minor-trigger-file-count",
-    "self-optimizing-minor-trigger-interval": "minor-trigger-interval",
-    "self-optimizing-major-trigger-duplicate-ratio": "major-trigger-duplicate-ratio",
-    "self-optimizing-major-trigger-file-count": "major-trigger-file-count",
-    "self-optimizing-full-trigger-interval": "full-trigger-interval",
-    "self-optimizing-full-rewrite-all-files": "full-rewrite-all-files",
+# Amoro's fragment ratio divides the target size; the guide's is delete files per data file.
+AMORO_TRIGGERS: Final = {
+    "self-optimizing-fragment-ratio": ("triggers.fragment-size-divisor",),
+    "self-optimizing-min-target-size-ratio": ("triggers.min-target-size-ratio",),
+    "self-optimizing-minor-trigger-file-count": ("triggers.minor-trigger-file-count",),
+    "self-optimizing-minor-trigger-interval": ("triggers.minor-trigger-interval",),
+    "self-optimizing-major-trigger-duplicate-ratio": ("triggers.major-trigger-duplicate-ratio",),
+    "self-optimizing-full-trigger-interval": ("triggers.full-trigger-interval",),
 }
-AMORO_TRIGGERS: Final = tuple(name for name in THRESHOLDS if name.startswith("self-optimizing-"))
+TRIGGERS: Final = {
+    "max-file-count-per-partition": ("triggers.max-file-count-per-partition",),
+    "max-delete-ratio": ("triggers.max-delete-ratio",),
+}
+FACTORS: Final = dict.fromkeys(  # numbers of these are milliseconds
+    ("self-optimizing-minor-trigger-interval", "self-optimizing-full-trigger-interval"), 0.001
+)
 
 VALUES: Final[dict[str, dict[str, str]]] = {
     "strategy": {
@@ -145,6 +146,7 @@ IGNORED: Final[dict[str, str]] = {
     "self-optimizing-group": _AMORO_OWN,
     "self-optimizing-min-plan-interval": _AMORO_OWN,
     "self-optimizing-execute-num-retries": "tasks are tried again by the engine",
+    "self-optimizing-full-rewrite-all-files": "the strategy decides which files are rewritten",
     "self-optimizing-max-task-size-bytes": "the size of a task follows from the target size",
     "self-optimizing-evaluation-fallback-interval": _AMORO_OWN,
     "self-optimizing-evaluation-file-size-mse-tolerance": _AMORO_OWN,

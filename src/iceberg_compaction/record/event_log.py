@@ -3,6 +3,8 @@ story. Progress events replace one another: a run has one latest progress."""
 
 from __future__ import annotations
 
+import functools
+import json
 import logging
 import sys
 import threading
@@ -47,14 +49,10 @@ class EventWriter:
             self._kinds[event.kind] += 1
             if self._kinds[event.kind] > MOST.get(event.kind, sys.maxsize):
                 return
-            if isinstance(event, events.Finished):  # the history has the rest
-                outcome = event.outcome.model_copy(update={"group_outcomes": (), "proof": None})
-                event = event.model_copy(update={"outcome": outcome})
             self._put(event, at_ms)
 
     def _put(self, event: Event, at_ms: int) -> None:
-        logged = events.LoggedEvent(number=self._number, at_ms=at_ms, event=event)
-        self.outbox.put(keys.key(EVENT, self.run_id, self._number), logged.model_dump_json())
+        self.outbox.put_later(functools.partial(_logged, event, at_ms, self.run_id, self._number))
         self._number += 1
 
     def _put_progress(self, event: events.Rewriting | events.Comparing, at_ms: int) -> None:
@@ -67,7 +65,19 @@ class EventWriter:
         if last is None or is_done or at_ms - last.at_ms >= PROGRESS_MS:
             since_ms = at_ms if last is None else last.since_ms
             self._progress = events.LatestProgress(at_ms=at_ms, since_ms=since_ms, event=event)
-            self.outbox.put(keys.key(PROGRESS, self.run_id), self._progress.model_dump_json())
+            self.outbox.put_later(functools.partial(_latest, self._progress, self.run_id))
+
+
+def _logged(event: Event, at_ms: int, run_id: str, number: int) -> dict[str, str]:
+    if isinstance(event, events.Finished):  # the history has the rest
+        outcome = event.outcome.model_copy(update={"group_outcomes": (), "proof": None})
+        event = event.model_copy(update={"outcome": outcome})
+    logged = events.LoggedEvent(number=number, at_ms=at_ms, event=event)
+    return {keys.key(EVENT, run_id, number): logged.model_dump_json()}
+
+
+def _latest(progress: LatestProgress, run_id: str) -> dict[str, str]:
+    return {keys.key(PROGRESS, run_id): progress.model_dump_json()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +97,14 @@ class EventLog:
         key = keys.key(PROGRESS, run_id)
         row = self.entries.get([key]).get(key)
         return None if row is None else _parsed(row, events.LatestProgress)
+
+
+def moment(row: StoreEntry) -> int:
+    """The time of an event, in milliseconds; that of the epoch if the entry is damaged."""
+    try:
+        return int(json.loads(row.value)["at_ms"])
+    except (ValueError, KeyError, TypeError):
+        return 0
 
 
 def _parsed(row: StoreEntry, kind: type[_T]) -> _T | None:

@@ -13,7 +13,7 @@ from iceberg_compaction.model.run_figures import HealthEntry
 from iceberg_compaction.record.entries import door, keys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from iceberg_compaction.record.entries.door import StoreEntries, StoreEntry
 
@@ -48,21 +48,26 @@ class HealthLog:
 
     def of_table(self, catalog: str, table: str, *, limit: int = 100) -> list[HealthEntry]:
         """The last looks at one table, the newest first."""
-        return _parsed(self.entries.scan(keys.prefix(HEALTH, catalog, table), limit=limit))
+        return list(_parsed(self.entries.scan(keys.prefix(HEALTH, catalog, table), limit=limit)))
 
     def latest(self) -> list[HealthEntry]:
         """The last look at each table, in one scan."""
+        return list(self.each_latest())
+
+    def each_latest(self) -> Iterator[HealthEntry]:
+        """The same one by one: a lake may have more tables than are worth holding at a time."""
         return _parsed(self.entries.scan(keys.prefix(LATEST)))
 
 
-def _parsed(stored: Iterable[StoreEntry]) -> list[HealthEntry]:
+def _parsed(stored: Iterable[StoreEntry]) -> Iterator[HealthEntry]:
     """The entries that this version can read."""
-    readable, unreadable = [], 0
+    unreadable = 0
     for row in stored:
         try:
-            readable.append(HealthEntry.model_validate_json(row.value))
+            entry = HealthEntry.model_validate_json(row.value)
         except pydantic.ValidationError:
             unreadable += 1
+        else:
+            yield entry
     if unreadable:
         _log.warning("Entries of the run store on the health of tables are unreadable and ignored: %d.", unreadable)
-    return readable

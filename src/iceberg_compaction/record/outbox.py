@@ -13,6 +13,7 @@ from iceberg_compaction.record import store_warnings
 from iceberg_compaction.record.entries import door
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from typing_extensions import Self
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 EVERY_S = 1.0
 _MOST_WAITING = 10_000  # entries, while the store is away; the oldest are given up
+_MOST_DRAFTS = 1000  # that wait for the next flush; more of them become entries at once
 _log = logging.getLogger(__name__)
 
 
@@ -30,6 +32,7 @@ class Outbox:
 
     entries: StoreEntries
     warnings: store_warnings.StoreWarnings = field(default_factory=store_warnings.StoreWarnings)
+    _drafts: list[Callable[[], Mapping[str, str]]] = field(default_factory=list)
     _waiting: dict[str, str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _writing: threading.Lock = field(default_factory=threading.Lock)
@@ -38,6 +41,9 @@ class Outbox:
 
     def put(self, key: str, value: str) -> None:
         """Write this entry soon. One that no store takes is left out: it would keep all others waiting."""
+        self._take(key, value)
+
+    def _take(self, key: str, value: str) -> None:
         if len(value.encode()) > door.LONGEST_VALUE:
             self._refuse(key, value)
             return
@@ -46,9 +52,26 @@ class Outbox:
             while len(self._waiting) > _MOST_WAITING:
                 del self._waiting[next(iter(self._waiting))]
 
+    def put_later(self, draft: Callable[[], Mapping[str, str]]) -> None:
+        """Write the entries of a draft soon. It is called by the next flush: many at a time take a third of the time
+        that each alone takes between two tasks, when none of its code is in the cache of the processor."""
+        with self._lock:
+            self._drafts.append(draft)
+        if len(self._drafts) > _MOST_DRAFTS:
+            with self._writing:
+                self._finish_drafts()
+
+    def _finish_drafts(self) -> None:
+        with self._lock:
+            drafts, self._drafts = self._drafts, []
+        for draft in drafts:
+            for key, value in draft().items():
+                self._take(key, value)
+
     def flush(self) -> None:
         """Write all entries now. StoreError: the store is away; they wait."""
         with self._writing:
+            self._finish_drafts()
             while batch := self._next():
                 self.entries.change(batch)
                 with self._lock:

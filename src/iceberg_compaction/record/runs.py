@@ -116,6 +116,7 @@ class Run:
         events to the store. LeasedError: another run has them, or had and made a snapshot that is not among `seen`, on
         which the plan was made."""
         with (
+            nullcontext() if self.store is None else self.store.entries.stay_open(),
             self.outbox or nullcontext(),
             journal.keep(home, self, branch=branch, command=command, resources=resources, seen=seen),
         ):

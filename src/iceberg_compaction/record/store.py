@@ -27,6 +27,8 @@ class RunStore(run_journal.RunJournal, run_history.RunHistory):
     - Any trouble is a StoreError. No method returns a guess.
     """
 
+    entries: checked.CheckedEntries
+
     def __init__(self, entries: StoreEntries, periods: RetentionPeriods | None = None) -> None:
         self.periods = periods or RetentionPeriods()
         self.entries = checked.CheckedEntries(entries)

@@ -26,6 +26,9 @@ class RemovalProof(enum.Enum):
     NOT_COMMITTED = "its commit surely did not land"
     RUN_OVER = "its run is over, no commit of it can land, and no snapshot refers to it"
     LEFT_LOG = "a commit that landed moved it out of the metadata log, and the table asks for its removal"
+    EXPIRED = "only snapshots that have expired needed it, and nothing that the table still has refers to it"
+    ORPHAN = "nothing of the table refers to it, and it is older than any unfinished write can be"
+    RESTORED = "it is a copy in quarantine, and the file is back at its own path"
 
 
 def remove_files(io: FileIO, paths: Iterable[str], proof: RemovalProof) -> tuple[str, ...]:

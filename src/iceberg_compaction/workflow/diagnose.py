@@ -10,19 +10,22 @@ import pyarrow.compute as pc
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import catalog_identity, load_tables
 from iceberg_compaction.inspect import assess, delete_cost, health_request
-from iceberg_compaction.metadata import look, maintainers, snapshot_log, target_partitions
+from iceberg_compaction.metadata import look, maintainers, rewrite_times, snapshot_log, target_partitions
 from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.model.policies import Policy, Strategy
-from iceberg_compaction.model.run_figures import HealthEntry, TableFigures
+from iceberg_compaction.model.run_figures import HealthEntry, PartitionExtremes, TableFigures
 from iceberg_compaction.model.table_view import DATA
+from iceberg_compaction.model.triggers import Triggers
 from iceberg_compaction.operations.rewrite_manifests import choose_manifests, manifest_facts
 from iceberg_compaction.plan import plan_request, quick_look
+from iceberg_compaction.plan.triggers import extremes, measures, partition_scores
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
     from iceberg_compaction.model.manifest_plan import ManifestPlan
+    from iceberg_compaction.model.policies import Sizes
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.model.table_view import TableView
 
@@ -36,13 +39,15 @@ class DiagnosedTable:
 
     health: TableHealth
     catalog: str
+    extremes: PartitionExtremes | None = None
 
     def entry(self, now_ms: int) -> HealthEntry:
         """The look as the run store keeps it."""
-        return HealthEntry(at_ms=now_ms, catalog=self.catalog, table=self.health.table, figures=_figures(self.health))
+        figures = _figures(self.health).model_copy(update={"extremes": self.extremes})
+        return HealthEntry(at_ms=now_ms, catalog=self.catalog, table=self.health.table, figures=figures)
 
 
-def diagnose(
+def diagnose(  # noqa: PLR0913 - each is a fact of the look
     catalog: Catalog,
     name: str,
     policy: Policy,
@@ -50,12 +55,14 @@ def diagnose(
     branch: str = "main",
     worst: int = health_request.WORST,
     cache: arrow_cache.ArrowCache = arrow_cache.NO_CACHE,
+    now_ms: int | None = None,
 ) -> TableHealth:
-    """Assess the table's health by a policy. `worst`: the number of partitions to name."""
-    return diagnose_table(catalog, name, policy, branch=branch, worst=worst, cache=cache).health
+    """Assess the table's health by a policy. `worst`: the number of partitions to name. `now_ms`: the moment; without
+    it, scores of partitions do not count the time since their last rewrite."""
+    return diagnose_table(catalog, name, policy, branch=branch, worst=worst, cache=cache, now_ms=now_ms).health
 
 
-def diagnose_table(
+def diagnose_table(  # noqa: PLR0913 - each is a fact of the look
     catalog: Catalog,
     name: str,
     policy: Policy,
@@ -63,6 +70,7 @@ def diagnose_table(
     branch: str = "main",
     worst: int = health_request.WORST,
     cache: arrow_cache.ArrowCache = arrow_cache.NO_CACHE,
+    now_ms: int | None = None,
 ) -> DiagnosedTable:
     """The same with the identity of the table's catalog."""
     table = load_tables.load_table(catalog, name)
@@ -84,7 +92,26 @@ def diagnose_table(
         maintainers=tuple(each.maintainer for each in maintainers.read(table.metadata, branch)),
         worst=worst,
     )
-    return DiagnosedTable(health=assess.assess(view, request), catalog=catalog_identity.identity(table))
+    health, extreme = _with_scores(assess.assess(view, request), view, request.sizes, table, now_ms)
+    return DiagnosedTable(health=health, catalog=catalog_identity.identity(table), extremes=extreme)
+
+
+def _with_scores(
+    health: TableHealth, view: TableView, sizes: Sizes, table: Table, now_ms: int | None
+) -> tuple[TableHealth, PartitionExtremes | None]:
+    """The health with scores of the partitions that it names, and the extremes of all partitions."""
+    if now_ms is None or view.pin is None:
+        return health, None
+    view = rewrite_times.add(view, table.metadata, now_ms=now_ms)
+    triggers = Triggers()
+    measured = measures.measure(view, sizes, triggers)
+    keys = [(each.spec_id, each.partition) for each in health.worst_partitions]
+    scores = partition_scores.of_partitions(measured, view.past, keys)
+    worst = tuple(
+        each.model_copy(update={"rewrite_score": scores.get((each.spec_id, each.partition))})
+        for each in health.worst_partitions
+    )
+    return health.model_copy(update={"worst_partitions": worst}), extremes.of(measured, sizes, triggers, now_ms)
 
 
 def _figures(health: TableHealth) -> TableFigures:

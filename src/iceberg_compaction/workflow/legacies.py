@@ -108,6 +108,8 @@ def release(run: Run, found: Sequence[HeldHead], dead: Collection[str]) -> Estat
 def _is_worthless(held: HeldHead, run: Run) -> bool:
     """Whether nobody will go on with a checkpoint: it is too old, or its owner has ended and could not remove it. The
     owner is asked for last, because runs are entered in the journal before they own anything."""
+    if run.store is None:
+        return False
     if held.head.owner == checkpoint.NOBODY:
-        return run.clock() - held.head.saved_ms >= checkpoints.KEEP_MS
-    return run.store is not None and not run.store.is_entered(held.head.owner)
+        return run.clock() - held.head.saved_ms >= run.store.periods.checkpoints_ms
+    return not run.store.is_entered(held.head.owner)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import load_tables, publish
 from iceberg_compaction.metadata import table_folders
-from iceberg_compaction.model import events, outcome
+from iceberg_compaction.model import events, outcome, policies
 from iceberg_compaction.observe import run_scope
 from iceberg_compaction.observe.tracing import spans
 from iceberg_compaction.operations import run_ledger
@@ -30,6 +30,7 @@ _KINDS: tuple[tuple[type[errors.CompactionError], outcome.Kind], ...] = (
     (errors.LeasedError, outcome.Kind.SKIPPED),
     (errors.DeclinedError, outcome.Kind.SKIPPED),
     (errors.MaintainedError, outcome.Kind.FAILED),
+    (errors.RefusedError, outcome.Kind.FAILED),
     (errors.StalePlanError, outcome.Kind.CONFLICT),
     (errors.ConflictError, outcome.Kind.CONFLICT),
     (errors.CommitError, outcome.Kind.FAILED),
@@ -146,7 +147,7 @@ def _describe(plan: AnyPlan) -> dict[str, int]:
     """Enter the strategy in the run's span, and return the figures of the plan; those of other operations than the
     rewrite of files have none."""
     policy = getattr(plan, "policy", None)
-    spans.describe_run(strategy=None if policy is None else policy.strategy.value)
+    spans.describe_run(strategy=None if policy is None else policies.name_of(policy.strategy))
     return {"partitions": len(getattr(plan, "partitions", ())), "total_files": getattr(plan, "input_files", 0)}
 
 

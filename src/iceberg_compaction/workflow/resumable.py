@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import load_tables
 from iceberg_compaction.metadata import reachable
-from iceberg_compaction.model import checkpoint, resume_view
+from iceberg_compaction.model import checkpoint, durations, policies, resume_view
 from iceberg_compaction.operations.operation import Legacy
 from iceberg_compaction.operations.rewrite_files.resume import inherit_plan, take_up
 from iceberg_compaction.record import journal
@@ -40,11 +40,12 @@ def find(run: Run, run_id: str) -> HeldHead:
             raise errors.ConfigError(_at_work(run_id, unfinished[owner]))
     if not heads:
         raise errors.ConfigError(_nothing(run_id, unfinished.get(run_id)))
-    fresh = [held for held in heads if run.clock() - held.head.saved_ms < checkpoints.KEEP_MS]
+    keep_ms = run.store.periods.checkpoints_ms
+    fresh = [held for held in heads if run.clock() - held.head.saved_ms < keep_ms]
     if not fresh:
         raise errors.ConfigError(
-            f"The checkpoint of run {run_id} is older than 7 days and cannot be used any more; `iceberg-compact run` "
-            "does its work anew."
+            f"The checkpoint of run {run_id} is older than {durations.words(keep_ms / 1000)} and cannot be used any "
+            "more; `iceberg-compact run` does its work anew."
         )
     return fresh[0]
 
@@ -77,7 +78,7 @@ def show(run: Run, catalog: Catalog, held: HeldHead) -> resume_view.ResumeView:
     head, content = held.head, checkpoints.Checkpoints(run.store.entries).content(held.head)
     view = _view(head, run.clock()).model_copy(update={"stored": len(content.results)})
     if content.plan is not None:
-        view = view.model_copy(update={"strategy": content.plan.policy.strategy.value})
+        view = view.model_copy(update={"strategy": policies.name_of(content.plan.policy.strategy)})
     table = load_tables.load_table(catalog, head.entry.table)
     in_table = frozenset(reachable.names(table, head.writers))
     try:

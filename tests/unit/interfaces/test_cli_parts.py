@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 def test_every_policy_option_has_a_flag() -> None:
     shorter = {"target_file_size", "copy", "min_row_group_size"}
-    flags = {field.name for field in fields(options.PolicyOptions)} - {"option", "policy_file", "environment"} - shorter
+    sources = {"option", "trigger", "policy_file", "environment"}
+    flags = {field.name for field in fields(options.PolicyOptions)} - sources - shorter
     assert flags == set(Policy.model_fields)
     assert options.PolicyOptions().given() == {}  # what is not given is left to the policy
 

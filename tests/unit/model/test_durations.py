@@ -19,3 +19,18 @@ def test_a_duration_is_a_number_of_seconds(text: float | str, seconds: float) ->
 def test_anything_else_is_refused_in_one_sentence(text: float | str) -> None:
     with pytest.raises(errors.ConfigError, match="is not a duration; write it as 90s, 15m, 2h or 1d"):
         durations.parse_seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (7 * 86_400, "7 days"),
+        (86_400, "1 day"),
+        (90 * 60, "90 minutes"),
+        (3600, "1 hour"),
+        (1, "1 second"),
+        (0.5, "0.5 seconds"),
+    ],
+)
+def test_a_duration_is_told_in_the_largest_unit_that_has_whole_numbers(seconds: float, words: str) -> None:
+    assert durations.words(seconds) == words

@@ -104,7 +104,8 @@ def test_a_target_of_the_table_that_is_none_is_told_in_a_sentence(text: str) -> 
         {"target-file-size-bytes": 100, "max-file-size-bytes": 100},
         {"target-file-size-bytes": 0},
         {"min-input-files": 0},
-        {"strategy": "fast"},
+        {"strategy": "no name"},
+        {"strategy": 5},
         {"verify": "maybe"},
         {"surprise": 1},
     ],
@@ -116,9 +117,9 @@ def test_a_policy_refuses_nonsense(wrong: dict[str, object]) -> None:
 
 def test_the_library_tells_wrong_options_in_a_sentence() -> None:
     with pytest.raises(
-        errors.ConfigError, match=r"Unknown option min-files \(did you mean min-input-files\?\); the options are"
+        errors.ConfigError, match=r"Unknown option min-input-file \(did you mean min-input-files\?\); the options are"
     ):
-        policy_options.make_policy("small-files", None, {"min_files": 3})
+        policy_options.make_policy("small-files", None, {"min_input_file": 3})
     with pytest.raises(errors.ConfigError, match=r"Wrong value for target-file-size-bytes: .*'big' is not a size"):
         policy_options.make_policy("small-files", "big", {})
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from iceberg_compaction.model import events, outcome
+from iceberg_compaction.model.prices import Prices
 from iceberg_compaction.model.run_figures import TableFigures
 from iceberg_compaction.model.storage_requests import StorageRequests
 from iceberg_compaction.observe.metrics import metric_feed, metric_list, metric_values
-from iceberg_compaction.observe.metrics.price_list import Prices
 
 if TYPE_CHECKING:
     from iceberg_compaction.observe.metrics.metric_list import Metric

@@ -14,7 +14,6 @@ from iceberg_compaction.observe.metrics import (
     metric_list,
     metric_settings,
     metric_values,
-    price_list,
     prometheus_text,
     textfile,
 )
@@ -101,15 +100,3 @@ def test_flags_go_before_the_environment() -> None:
     environ = {"ICEBERG_COMPACTION_METRICS_PORT": "1", "ICEBERG_COMPACTION_METRICS_TABLES": "7"}
     chosen = metric_settings.load_metrics_settings(metric_settings.MetricsFlags(port="127.0.0.1:9464"), environ)
     assert (chosen.address, chosen.port, chosen.tables) == ("127.0.0.1", 9464, 7)
-
-
-def test_prices_are_given_by_name() -> None:
-    prices = price_list.parse_prices("task-hour=3.6, thousand-writes=1", variable="P")
-    assert prices.compute(10) == pytest.approx(0.01)
-    assert prices.thousand_reads == price_list.Prices().thousand_reads
-
-
-@pytest.mark.parametrize("text", ["hour=1", "task-hour", "task-hour=x", "task-hour=-1"])
-def test_a_price_that_cannot_be_meant_is_refused(text: str) -> None:
-    with pytest.raises(errors.ConfigError, match=r"^P: "):
-        price_list.parse_prices(text, variable="P")

@@ -176,7 +176,7 @@ def test_an_encoder_that_is_slow_makes_small_row_groups_worth_copying() -> None:
     ("given", "way", "said"),
     [
         ({"copy_row_groups": "never"}, Way.NEVER, "are encoded as asked"),
-        ({"sorts_rows": True}, Way.SORTED, "because rows are sorted by the table's sort order"),
+        ({"sorts_rows": True}, Way.SORTED, "because rows are sorted"),
         ({"sorts_rows": True, "copy_row_groups": "never"}, Way.SORTED, "because rows are sorted"),
         ({"specs": 3, "copy_row_groups": "never"}, Way.RESPEC, "because their rows leave partition spec 3"),
         ({"specs": 3}, Way.RESPEC, "because their rows leave partition spec 3"),

@@ -54,18 +54,12 @@ def test_the_guides_config_has_its_environments() -> None:
 
 
 def test_the_custom_resource_works_unchanged() -> None:
-    if "time-series" not in {each.value for each in Strategy}:
-        with pytest.raises(errors.ConfigError, match="line 12: strategy cannot be 'time-series'"):
-            policy_of(CUSTOM_RESOURCE, "production.events")
-        strategy = "full"
-    else:
-        strategy = "time-series"
-    text = CUSTOM_RESOURCE.replace("time-series", strategy)
+    text = CUSTOM_RESOURCE
     events = policy_of(text, "production.events")
-    assert events.policy.rewrite.strategy.value == strategy
+    assert events.policy.rewrite.strategy is Strategy.TIME_SERIES
     assert events.policy.rewrite.target_file_size_bytes == 512 * MIB
     assert events.policy.schedule.cron == "0 * * * *"
-    assert stated(events)[SPELLINGS.meaning("costLimit.hourly").key.name] == 10.0  # type: ignore[union-attr]
+    assert events.policy.rewrite.hourly_cost_limit == 10.0
     assert policy_of(text, "production.dimensions").policy.rewrite.target_file_size_bytes == 1024 * MIB
     assert policy_of(text, "test.events").policy.rewrite.target_file_size_bytes is None
     assert {each.name for each in events.ignored} == {"catalog.type", "resources.memory", "resources.cpu"}
@@ -140,11 +134,11 @@ def test_a_table_that_is_configured_for_amoro(prefix: str) -> None:
         "triggers.preset": "amoro",
         "maintenance.expire.enabled": True,
         "maintenance.expire.max-snapshot-age": 43_200,
-        "triggers.amoro-fragment-ratio": 8,
+        "triggers.fragment-size-divisor": 8,
         "triggers.minor-trigger-file-count": 12,
-        "triggers.minor-trigger-interval": 3_600_000,
+        "triggers.minor-trigger-interval": 3600,
         "triggers.major-trigger-duplicate-ratio": 0.1,
-        "triggers.full-trigger-interval": -1,
+        "triggers.full-trigger-interval": "-1",
     }
     ignored = {each.name: each.reason for each in effective.ignored}
     assert ignored == {
@@ -205,6 +199,6 @@ def test_a_file_extends_weaker_files(tmp_path: Path) -> None:
     (tmp_path / "team" / "policy.yaml").write_text("extends: ../base.yaml\nowner: team\nmin_input_files: 9")
     document = load_file.load(tmp_path / "team" / "policy.yaml", SPELLINGS)
     effective = PolicyBook(document=document, spellings=SPELLINGS).for_table("db.events", {})
-    assert (effective.policy.owner, effective.policy.tenant) == ("team", "base")
+    assert (effective.policy.owner, effective.policy.rewrite.tenant) == ("team", "base")
     assert effective.policy.rewrite.min_input_files == 4, "an entry of the table is stronger, wherever it stands"
     assert effective.origin("tenant").source.endswith("base.yaml")

@@ -51,17 +51,18 @@ class InlineWork:
     def results(self) -> Iterator[TaskEnd]:
         attempt = perform_task.new_attempt()
         failed: set[int] = set()
-        for task in self._job.tasks:
-            if task.group_id in failed:
-                continue  # what it would write could not be committed
-            self._cancel.check()
-            with progress_reports.reporting(task, self._sender(task.id), wait=True, check=self._cancel.check_at_work):
-                end = perform_task.perform_task(task, self._job.context, attempt, self._rewrite)
-            if isinstance(end, task_failure.Failure):
-                failed.add(end.group_id)
-            else:
-                self.staged.append(end)
-            yield end
+        with progress_reports.Reporter() as reporter:
+            for task in self._job.tasks:
+                if task.group_id in failed:
+                    continue  # what it would write could not be committed
+                self._cancel.check()
+                with reporter.reporting(task, self._sender(task.id), wait=True, check=self._cancel.check_at_work):
+                    end = perform_task.perform_task(task, self._job.context, attempt, self._rewrite)
+                if isinstance(end, task_failure.Failure):
+                    failed.add(end.group_id)
+                else:
+                    self.staged.append(end)
+                yield end
 
     def _sender(self, task_id: int) -> Callable[[int], None] | None:
         on_progress = self._job.on_progress

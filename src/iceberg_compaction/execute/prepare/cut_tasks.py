@@ -9,6 +9,8 @@ import numpy as np
 
 from iceberg_compaction.model import file_group, sizing
 from iceberg_compaction.model.copy_plan import Way
+from iceberg_compaction.model.file_group import GroupReason
+from iceberg_compaction.model.output_layout import RowOrder
 from iceberg_compaction.model.rewrite_task import RewriteTask, TaskSection
 
 if TYPE_CHECKING:
@@ -49,7 +51,9 @@ def build_tasks(
     slices = []
     for group in plan.groups.columns.to_pylist():  # figures are enough: no sentence is made
         first, end = group["first"], group["first"] + group["files"]
-        if gathers and gathers_small_files(group):
+        if plan.layout.row_order is RowOrder.GIVEN:
+            cuts = [0]  # one task sorts the whole group, so that the ranges of its files do not overlap
+        elif gathers and gathers_small_files(group):
             cuts = one_each(sizes[first:end], plan.sizes)
         else:
             of_group = COPIED_TARGETS if targets < TASK_TARGETS and _is_copied(group) else targets
@@ -68,6 +72,7 @@ def build_tasks(
             file_sizes=tuple(sizes[start:stop]),
             record_counts=tuple(records[start:stop]),
             sequence_numbers=tuple(sequence[start:stop]),
+            sizes=plan.layout.cold if group["reason"] == GroupReason.COLD.value else None,
             **_lies([TaskSection(**section, deletes=next(deletes)) for _, section in lies[number]]),
         )
         for number, (group, start, stop) in enumerate(slices)

@@ -20,13 +20,22 @@ if TYPE_CHECKING:
     from pyiceberg.schema import Schema
     from pyiceberg.table import Table
 
+    from iceberg_compaction.model.past_rows import PastRows
+
 TASK_BYTES = 256 << 20  # of data files: small enough to show progress and to keep every core busy
 _MOST_FILES = 1000  # of a task
 
 
-def prepare(table: Table, live: pa.Table, measured: pa.Array, schema: Schema, run_id: str) -> engine_door.Job:
+def prepare(
+    table: Table,
+    live: pa.Table,
+    measured: pa.Array,
+    schema: Schema,
+    run_id: str,
+    past_rows: PastRows | None = None,
+) -> engine_door.Job:
     """The job that reads the `measured` files by this schema. `live` (model.table_view.FILES) has them and all delete
-    files that may apply to them; the group of a task is its own number."""
+    files that may apply to them; the group of a task is its own number. `past_rows` are left out."""
     rows = np.flatnonzero(pc.is_in(live["file_path"], value_set=measured).to_numpy(zero_copy_only=False))
     chosen = live.take(pa.array(rows)).append_column("row", pa.array(rows))
     chosen = chosen.append_column("where", chosen["partition"].cast(pa.string()))
@@ -35,7 +44,7 @@ def prepare(table: Table, live: pa.Table, measured: pa.Array, schema: Schema, ru
     index = delete_index.build(live, unpartitioned_specs=delete_scopes.unpartitioned(table.specs()))
     applied = deletes_for_plan.DeletesForPlan(files=live, rows=chosen["row"].to_numpy().astype(np.int64), index=index)
     tasks = _tasks(chosen, starts, applied.of_slices(starts))
-    context = shared_context.measuring_context(table, run_id, schema, cut_tasks.all_deletes(tasks))
+    context = shared_context.measuring_context(table, run_id, schema, cut_tasks.all_deletes(tasks), past_rows)
     return engine_door.Job(tasks=tuple(tasks), context=context)
 
 

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyiceberg.table import Table
+    from pyiceberg.table.sorting import SortOrder
 
     from iceberg_compaction.model import rewrite_plan
+    from iceberg_compaction.model.past_rows import PastRows
 
 INLINE_BYTES = 10 * 10**6  # delete files of a run that together have less are read here and sent along
 _READERS = 8
@@ -43,7 +45,7 @@ def build_context(
     if missing := sorted(used - specs.keys()):
         raise errors.StalePlanError(f"Partition specs {missing} of {plan.table} are gone; plan again.")
     schema = schemas[plan.pin.schema_id]
-    order = sort_order.followed(table, schema) if plan.layout.row_order is RowOrder.TABLE else None
+    order = _row_order(table, schema, plan)
     return rewrite_task.RewriteContext(
         run_id=run_id,
         table=plan.table,
@@ -59,17 +61,34 @@ def build_context(
         },
         sizes=plan.sizes,
         verify=plan.policy.verify,
-        copy_row_groups=plan.policy.copy_row_groups,
+        # Rows that are copied as bytes are not looked at.
+        copy_row_groups=policies.CopyMode.NEVER if plan.past_rows else plan.policy.copy_row_groups,
+        past_rows=plan.past_rows,
         min_row_group=plan.copying.least,
         io_properties=file_io.io_properties(table),
         trace=spans.carrier(),
     )
 
 
+def _row_order(table: Table, schema: Schema, plan: rewrite_plan.Plan) -> SortOrder | None:
+    match plan.layout.row_order:
+        case RowOrder.TABLE:
+            return sort_order.followed(table, schema)
+        case RowOrder.GIVEN:
+            return sort_order.given(table, schema, plan.layout.sort_terms)
+        case RowOrder.INPUT:
+            return None
+
+
 def measuring_context(
-    table: Table, run_id: str, schema: Schema, deletes: Sequence[rewrite_task.DeleteFile]
+    table: Table,
+    run_id: str,
+    schema: Schema,
+    deletes: Sequence[rewrite_task.DeleteFile],
+    past_rows: PastRows | None = None,
 ) -> rewrite_task.RewriteContext:
-    """The context of tasks that read rows by this schema, apply these delete files, and write nothing."""
+    """The context of tasks that read rows by this schema, apply these delete files, leave rows out that are past their
+    time, and write nothing."""
     return rewrite_task.RewriteContext(
         run_id=run_id,
         table=".".join(table.name()),
@@ -83,6 +102,7 @@ def measuring_context(
         verify=policies.ProofLevel.CHECKSUM,
         copy_row_groups=policies.CopyMode.NEVER,
         only_measured=True,
+        past_rows=past_rows,
         io_properties=file_io.io_properties(table),
     )
 

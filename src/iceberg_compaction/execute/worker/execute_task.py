@@ -44,6 +44,8 @@ def rewrite(
         # Threads that decode the columns of a batch; with one core there are none. Spark's workers begin with one,
         # whatever cores a task has: Spark tells libraries about the cores that it reserves.
         pa.set_cpu_count(limits.cores)
+    if task.sizes is not None:
+        context = context.model_copy(update={"sizes": task.sizes})
     with request_counts.counting() as count:
         result = _rewrite(task, context, attempt, limits)
     return result.model_copy(update={"requests": count.requests})

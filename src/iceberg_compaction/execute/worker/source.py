@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import prepared_task
 from iceberg_compaction.execute.worker.copy import copied_row_groups
+from iceberg_compaction.execute.worker.deletes import past_filter
 from iceberg_compaction.execute.worker.input import gather_rows, project, read_files
 from iceberg_compaction.execute.worker.proof import measure, measurements
 from iceberg_compaction.model import rewrite_task
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.execute.worker import budgets
     from iceberg_compaction.execute.worker.memory import memory_budget
-    from iceberg_compaction.model import policies
 
 
 def open_source(
@@ -52,7 +52,7 @@ class TaskSource:
         self._done = measurements.SourceMeasurements(expected_rows=sum(task.record_counts))
         self._effort = rewrite_task.Effort()
         self.prepared = first  # whose columns all batches have
-        self.part = PartSource(first, context.verify)  # that is being read
+        self.part = PartSource(first, context)  # that is being read
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows that live, in the columns of the output files."""
@@ -63,7 +63,7 @@ class TaskSource:
             prepared = prepared_task.prepare(
                 task, self._context, self.prepared.budgets, self.prepared.cores, self._reservation
             )
-            self.part = PartSource(prepared, self._context.verify)
+            self.part = PartSource(prepared, self._context)
             for batch in self.part.all_batches():
                 yield project.fit(batch, self.prepared.output.columns)
 
@@ -86,9 +86,10 @@ class TaskSource:
 class PartSource:
     """The rows of a task's inputs in one partition."""
 
-    def __init__(self, prepared: prepared_task.PreparedTask, level: policies.ProofLevel | None) -> None:
+    def __init__(self, prepared: prepared_task.PreparedTask, context: rewrite_task.RewriteContext) -> None:
         self.prepared = prepared
-        self._meter = measure.Meter(prepared.output.schema, level, prepared.constants)
+        self._meter = measure.Meter(prepared.output.schema, context.verify, prepared.constants)
+        self._past = None if context.past_rows is None else past_filter.PastFilter(context.past_rows)
         self._alive = 0
         self._progress = task_progress.current()
         self.expected_rows = self._estimate()  # that live, by the share of deleted rows among those that were read
@@ -124,6 +125,7 @@ class PartSource:
         for footer, first_row, batch in prepared.reader.batches(files, prepared.dictionaries, prepared.read_columns):
             with read_files.translated(footer.path):
                 alive = deletes.apply(footer, first_row, batch) if deletes else batch
+                alive = self._past.apply(alive) if self._past else alive
             self._progress.read(footer.size * batch.num_rows // max(1, footer.rows))
             if dropped := batch.num_rows - alive.num_rows:
                 self._progress.wrote_rows(dropped)
@@ -136,11 +138,10 @@ class PartSource:
         self.expected_rows = self._estimate()
 
     def _estimate(self) -> int:
-        deletes = self.prepared.deletes
-        if deletes is None:
-            return self.prepared.stored_rows
-        left = self.prepared.stored_rows - deletes.marked
-        return left * self._alive // (self._alive + deletes.unforeseen) if deletes.unforeseen else left
+        deletes, past = self.prepared.deletes, self._past
+        left = self.prepared.stored_rows - (deletes.marked if deletes else 0)
+        unforeseen = (deletes.unforeseen if deletes else 0) + (past.dropped if past else 0)
+        return left * self._alive // (self._alive + unforeseen) if unforeseen else left
 
     def check(self) -> None:
         """Raises ProofError unless every deleted position has been met; after all rows."""
@@ -151,7 +152,8 @@ class PartSource:
     def measurements(self) -> measurements.SourceMeasurements:
         """The rows that were read so far."""
         deletes = self.prepared.deletes
-        return measurements.SourceMeasurements(deleted_rows=deletes.dropped if deletes else 0, rows=self._meter.side)
+        dropped = (deletes.dropped if deletes else 0) + (self._past.dropped if self._past else 0)
+        return measurements.SourceMeasurements(deleted_rows=dropped, rows=self._meter.side)
 
     @property
     def effort(self) -> rewrite_task.Effort:

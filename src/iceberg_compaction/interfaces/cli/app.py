@@ -17,6 +17,7 @@ from iceberg_compaction.interfaces.cli.verbs.cache import cache
 from iceberg_compaction.interfaces.cli.verbs.cancel import cancel
 from iceberg_compaction.interfaces.cli.verbs.demo import demo
 from iceberg_compaction.interfaces.cli.verbs.doctor import doctor
+from iceberg_compaction.interfaces.cli.verbs.expire import expire
 from iceberg_compaction.interfaces.cli.verbs.explain import explain
 from iceberg_compaction.interfaces.cli.verbs.history import history
 from iceberg_compaction.interfaces.cli.verbs.manifests import manifests
@@ -25,7 +26,10 @@ from iceberg_compaction.interfaces.cli.verbs.policy import policy
 from iceberg_compaction.interfaces.cli.verbs.report import report
 from iceberg_compaction.interfaces.cli.verbs.resume import resume
 from iceberg_compaction.interfaces.cli.verbs.run import run
+from iceberg_compaction.interfaces.cli.verbs.tags import tags
+from iceberg_compaction.interfaces.cli.verbs.ttl import ttl
 from iceberg_compaction.interfaces.cli.verbs.undo import undo
+from iceberg_compaction.interfaces.cli.verbs.upkeep.orphans import orphans
 from iceberg_compaction.interfaces.cli.verbs.verify import verify
 from iceberg_compaction.interfaces.cli.verbs.watch import watch
 from iceberg_compaction.version import __version__
@@ -79,6 +83,10 @@ for _verb in (
     run,
     resume,
     manifests,
+    ttl,
+    orphans,
+    expire,
+    tags,
     history,
     report,
     watch,

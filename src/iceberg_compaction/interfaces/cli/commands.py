@@ -30,6 +30,7 @@ _TAKEN = {
     "run": (*_CATALOG, "state", "engine", *_POLICY),
     "resume": (*_CATALOG, "state", "engine"),
     "manifests": (*_CATALOG, "state"),
+    "orphans": (*_CATALOG, "state"),
     "history": ("state",),
     "report": ("state",),
     "watch": ("state",),

@@ -41,8 +41,9 @@ def examine(catalog: Any, targets: Targets, asked: DoctorOptions, console: Conso
 
     def check(name: str) -> TableHealth:
         branch, worst = asked.branch, asked.partitions
-        table = diagnose.diagnose_table(catalog, name, Policy(), branch=branch, worst=worst, cache=cache)
-        looks.append(table.entry(wiring.now_ms()))
+        now_ms = wiring.now_ms()
+        table = diagnose.diagnose_table(catalog, name, Policy(), branch=branch, worst=worst, cache=cache, now_ms=now_ms)
+        looks.append(table.entry(now_ms))
         return table.health
 
     if targets.single:

@@ -10,7 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from iceberg_compaction.interfaces.cli.flags.trigger_options import TriggerOptions
+
 _CATALOG, _POLICY, _CONSOLE, _METRICS = "Catalog", "What to rewrite", "Console", "Metrics"
+_PAIRS = ("option", "trigger")  # flags that take names and values
 _SHORT = {  # flags that work as well, though no help names them; --target-file-size is one, too
     "copy": "copy-row-groups",
     "min-row-group-size": "min-row-group-size-bytes",
@@ -92,11 +95,11 @@ Environment = Annotated[
         rich_help_panel=_POLICY,
     ),
 ]
-_SOURCES = ("option", "policy_file", "environment")  # that say where options come from, and are none
+_SOURCES = (*_PAIRS, "policy_file", "environment")  # that say where options come from, and are none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyOptions:
+class PolicyOptions(TriggerOptions):
     """What to rewrite, under the names of Iceberg's rewrite_data_files."""
 
     policy_file: PolicyFile = None
@@ -105,7 +108,8 @@ class PolicyOptions:
         str | None,
         typer.Option(
             metavar="NAME",
-            help="small-files, full or delete-files; default: as the policy says, else small-files.",
+            help="small-files, full, delete-files, sort, time-series, dimensional, cost-optimized, adaptive, or that "
+            "of an installed package; default: as the policy says, else small-files.",
             rich_help_panel=_POLICY,
         ),
     ] = None
@@ -209,6 +213,74 @@ class PolicyOptions:
         str | None,
         typer.Option(metavar="FILTER", help="Only files that may hold matching rows.", rich_help_panel=_POLICY),
     ] = None
+    partition: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=VALUE",
+            help="Only these partitions, such as day=2026-01-*; repeatable.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
+    min_file_age: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Only files that were added so long ago.", rich_help_panel=_POLICY),
+    ] = None
+    changed_since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHEN",
+            help="Only partitions that got files after this snapshot id, date, or duration ago.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
+    only_old_spec: Annotated[
+        bool | None,
+        typer.Option("--only-old-spec", help="Only files of older partition specs.", rich_help_panel=_POLICY),
+    ] = None
+    max_file_sequence_number: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Only files up to this file sequence number.", rich_help_panel=_POLICY),
+    ] = None
+    sort_order: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="For sort, such as 'day DESC NULLS LAST, id'; default: the table's own.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
+    cluster_by: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMNS", help="For dimensional, such as 'city, day'.", rich_help_panel=_POLICY),
+    ] = None
+    max_sort_bytes: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Bytes that one task sorts; default 8GiB.", rich_help_panel=_POLICY),
+    ] = None
+    max_overlap_depth: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Sorted files may overlap so deep; default 1.", rich_help_panel=_POLICY),
+    ] = None
+    time_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="For time-series: the date or timestamp.", rich_help_panel=_POLICY),
+    ] = None
+    hot_window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="time-series leaves rows of this last while alone; default 1d.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
+    cold_after: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Older partitions are cold; default 30d.", rich_help_panel=_POLICY),
+    ] = None
+    cold_target_file_size_bytes: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Size of new files in cold partitions.", rich_help_panel=_POLICY),
+    ] = None
     others: Annotated[
         str | None,
         typer.Option(
@@ -299,7 +371,12 @@ class TableOptions:
 
 # Flags that stand alone in several verbs.
 Branch = Annotated[str, typer.Option(help="The branch to work on.")]
-Engine = Annotated[str, typer.Option(metavar="spark|inline", help="Where files are rewritten.")]
+Engine = Annotated[
+    str,
+    typer.Option(
+        metavar="spark|inline|NAME", help="Where files are rewritten; also the engine of an installed package."
+    ),
+]
 Out = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Also write the plan to this file: .json, or .json.gz to pack it.")
 ]
@@ -387,6 +464,13 @@ class PlanOptions(MetricsOptions):
 
     branch: Branch = "main"
     out: Out = None
+    diff: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OLD",
+            help="Show what has changed since this plan, which `plan --out` wrote: files, bytes, groups, and why.",
+        ),
+    ] = None
     state: State = None
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 when there is something to do.")] = False
     fail_on: FailsOn = None

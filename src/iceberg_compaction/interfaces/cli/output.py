@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from iceberg_compaction.interfaces import documents
 from iceberg_compaction.interfaces.cli import commands
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.explanation import Explanation
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.model.plan_difference import PlanDifference
     from iceberg_compaction.model.policy_origin import EffectivePolicy
     from iceberg_compaction.model.policy_review import PolicyComparison, PolicyReview
     from iceberg_compaction.model.resume_view import ResumeView
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.run_report import RunReport
     from iceberg_compaction.model.undo_plan import UndoPlan
     from iceberg_compaction.model.unplanned import Unplanned
+    from iceberg_compaction.model.upkeep_plan import UpkeepPlan
     from iceberg_compaction.model.value import Value
     from iceberg_compaction.model.verification import Verification
     from iceberg_compaction.workflow.fleet import Diagnosis
@@ -45,9 +47,13 @@ class Output(Protocol):
 
     def health(self, found: Sequence[Diagnosis], *, single: bool) -> None: ...
     def plans(self, found: Sequence[Plan | EmptyPlan | Unplanned], *, single: bool) -> None: ...
+    def plan_difference(self, difference: PlanDifference) -> None: ...
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
+    def summary(self, sentence: str) -> None: ...
     def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None: ...
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
+    def upkeep_plans(self, found: Sequence[UpkeepPlan | Unplanned], *, single: bool) -> None: ...
+    def upkeep_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def history(
         self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing], *, filtered: bool
     ) -> None: ...
@@ -78,13 +84,25 @@ class JsonOutput:
     def plans(self, found: Sequence[Plan | EmptyPlan | Unplanned], *, single: bool) -> None:
         self._write(found, single)
 
+    def plan_difference(self, difference: PlanDifference) -> None:
+        self._write([difference], True)
+
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         self._write(_with_commands(found), single)
+
+    def summary(self, sentence: str) -> None:
+        """Programs add up outcomes themselves."""
 
     def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None:
         self._write(found, single)
 
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
+        self._write(_with_commands(found), single)
+
+    def upkeep_plans(self, found: Sequence[UpkeepPlan | Unplanned], *, single: bool) -> None:
+        self._write(found, single)
+
+    def upkeep_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         self._write(_with_commands(found), single)
 
     def history(self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing], *, filtered: bool) -> None:
@@ -159,6 +177,11 @@ class TableOutput:
         if any(not plan.empty for plan in plans):
             self._show(*plan_story.totals(plans, command=commands.to_perform_plan()))
 
+    def plan_difference(self, difference: PlanDifference) -> None:
+        from iceberg_compaction.interfaces.cli.screens import difference_story
+
+        self._show(*difference_story.story(difference))
+
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import result_tables
 
@@ -166,6 +189,9 @@ class TableOutput:
             self._show("There are no tables.")
             return
         self._show(result_tables.outcome_overview(found), *result_tables.outcome_sentences(_with_commands(found)))
+
+    def summary(self, sentence: str) -> None:
+        self._show(sentence)
 
     def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import manifest_tables
@@ -182,6 +208,22 @@ class TableOutput:
         from iceberg_compaction.interfaces.cli.screens import manifest_tables
 
         self._show(*manifest_tables.overview(_with_commands(found)))
+
+    def upkeep_plans(self, found: Sequence[UpkeepPlan | Unplanned], *, single: bool) -> None:
+        from iceberg_compaction.interfaces.cli.screens import upkeep_tables
+        from iceberg_compaction.model.unplanned import Unplanned
+
+        plans = [plan for plan in found if not isinstance(plan, Unplanned)]
+        if len(plans) == 1:
+            self._show(*upkeep_tables.plan_story(plans[0]))
+        elif plans:
+            self._show(upkeep_tables.plans_overview(plans))
+        self._show_unplanned(found)
+
+    def upkeep_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
+        from iceberg_compaction.interfaces.cli.screens import upkeep_tables
+
+        self._show(*upkeep_tables.overview(_with_commands(found)))
 
     def history(self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing], *, filtered: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens import history_table
@@ -259,7 +301,14 @@ class TableOutput:
 
 
 def _with_commands(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    return [one.model_copy(update={"sentence": commands.complete(one.sentence)}) for one in outcomes]
+    return [one.model_copy(update=_completed(one)) for one in outcomes]
+
+
+def _completed(one: Outcome) -> dict[str, Any]:
+    """The words of an outcome with all commands in them made complete."""
+    notes = getattr(one, "notes", ())
+    completed = {"notes": tuple(map(commands.complete, notes))} if notes else {}
+    return {"sentence": commands.complete(one.sentence), **completed}
 
 
 def _with_command(value: Told) -> Told:

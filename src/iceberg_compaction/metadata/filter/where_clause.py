@@ -62,7 +62,15 @@ def parse(text: str, schema: Schema) -> Filter:
     if _depth(parsed) > _DEPTH:
         raise _too_deep(text)
     optional = _all_optional(schema)
-    unbound = _fit_all(parsed, lambda predicate: _fit(predicate, optional, text))
+    return _bound(_fit_all(parsed, lambda predicate: _fit(predicate, optional, text)), optional, text)
+
+
+def bind(unbound: expressions.BooleanExpression, schema: Schema) -> Filter:
+    """The same for an expression of AND, OR and predicates whose names and literals fit the schema."""
+    return _bound(unbound, _all_optional(schema), str(unbound))
+
+
+def _bound(unbound: expressions.BooleanExpression, optional: Schema, text: str) -> Filter:
     bound = visitors.bind(optional, unbound, case_sensitive=True)
     return Filter(text=text, schema=optional, expression=bound, unbound=unbound)
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.types import NestedField
 
 FETCHES = 8  # at once
 
@@ -41,15 +42,18 @@ def live_files(
     manifests: snapshot_manifests.SnapshotManifests,
     *,
     metrics: Sequence[int] = (),
+    cluster: NestedField | None = None,
     cache: arrow_cache.ArrowCache = arrow_cache.NO_CACHE,
     branch: str = "main",
 ) -> pa.Table:
     """Every live data and delete file of the manifests, in schema model.table_view.FILES. For each field id in
-    `metrics` the columns of metadata.manifest.column_metrics follow, as a filter on those fields needs them. `cache`
-    keeps parsed manifests, under the name of the branch."""
-    reading = parse_manifest.reading(table, metrics)
+    `metrics` the columns of metadata.manifest.column_metrics follow, as a filter on those fields needs them. `cluster`
+    is the column of `cluster_lower` and `cluster_upper`, by default the table's own. `cache` keeps parsed manifests,
+    under the name of the branch."""
+    reading = parse_manifest.reading(table, metrics, cluster)
     by_key = _by_key(list(filter(snapshot_manifests.has_live_files, manifests.manifest_files)), reading)
-    name = manifest_pack.key(reading.table_uuid, branch, str(reading.metrics))
+    other_column = [] if cluster is None else [str(cluster.field_id)]
+    name = manifest_pack.key(reading.table_uuid, branch, str(reading.metrics), *other_column)
     pack = manifest_pack.ManifestPack(cache, name, reading.row_schema)
     parsed = {key: rows for key, rows in pack.find(list(by_key)).items() if _is_whole(rows, by_key[key])}
     new = [key for key in by_key if key not in parsed]

@@ -79,9 +79,11 @@ class Reading:
         return json.dumps([self.table_uuid, *own, *counts, manifest.partition_spec_id, self.shape])
 
 
-def reading(table: Table, metrics: Sequence[int]) -> Reading:
-    """The form of the table's manifests under its current schema, specs and sort order."""
-    schema, specs, cluster = table.schema(), table.specs(), cluster_column.column(table)
+def reading(table: Table, metrics: Sequence[int], cluster: NestedField | None = None) -> Reading:
+    """The form of the table's manifests under its current schema, specs and sort order. `cluster`: the column whose
+    bounds are of interest, by default the one that the table is most likely clustered by."""
+    schema, specs = table.schema(), table.specs()
+    cluster = cluster_column.column(table) if cluster is None else cluster
     tuples = {
         spec_id: [(field.name, str(field.field_type)) for field in spec.partition_type(schema).fields]
         for spec_id, spec in specs.items()

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.model.prices import Prices
     from iceberg_compaction.model.run_figures import TableFigures
     from iceberg_compaction.model.table_health import TableHealth
     from iceberg_compaction.observe.metrics.metric_list import Metric
-    from iceberg_compaction.observe.metrics.price_list import Prices
 
 
 _SINGULAR = {  # of StorageRequests
@@ -195,7 +195,8 @@ class MetricFeed:
         self._set_table(metric_list.LAST_RUN, now, table)
         if outcome.ok:
             self._set_table(metric_list.LAST_SUCCESS, now, table)
-        if outcome.kind is not Kind.UNDONE:  # its files are those of a compaction, the wrong way round
+        # The files of an undo are those of a compaction, the wrong way round; housekeeping compacts none.
+        if outcome.kind not in (Kind.UNDONE, Kind.MAINTAINED):
             self._enter_work(outcome)
 
     def _enter_work(self, outcome: Outcome) -> None:

@@ -10,17 +10,15 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
-from iceberg_compaction import errors
+from iceberg_compaction import errors, settings
 from iceberg_compaction.model import durations
+from iceberg_compaction.model.prices import Prices
 from iceberg_compaction.model.value import Value
-from iceberg_compaction.observe.metrics import price_list
-from iceberg_compaction.observe.metrics.price_list import Prices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _TABLES = "ICEBERG_COMPACTION_METRICS_TABLES"
-_PRICES = "ICEBERG_COMPACTION_PRICES"
 _LAST_PORT = 65535
 TABLES = 500  # about 30 series each
 
@@ -62,7 +60,7 @@ def load_metrics_settings(flags: MetricsFlags, environ: Mapping[str, str]) -> Me
         push=_url(flags.push or environ.get("ICEBERG_COMPACTION_METRICS_PUSH")),
         tables=_tables(environ.get(_TABLES)),
         wait=durations.parse_seconds(wait) if (wait := environ.get("ICEBERG_COMPACTION_METRICS_WAIT")) else 0.0,
-        prices=price_list.parse_prices(environ.get(_PRICES), variable=_PRICES),
+        prices=settings.load_prices(environ),
     )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.engine_door import Engine, Job
     from iceberg_compaction.execute.task_failure import Failure
     from iceberg_compaction.model.partition_key import PartitionKey
+    from iceberg_compaction.model.past_rows import PastRows
     from iceberg_compaction.model.rewrite_task import RewriteTask
     from iceberg_compaction.record.runs import Run
 
@@ -33,6 +34,7 @@ class FilesToMeasure:
     live: pa.Table  # model.table_view.FILES: these files, and the delete files that may apply to them
     paths: pa.Array
     schema: Schema
+    past_rows: PastRows | None = None  # that are left out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +51,9 @@ def measure(table: Table, requests: Sequence[FilesToMeasure], engine: Engine, ru
     """The measurements of each request. Files that cannot be read are measurements, too; an error means that storage
     or the engine can do no work at all, or that the run was cancelled."""
     engine.cores()
-    jobs = [measure_job.prepare(table, each.live, each.paths, each.schema, run.run_id) for each in requests]
+    jobs = [
+        measure_job.prepare(table, each.live, each.paths, each.schema, run.run_id, each.past_rows) for each in requests
+    ]
     progress = _Progress(run=run, table=".".join(table.name()), jobs=jobs)
     return [_measure(table, job, engine, run, progress) for job in jobs]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
 from iceberg_compaction.commit import snapshot_summary
+from iceberg_compaction.model.past_rows import PastRows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 BRANCH = "compaction.branch"  # a property of every snapshot that a run commits: the branch that it was committed to
 UNDOES = "compaction.undoes-run-id"  # of a snapshot that undoes a run
+_PAST_FIELD, _PAST_LEAST = "compaction.ttl.field-id", "compaction.ttl.least"  # of a snapshot that `ttl` made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,20 @@ def of_run(metadata: TableMetadata, run_id: str, remembered: Sequence[int] = ())
         snapshots=tuple(mine),
         expired=tuple(snapshot_id for snapshot_id in remembered if snapshot_id not in present),
     )
+
+
+def past_properties(past: PastRows | None) -> dict[str, str]:
+    """The properties of a snapshot which say that these rows are not in it; none: it has all rows."""
+    return {} if past is None else {_PAST_FIELD: str(past.field_id), _PAST_LEAST: str(past.least)}
+
+
+def past_rows(snapshot: Snapshot) -> PastRows | None:
+    """The rows that a commit took out of the table because of their time; None: it kept all."""
+    stated = properties(snapshot)
+    try:
+        return PastRows(field_id=int(stated[_PAST_FIELD]), least=int(stated[_PAST_LEAST]))
+    except (KeyError, ValueError):
+        return None
 
 
 def branch_of(metadata: TableMetadata, commits: RunCommits) -> str | None:

@@ -7,6 +7,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyiceberg.table.snapshots import Operation
+
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.model import events, file_group
@@ -81,6 +83,7 @@ class BatchCommits:
             pin=self.plan.pin,
             groups=groups,
             snapshot_properties=prove_groups.snapshot_properties(self.plan, self.run, batch=batch.number),
+            operation=Operation.REPLACE if self.plan.past_rows is None else Operation.OVERWRITE,
             tidies=self.plan.useless_deletes > 0 and not self.ledger.commits,  # once will do: it looks at all files
             group_properties=lambda landed: prove_groups.group_properties(
                 [group for group in batch.groups if group.id in set(landed)]

@@ -5,18 +5,19 @@ The modules that perform a plan are imported when a plan is performed: planning 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
-from iceberg_compaction.metadata import look, maintainers, table_folders, target_partitions
+from iceberg_compaction.metadata import look, maintainers, rewrite_times, table_folders, target_partitions
+from iceberg_compaction.model import policies
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
-from iceberg_compaction.operations.rewrite_files import failed_files, rebase, table_figures
+from iceberg_compaction.operations.rewrite_files import failed_files, planning_look, rebase, spending, table_figures
 from iceberg_compaction.plan import build, plan_request, rates
 from iceberg_compaction.record import journal, leases
 
@@ -56,16 +57,19 @@ class RewriteFiles:
         from iceberg_compaction.operations.rewrite_files.resume import inherit_plan, take_up
 
         plan = legacy.content.plan
-        same = plan is not None and plan.policy == self._policy(table, run)
+        wanted = policies.without_budgets(self._policy(table, run))
+        same = plan is not None and policies.without_budgets(plan.policy) == wanted
         heir = take_up.Heir(table=table, run=run, ledger=ledger, engines=engines, command=self.command)
         heir.take_up(legacy, inherit_plan.GroupScope.STARTED if same else inherit_plan.GroupScope.READY)
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan | EmptyPlan]:
         """The plan, pinned to the branch's head."""
         policy = self._policy(table, run)
-        head = look.look(table, name=self.table, branch=self.branch, where=policy.where, cache=run.cache)
+        head = planning_look.look_for(table, self.table, self.branch, policy, run)
         seen = maintainers.consider(head.view, table.metadata, policy.others, run.clock())
         view = failed_files.mark(leases.leave_to_others(seen, table_folders.entry(table), run), run)
+        if policy.triggers.active:
+            view = rewrite_times.add(view, table.metadata, now_ms=run.clock(), stored_ms=_last_run_ms(self.table, run))
         if ledger.gone_on_with:
             view = rebase.without_runs(view, ledger.gone_on_with)
         plan = build.build(
@@ -74,11 +78,12 @@ class RewriteFiles:
             plan_id=f"plan-{run.run_id}",
             now_ms=run.clock(),
             rates=rates.learn(*run.efforts(self.table)),
+            budget=spending.budget(policy, run),
         )
         if ledger.next_id and not isinstance(plan, EmptyPlan):  # groups of a dead run came first
             plan = rebase.renumber(plan, ledger.next_id)
         ledger.open(plan)
-        table_figures.emit_planned(plan, head.view, run, ledger)
+        table_figures.emit_planned(plan, replace(head.view, past=view.past), run, ledger)
         return PlannedWork(plan=plan, manifests=head.manifests)
 
     def _policy(self, table: Table, run: Run) -> Policy:
@@ -163,6 +168,12 @@ class ApplyPlan:
 
     def idle(self, plan: Plan | EmptyPlan, run: Run, ledger: Ledger) -> Outcome:
         return ledger.close()
+
+
+def _last_run_ms(table: str, run: Run) -> int | None:
+    """When the last run in the store ended that compacted the table; None: there is none."""
+    compacted = (each for each in run.history(table) if each.outcome.kind is Kind.COMPACTED)
+    return next((each.finished_ms for each in compacted), None)
 
 
 def _perform(

@@ -17,6 +17,7 @@ from iceberg_compaction.operations.rewrite_files import (
     commit_batch,
     failed_files,
     rewrite_progress,
+    spending,
     staged_files,
     task_rounds,
 )
@@ -72,10 +73,12 @@ def perform(planned: PlannedJob, table: Table, engine: Engine, progress: rewrite
     """Perform the tasks of a plan that are not done yet, and commit its groups."""
     plan, run, ledger, checkpoint = planned.plan, progress.run, progress.ledger, planned.checkpoint
     job = dataclasses.replace(planned.job, on_progress=progress.moved if run.has_listener else None)
-    groups = collect_groups.CollectedGroups(plan, job.tasks, clock=run.clock)
+    meter = spending.meter(plan, run, ledger, cores=engine.cores())
+    groups = collect_groups.CollectedGroups(plan, job.tasks, clock=run.clock, unreached=meter.unreached)
     commits = commit_batch.BatchCommits(table=table, plan=plan, run=run, ledger=ledger, checkpoint=checkpoint)
     progress.begin(job.tasks)
-    past = task_rounds.PastWork(inherited=planned.inherited, save=None if checkpoint is None else checkpoint.save)
+    save = None if checkpoint is None else checkpoint.save
+    past = task_rounds.PastWork(inherited=planned.inherited, save=save, meter=meter)
     work = task_rounds.Rounds(
         engine,
         job,

@@ -4,18 +4,18 @@ file, without that file. The ledger lists them. Each plan goes out, and the next
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
-from iceberg_compaction.metadata import look, table_folders, target_partitions
-from iceberg_compaction.model import file_group
+from iceberg_compaction.metadata import table_folders, target_partitions
+from iceberg_compaction.model import file_group, rewrite_past
 from iceberg_compaction.model.outcome import GroupEnd
 from iceberg_compaction.model.rewrite_plan import EmptyPlan, LeftOutReason, Plan
 from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
-from iceberg_compaction.operations.rewrite_files import failed_files, rebase
+from iceberg_compaction.operations.rewrite_files import failed_files, planning_look, rebase, spending
 from iceberg_compaction.plan import build
 from iceberg_compaction.record import leases
 
@@ -44,6 +44,8 @@ def plans(table: Table, plan: Plan, run: Run, ledger: Ledger) -> Iterator[tuple[
     """Yield further plans by the same policy, each with the table that it was made on, until the last one left no
     groups that another plan could commit."""
     for number in itertools.count(1):
+        if ledger.over_budget:
+            return
         replans = plan.policy.replan_conflicts and number <= _MAX_CONFLICT_PLANS
         conflicting = ledger.conflicting() if replans else []
         marred = ledger.marred() if number <= _MAX_FAILURE_PLANS else []
@@ -82,14 +84,21 @@ def _accept(newer: Plan | EmptyPlan, ledger: Ledger, unfinished: _Unfinished) ->
 def _build(
     table: Table, plan: Plan, run: Run, ledger: Ledger, unfinished: _Unfinished
 ) -> PlannedWork[Plan | EmptyPlan]:
-    head = look.look(table, name=plan.table, branch=plan.pin.branch, where=plan.policy.where, cache=run.cache)
+    head = planning_look.look_for(table, plan.table, plan.pin.branch, plan.policy, run)
     groups = [*unfinished.conflicting, *unfinished.marred]
     partition_keys = {key for row in groups for key in file_group.partition_keys(row)}
     # Where many files are damaged, a run need not fail on each of them again.
     damaged = {*ledger.failed_files(), *(failed_files.blamed(plan.table, run) if unfinished.marred else ())}
     concerned = rebase.restrict(head.view, partition_keys, run_id=run.run_id, without=sorted(damaged))
     concerned = leases.leave_to_others(concerned, table_folders.entry(table), run)
-    concerned = target_partitions.add(table, concerned, head.manifests, run.cache)
+    concerned = replace(target_partitions.add(table, concerned, head.manifests, run.cache), past=rewrite_past.LONG_AGO)
     plan_id = f"{plan.id}-again-{unfinished.number}"
-    newer = build.build(concerned, plan.policy, plan_id=plan_id, now_ms=run.clock(), rates=plan.copying.rates)
+    newer = build.build(
+        concerned,
+        plan.policy,
+        plan_id=plan_id,
+        now_ms=run.clock(),
+        rates=plan.copying.rates,
+        budget=spending.budget(plan.policy, run, spent=ledger.spent),
+    )
     return PlannedWork(plan=newer, manifests=head.manifests)

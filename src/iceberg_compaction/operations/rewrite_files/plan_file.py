@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from iceberg_compaction import errors
-from iceberg_compaction.model import rewrite_plan, validation_words
+from iceberg_compaction.model import rewrite_plan, upkeep_plan, validation_words
 from iceberg_compaction.operations.rewrite_files import plan_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from iceberg_compaction.model.upkeep_plan import UpkeepPlan
 
 _CHECKSUM, _HASH = "checksum", "sha256:"
 _PACKED = b"\x1f\x8b"
@@ -26,7 +28,7 @@ _SHOWN = 300  # characters of a reason
 _PART = 10_000  # list items written at a time, so that a million paths are not held as text once more
 
 
-def save_plan(plan: rewrite_plan.Plan | rewrite_plan.EmptyPlan, path: str | Path) -> None:
+def save_plan(plan: rewrite_plan.Plan | rewrite_plan.EmptyPlan | UpkeepPlan, path: str | Path) -> None:
     """Write the plan to a file; it is compressed if the name ends in `.gz`."""
     target = Path(path)
     try:
@@ -37,14 +39,19 @@ def save_plan(plan: rewrite_plan.Plan | rewrite_plan.EmptyPlan, path: str | Path
 
 def load_plan(path: str | Path) -> rewrite_plan.Plan | rewrite_plan.EmptyPlan:
     """Read a plan that `save_plan` or `iceberg-compact plan --out` wrote, exactly as it was made."""
+    return plan_of(read_content(path), name=str(path))
+
+
+def read_content(path: str | Path) -> dict[str, Any]:
+    """The fields of a plan of any kind. ConfigError: the file is no plan, damaged or edited."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
         raise errors.ConfigError(f"The plan {path} cannot be read: {error.strerror}.") from error
-    return load(data, name=str(path))
+    return _checked(data, str(path))
 
 
-def dump(plan: rewrite_plan.Plan | rewrite_plan.EmptyPlan, *, packed: bool = False) -> bytes:
+def dump(plan: rewrite_plan.Plan | rewrite_plan.EmptyPlan | UpkeepPlan, *, packed: bool = False) -> bytes:
     """The plan as the bytes of a file."""
     content = plan.model_dump(mode="json", by_alias=True)
     content = {"format": content.pop("format"), _CHECKSUM: _checksum(content | {"format": plan.format}), **content}
@@ -58,16 +65,15 @@ def dump(plan: rewrite_plan.Plan | rewrite_plan.EmptyPlan, *, packed: bool = Fal
 def load(data: bytes, *, name: str = "the file") -> rewrite_plan.Plan | rewrite_plan.EmptyPlan:
     """Read a plan from the bytes of a file, compressed or not. ConfigError: they are no plan, of another format,
     damaged or edited."""
-    content = _parse(data, name)
-    del data
+    return plan_of(_checked(data, name), name=name)
+
+
+def plan_of(content: dict[str, Any], *, name: str) -> rewrite_plan.Plan | rewrite_plan.EmptyPlan:
+    """The plan of a rewrite that has these fields. ConfigError: it is of another kind or format, or not valid."""
     if content.get("format") != rewrite_plan.FORMAT:
         raise errors.ConfigError(
             f"The plan in {name} has format {content.get('format')}, but this version reads {rewrite_plan.FORMAT}; "
             "make a new plan."
-        )
-    if content.pop(_CHECKSUM) != _checksum(content):
-        raise errors.ConfigError(
-            f"The plan in {name} was changed or damaged after it was written: its checksum differs; make a new plan."
         )
     try:
         plan = rewrite_plan.parse(content)
@@ -79,6 +85,19 @@ def load(data: bytes, *, name: str = "the file") -> rewrite_plan.Plan | rewrite_
     except ValueError as error:
         raise _invalid(name, str(error)) from error
     return plan
+
+
+def _checked(data: bytes, name: str) -> dict[str, Any]:
+    """The fields in the bytes of a file. A plan of another format has its checksum elsewhere, perhaps."""
+    content = _parse(data, name)
+    del data
+    given = content.pop(_CHECKSUM)
+    known = content.get("format") in (rewrite_plan.FORMAT, upkeep_plan.FORMAT)
+    if known and given != _checksum(content):
+        raise errors.ConfigError(
+            f"The plan in {name} was changed or damaged after it was written: its checksum differs; make a new plan."
+        )
+    return content
 
 
 def _invalid(name: str, reason: str) -> errors.ConfigError:

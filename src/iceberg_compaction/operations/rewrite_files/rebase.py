@@ -132,7 +132,11 @@ def _draft(
         left_out=plan.left_out,
         files=plan.files.filter(pa.array(kept[owner])),
         maintainers=plan.maintainers,
+        notes=plan.notes,
+        partition_scores=plan.partition_scores,
         useless_deletes=useless_deletes,
+        past_rows=plan.past_rows,
+        cost=plan.cost,
     ).plan()
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
+PROGRESS_MS = 100  # between two events, unless there is more to tell than the end of a task
+
 
 @dataclass(slots=True, kw_only=True)
 class RewriteProgress:
@@ -31,6 +33,16 @@ class RewriteProgress:
     _sizes: dict[int, int] = field(default_factory=dict)  # of the tasks that still count
     _within: dict[int, int] = field(default_factory=dict)  # bytes that are done of running tasks
     _by_task: bool = True
+    _emitted_ms: int = 0
+    _totals: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        plan = self.plan
+        self._totals = {
+            "files_total": plan.input_files,
+            "bytes_total": plan.input_bytes,
+            "groups_total": len(plan.groups),
+        }
 
     def await_engine(self, engine: Engine) -> int:
         """The cores of the engine, when it has started. Informs that the run waits, if it has to."""
@@ -53,7 +65,8 @@ class RewriteProgress:
     def counted(
         self, ends: Iterable[TaskEnd], tasks: Sequence[RewriteTask], *, inherited: Container[int] = ()
     ) -> Iterator[TaskEnd]:
-        """The same ends, each with an event. `inherited`: tasks that an earlier run has done."""
+        """The same ends, each with an event, and now and then the progress of all. `inherited`: tasks that an earlier
+        run has done."""
         files = {task.id: len(task.file_paths) for task in tasks}
         for end in ends:
             self._within.pop(end.task_id, None)
@@ -61,21 +74,21 @@ class RewriteProgress:
             self._bytes += self._sizes.pop(end.task_id, 0)
             if end.task_id not in inherited:
                 self.run.emit(self._ended(end))
-            self.emit()
+            if not self._sizes or self.run.clock() - self._emitted_ms >= PROGRESS_MS:
+                self.emit()
             yield end
 
     def emit(self) -> None:
+        self._emitted_ms = self.run.clock()
         self.run.emit(
             events.Rewriting(
                 table=self.plan.table,
                 run_id=self.run.run_id,
                 files_done=self._files,
-                files_total=self.plan.input_files,
                 bytes_done=self._bytes + sum(self._within.values()),
-                bytes_total=self.plan.input_bytes,
                 groups_committed=self.ledger.groups_committed,
-                groups_total=len(self.plan.groups),
                 by_task=self._by_task,
+                **self._totals,
             )
         )
 

@@ -11,8 +11,10 @@ import pyarrow.compute as pc
 
 from iceberg_compaction.inspect import histogram
 from iceberg_compaction.model import events
-from iceberg_compaction.model.run_figures import PlanForecast, TableFigures
+from iceberg_compaction.model.run_figures import PartitionExtremes, PlanForecast, TableFigures
 from iceberg_compaction.model.table_view import DATA
+from iceberg_compaction.model.triggers import Triggers
+from iceberg_compaction.plan.triggers import extremes, measures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +54,16 @@ def before(view: TableView, sizes: Sizes) -> TableFigures:
         target_file_bytes=sizes.target,
         row_groups=None if row_groups.null_count else pc.sum(row_groups).as_py() or 0,
         histogram=_histogram(files, sizes),
+        extremes=_extremes(view, sizes),
     )
+
+
+def _extremes(view: TableView, sizes: Sizes) -> PartitionExtremes | None:
+    """What triggers compare with, if the past of the table was looked up for them."""
+    if view.past is None:
+        return None
+    triggers = Triggers()
+    return extremes.of(measures.measure(view, sizes, triggers), sizes, triggers, view.past.now_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +109,7 @@ def after(table: TableFigures, sizes: Sizes, change: FileChange) -> TableFigures
         update={
             **{name: max(0, getattr(table, name) + step) for name, step in steps.items()},
             "snapshot_id": change.snapshot_id,
+            "extremes": None,  # no longer what they were, and partitions are not told apart here
             "row_groups": _row_groups(table, change),
             "histogram": _moved(table.histogram, _histogram(gone, sizes), _histogram(come, sizes)),
         }
@@ -135,6 +147,9 @@ def forecast(plan: Plan | EmptyPlan) -> PlanForecast:
         copied_bytes=plan.copying.copied_bytes,
         core_seconds=plan.copying.core_seconds,
         measured=any(rate.runs for rate in (rates.encoding, rates.copying, rates.joining)),
+        cost=plan.cost.cost,
+        saving=plan.cost.saving,
+        currency="USD",
     )
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.cancel import CancelToken
     from iceberg_compaction.execute.engine_door import Engine, Job, TaskEnd, Work
     from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
+    from iceberg_compaction.operations.rewrite_files.spending import SpendingMeter
 
 _log = logging.getLogger(__name__)
 
@@ -35,10 +36,11 @@ Inherited: TypeAlias = "Mapping[tuple[str, ...], TaskResult]"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class PastWork:
-    """The results that earlier runs have left, and where a later run finds those of this one."""
+    """The results that earlier runs have left, where a later run finds those of this one, and what they cost."""
 
     inherited: Inherited = dataclasses.field(default_factory=dict)
     save: Callable[[RewriteTask, TaskResult], None] | None = None
+    meter: SpendingMeter | None = None
 
 
 def renewing(table: Table) -> Renew | None:
@@ -66,6 +68,7 @@ class Rounds:
         self._cancel = cancel
         self._renew = renew
         self._later = later
+        self._meter = None if past is None else past.meter
         self._save = None if past is None else past.save
         self._inherited = {} if past is None else past.inherited
         self.inherited_ids: set[int] = set()  # tasks, so far
@@ -92,7 +95,8 @@ class Rounds:
         self._open.__exit__(kind, error, trace)
 
     def results(self) -> Iterator[TaskEnd]:
-        yield from self._either(self._job.tasks)
+        for wave in [self._job.tasks] if self._meter is None else self._meter.waves(self._job.tasks):
+            yield from self._either(wave)
         yield from self._either(self._later())
         self._complete = True
 
@@ -137,6 +141,8 @@ class Rounds:
             self._task_left_files |= end.left_behind
             if isinstance(end, rewrite_task.TaskResult):
                 request_counts.current().add_all(end.requests)
+                if self._meter is not None:
+                    self._meter.charge(by_id[end.task_id], end)
                 if self._save is not None:
                     self._save(by_id[end.task_id], end)
             yield end

@@ -54,6 +54,7 @@ class CommitFiles:
                 live=pa.concat_tables([files, deletes]).unify_dictionaries(),
                 paths=files["file_path"].combine_chunks(),
                 schema=schema,
+                past_rows=run_commits.past_rows(self.snapshot),
             )
             for files, deletes in sides
         ]

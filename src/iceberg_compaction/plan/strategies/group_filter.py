@@ -31,7 +31,7 @@ def enough(bins: Bins, request: PlanRequest) -> NDArray[np.bool_]:
     """Iceberg's group filter: enough files, or enough content, or a file to split."""
     several = bins.count >= 2
     files = several & (bins.count >= request.policy.min_input_files)
-    content = several & (bins.bytes > request.sizes.target)
+    content = several & (bins.bytes > request.enough_bytes)
     return files | content | (bins.above > 0)
 
 
@@ -73,7 +73,7 @@ def explain(reason: LeftOutReason, count: int, request: PlanRequest) -> str:
     if reason is LeftOutReason.NO_GAIN:
         return "would become as many files again"
     if reason is LeftOutReason.TOO_FEW_FILES:
-        few, target = max(2, request.policy.min_input_files), byte_size.format_size(sizes.target)
+        few, target = max(2, request.policy.min_input_files), byte_size.format_size(request.enough_bytes)
         if count >= few:
             return f"{be} too few in each partition: no group of {few}, nor more than {target} together"
         return f"{be} too few: no group of {few} in one partition, nor more than {target} together"

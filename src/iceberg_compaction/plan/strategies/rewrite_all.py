@@ -34,4 +34,4 @@ def gains(bins: Bins) -> NDArray[np.bool_]:
 
 def of(strategy: RewriteStrategy) -> RewriteStrategy:
     """The strategy without its filters; its grouping, order and output layout stay."""
-    return replace(strategy, choose=choose, judge=judge, gains=gains)
+    return replace(strategy, choose=choose, judge=judge, gains=gains, weighs=False, adapt=None)

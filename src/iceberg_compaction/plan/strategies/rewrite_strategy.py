@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.output_layout import OutputLayout
     from iceberg_compaction.model.policies import Policy, Sizes
     from iceberg_compaction.model.rewrite_plan import GroupReason, LeftOutReason
+    from iceberg_compaction.model.row_order_terms import Terms
+    from iceberg_compaction.model.table_shape import TableShape
     from iceberg_compaction.plan.candidates import CandidateFiles
     from iceberg_compaction.plan.packing import Bins, Packing
     from iceberg_compaction.plan.plan_request import PlanRequest
@@ -31,6 +34,7 @@ class Choice:
 
     candidates: NDArray[np.bool_]
     left_out: LeftOutMasks
+    unpaid: tuple[float, float] = (0.0, 0.0)  # cost and saving of files that are not worth it, in dollars
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,31 @@ class Verdict:
         """The bins that are rewritten, for whatever reason."""
         kept: NDArray[np.bool_] = np.logical_or.reduce(list(self.rewritten.values()))
         return kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What a strategy has chosen for each partition, one item for each packing key."""
+
+    rule: NDArray[np.int64]  # positions in `sentences`
+    sentences: tuple[str, ...]  # the strategy, and why
+    gain_days: NDArray[np.float64]  # how long the gain of a rewrite lasts
+
+    def sentences_of(self, keys: NDArray[np.int64]) -> pa.StringArray:
+        return pa.array(self.sentences, pa.string()).take(pa.array(self.rule[keys]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsBy:
+    """What a strategy sorts the rows of whole groups by."""
+
+    terms: Terms  # with the ids of their columns
+    # The column whose bounds tell the ranges of files: it leads the order inside a partition. None: none tells.
+    measured: str | None
+
+
+class NoOrderError(ValueError):
+    """This table has no columns that the strategy could order rows by; nobody has named a wrong one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +98,11 @@ class RewriteStrategy:
     delete_thresholds: Callable[[Policy], DeleteThresholds]
     # The predicate of a sentence about so many files that `choose` or `judge` leaves out for a reason.
     explain: Callable[[LeftOutReason, int, PlanRequest], str]
+    # Cost: whether bins must pay, see plan.costs.worth.
+    weighs: bool = False
+    # A strategy that must see all files before it can answer: it returns one that can.
+    adapt: Callable[[CandidateFiles, PlanRequest], RewriteStrategy] | None = None
+    choices: Choices | None = None  # by partition, where a strategy has different ones
+    # What rows of a group are sorted by, all of them by one task (ValueError says why an option cannot be used,
+    # NoOrderError why the table cannot). None: rows follow the layout's row order, task by task.
+    rows_by: Callable[[TableShape, Policy], RowsBy] | None = None

@@ -181,7 +181,7 @@ class _Reader:
 
     def _leaf_or_deeper(self, path: str, item: Node, line: int, section: _Gathered) -> None:
         meaning = self._spellings.meaning(path)
-        if isinstance(item, MappingNode) and (meaning is None or meaning.key.name != "quiet-hours"):
+        if isinstance(item, MappingNode) and (meaning is None or meaning.key.name not in policy_keys.LEAVES):
             for name, part in item.items.items():
                 self._leaf_or_deeper(f"{path}.{name}", part, item.lines[name], section)
             return

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.record.entries.door import StoreEntries, StoreEntry
 
-KEEP_MS = 7 * 24 * 60 * 60_000
 _HEAD, _BODY = "checkpoint-head", "checkpoint"
 _PLAN, _RESULT, _GONE = "plan", "result", "gone"
 _BATCH = door.MOST_KEYS // 2
@@ -111,13 +110,13 @@ class Checkpoints:
         return held
 
 
-def remove_old(entries: StoreEntries, now_ms: int, is_entered: Callable[[str], bool]) -> None:
-    """Remove checkpoints that are too old and that no run in the journal owns, and what is left of heads that are gone.
+def remove_old(entries: StoreEntries, before_ms: int, is_entered: Callable[[str], bool]) -> None:
+    """Remove checkpoints of before that no run in the journal owns, and what is left of heads that are gone.
     Recovery then removes the files of their runs, which stay in the journal until that is done."""
     kept = Checkpoints(entries)
     heads = kept.heads()
     for held in heads:
-        if now_ms - held.head.saved_ms >= KEEP_MS and not is_entered(held.head.owner):
+        if held.head.saved_ms <= before_ms and not is_entered(held.head.owner):
             kept.remove(held)
     names = {held.head.name for held in heads}
     after = ""

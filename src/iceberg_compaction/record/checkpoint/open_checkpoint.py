@@ -3,6 +3,7 @@ removed from storage. Trouble with the store costs the checkpoint, never the wor
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 from contextlib import contextmanager
@@ -47,15 +48,17 @@ class OpenCheckpoint:
 
     def save(self, task: RewriteTask, result: TaskResult) -> None:
         """Store the result of a task soon."""
-        saved = portable_task.PortableResult(plan_id=self.held.head.plan_id, file_paths=task.file_paths, result=result)
-        entries = checkpoints.result_entries(self.held.head, saved)
-        self._keys_of |= {file.file_path: list(entries) for file in result.staged}
-        for key, value in entries.items():
-            self._outbox.put(key, value)
+        self._outbox.put_later(functools.partial(self._entries, task, result))
         self._unwritten += 1
         if self._unwritten >= _AT_ONCE:
             self._unwritten = 0
             self._outbox.try_flush()
+
+    def _entries(self, task: RewriteTask, result: TaskResult) -> dict[str, str]:
+        saved = portable_task.PortableResult(plan_id=self.held.head.plan_id, file_paths=task.file_paths, result=result)
+        entries = checkpoints.result_entries(self.held.head, saved)
+        self._keys_of |= {file.file_path: list(entries) for file in result.staged}
+        return entries
 
     def flush(self) -> None:
         """Store all results now, before a commit. If the store is away, they wait."""

@@ -3,6 +3,7 @@ the entry `meta/format`; a store of a newer one is neither read nor written."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
@@ -40,6 +41,10 @@ class CheckedEntries:
             self._may_read = self._may_write = True
         self._check_size(values, expected or {})
         return self._entries.change(values, expected)
+
+    def stay_open(self) -> contextlib.AbstractContextManager[None]:
+        """Keep connections until the end of the `with`, where the place would open a new one for each call."""
+        return self._entries.stay_open() if isinstance(self._entries, door.StaysOpen) else contextlib.nullcontext()
 
     def close(self) -> None:
         self._entries.close()

@@ -4,10 +4,11 @@ written once, above this door. tests/contract/test_entries.py holds every implem
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
 MOST_KEYS = 100  # of one change: etcd takes 128 operations
 LONGEST_VALUE = 512 * 1024  # in bytes of UTF-8
@@ -52,4 +53,13 @@ class StoreEntries(Protocol):
 
     def close(self) -> None:
         """Give connections back. Another call opens them again."""
+        ...
+
+
+@runtime_checkable
+class StaysOpen(Protocol):
+    """A place that opens a connection for each call, unless it is asked to keep one."""
+
+    def stay_open(self) -> AbstractContextManager[None]:
+        """Keep it until the end of the `with`. Calls may overlap."""
         ...

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
-from iceberg_compaction.record.entries import first_format
+from iceberg_compaction.record.entries import first_format, kept_connection
 from iceberg_compaction.record.entries.door import StoreEntry
 
 if TYPE_CHECKING:
@@ -30,12 +30,13 @@ _SCHEMA = (
 
 
 class SqliteEntries:
-    """See `door.StoreEntries`. Every connection is a new one, closed after use, so that no handle outlives a fork or a
-    crash. A connection for changes creates the file and its tables where they are missing: the file may vanish at any
-    time. A file of the first format is read through a copy in memory, and brought forward by the first change."""
+    """See `door.StoreEntries`. Every connection is a new one, closed after use, but for those of `stay_open`. One for
+    changes creates the file and its tables where they are missing: the file may vanish at any time. A file of the first
+    format is read through a copy in memory, and brought forward by the first change."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._kept = kept_connection.KeptConnection(path)
 
     def __str__(self) -> str:
         return str(self._path)
@@ -73,8 +74,12 @@ class SqliteEntries:
             _write(connection, values)
         return True
 
+    def stay_open(self) -> contextlib.AbstractContextManager[None]:
+        """Keep the connection of the first change until the end of the `with`."""
+        return self._kept.keeping()
+
     def close(self) -> None:
-        """There is nothing to give back."""
+        self._kept.close()
 
     def exists(self) -> bool:
         """Return whether there is anything to read. OSError: a folder on the way cannot be entered, so nobody knows."""
@@ -96,38 +101,42 @@ class SqliteEntries:
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
         """A connection within one transaction; None: there is nothing to read."""
-        with self._translated("read"):
-            if not self.exists():
+        with self._translated("read"), self._connection_to_read() as connection:
+            tables = set() if connection is None else _tables(connection)
+            if connection is None or not tables:
                 yield None
+            elif first_format.TABLES & tables:
+                with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as copy:
+                    _set_text(copy)
+                    connection.backup(copy)
+                    _bring_forward(copy)
+                    yield copy
+            else:
+                connection.execute("begin")
+                yield connection if "entries" in tables else None
+                connection.rollback()
+
+    @contextlib.contextmanager
+    def _connection_to_read(self) -> Iterator[sqlite3.Connection | None]:
+        with self._kept.to_read() as kept:
+            if kept is not None or not self.exists():
+                yield kept
                 return
             with contextlib.closing(self._connect_to_read()) as connection:
-                tables = _tables(connection)
-                if first_format.TABLES & tables:
-                    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as copy:
-                        _set_text(copy)
-                        connection.backup(copy)
-                        _bring_forward(copy)
-                        yield copy
-                else:
-                    connection.execute("begin")
-                    yield connection if "entries" in tables else None
+                yield connection
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
-        with self._translated("written"):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.closing(self._connect(str(self._path))) as connection:
-                if "entries" not in _tables(connection):
-                    _use_write_ahead_log(connection)
-                connection.execute("begin immediate")
-                try:
-                    if "last_version" not in (tables := _tables(connection)) or first_format.TABLES & tables:
-                        _bring_forward(connection)
-                    yield connection
-                except BaseException:
-                    connection.execute("rollback")
-                    raise
-                connection.execute("commit")
+        with self._translated("written"), self._kept.to_change(self._connect_to_change) as connection:
+            connection.execute("begin immediate")
+            try:
+                if "last_version" not in (tables := _tables(connection)) or first_format.TABLES & tables:
+                    _bring_forward(connection)
+                yield connection
+            except BaseException:
+                connection.execute("rollback")
+                raise
+            connection.execute("commit")
 
     @contextlib.contextmanager
     def _translated(self, done: str) -> Iterator[None]:
@@ -137,6 +146,17 @@ class SqliteEntries:
             raise errors.StoreError(
                 f"The run store {self._path} cannot be {done}: {error}; check it or choose another one."
             ) from error
+
+    def _connect_to_change(self) -> sqlite3.Connection:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        connection = self._connect(str(self._path))
+        try:
+            if "entries" not in _tables(connection):
+                _use_write_ahead_log(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _connect_to_read(self) -> sqlite3.Connection:
         # `rw` creates nothing, and unlike `ro` it can take back what a process that died has left half-written.
@@ -151,7 +171,13 @@ class SqliteEntries:
 
     def _connect(self, database: str) -> sqlite3.Connection:
         """A connection, if the database is empty or a run store."""
-        connection = sqlite3.connect(database, timeout=_BUSY_S, uri=database.startswith("file:"), isolation_level=None)
+        connection = sqlite3.connect(
+            database,
+            timeout=_BUSY_S,
+            uri=database.startswith("file:"),
+            isolation_level=None,
+            check_same_thread=False,  # threads use a kept one in turn
+        )
         _set_text(connection)
         try:
             if reason := _foreign(connection):

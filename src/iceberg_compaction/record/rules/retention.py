@@ -4,6 +4,7 @@ recovered has left is known from there alone."""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ EVERY_MS = 10 * 60_000
 _RUNS = 100  # at a time
 _TABLES = 50
 _EVENTS = 10_000
+_STRAYS = door.MOST_KEYS // 2  # runs with events, which are looked up at once in the history and the journal
 
 
 class RetentionState(Value):
@@ -36,6 +38,7 @@ class RetentionState(Value):
     at_ms: int = 0  # the last time
     events_until_ms: int = 0  # runs that began before have no events any more
     table: str = ""  # the last table whose looks were examined, as a key
+    stray: str = ""  # the last run whose events were examined
 
 
 @dataclass(slots=True)
@@ -56,9 +59,10 @@ class Removal:
         state = state.model_copy(update={"at_ms": self.now_ms})
         if not self.entries.change({KEY: state.model_dump_json()}, {KEY: None if entry is None else entry.version}):
             return  # another run does it
-        checkpoints.remove_old(self.entries, self.now_ms, self._is_entered)
+        checkpoints.remove_old(self.entries, self.now_ms - self.periods.checkpoints_ms, self._is_entered)
         self._remove_runs()
-        done = {"events_until_ms": self._remove_old_events(state.events_until_ms), "table": self._remove_looks(state)}
+        done: dict[str, int | str] = {"events_until_ms": self._remove_old_events(state.events_until_ms)}
+        done |= {"table": self._remove_looks(state), "stray": self._remove_strays(state.stray)}
         self.entries.change({KEY: state.model_copy(update=done).model_dump_json()})
 
     def _is_entered(self, run_id: str) -> bool:
@@ -87,6 +91,27 @@ class Removal:
                 break
             until_ms = started_ms
         return until_ms
+
+    def _remove_strays(self, last: str) -> str:
+        """Remove old events of some runs that are neither in the history nor in the journal: they died before they were
+        entered, or were recovered long ago. Return the last of these runs, empty if there are no more."""
+        first_events = dict(itertools.islice(self._first_events(last), _STRAYS))
+        names = {run_id: (keys.key("run", run_id), keys.key("journal", run_id)) for run_id in first_events}
+        entered = self.entries.get([key for pair in names.values() for key in pair])
+        for run_id, at_ms in first_events.items():
+            is_old = at_ms < self.now_ms - self.periods.events_ms
+            if is_old and entered.keys().isdisjoint(names[run_id]) and not self._remove_events(run_id):
+                return last
+            last = run_id
+        return last if len(first_events) == _STRAYS else ""
+
+    def _first_events(self, run_id: str) -> Iterator[tuple[str, int]]:
+        """The runs after this one that have events, each with the time of the first."""
+        after = keys.prefix(event_log.EVENT, run_id) + "~" if run_id else ""  # after all keys that begin so
+        while page := self.entries.scan(keys.prefix(event_log.EVENT), after=after, limit=1):
+            run_id = keys.words(page[0].key)[1]
+            yield run_id, event_log.moment(page[0])
+            after = keys.prefix(event_log.EVENT, run_id) + "~"
 
     def _remove_looks(self, state: RetentionState) -> str:
         """Remove old looks at some tables; return the last of these tables, empty if there are no more."""

@@ -124,6 +124,11 @@ class RunJournal:
         runs = self._runs([keys.words(entry.key)[-1] for entry in listed])
         return sorted(runs, key=lambda run: (run.start.started_ms, run.start.run_id))
 
+    def unfinished_ids(self, table_uuid: str) -> tuple[str, ...]:
+        """Return the ids of the same runs on a table, of those as well that this version cannot read."""
+        listed = self.entries.scan(keys.prefix("unfinished", table_uuid))
+        return tuple(keys.words(entry.key)[-1] for entry in listed)
+
     def take_over(self, run: UnfinishedRun) -> UnfinishedRun | None:
         """Declare a run dead, for good: from now on it may publish nothing. The answer is its state at that moment,
         with its last attempt. None: the run has sent a heartbeat since `run` was read, is recovered, or is gone. Two

@@ -12,6 +12,8 @@ from iceberg_compaction.storage import exact_paths, request_counts
 from iceberg_compaction.storage.s3 import kept_objects, object_reader, object_writer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyiceberg.io import FileIO, InputFile, OutputFile
 
     from iceberg_compaction.storage.s3 import plain_requests
@@ -36,6 +38,21 @@ def room(io: FileIO, location: str) -> int:
     return store.kept.left if isinstance(store, _Store) and isinstance(store.file(location), ObjectFile) else 0
 
 
+def bucket_of(io: FileIO, location: str) -> plain_requests.Bucket | None:
+    """The bucket of a file or folder, for requests about many of its objects; None: it is not in S3, or only Arrow's
+    client reaches it."""
+    store = vars(io).get("object_store")
+    file = store.file(location) if isinstance(store, _Store) else None
+    return file.bucket if isinstance(file, ObjectFile) else None
+
+
+def remove_many(io: FileIO, locations: Sequence[str]) -> dict[str, str] | None:
+    """Deletes objects of S3 in bulk. Returns those that stay, with the code of the store. None: this FileIO or its
+    store cannot, or not all of them are such objects."""
+    store = vars(io).get("object_store")
+    return store.remove_many(locations) if isinstance(store, _Store) else None
+
+
 class _Store:
     """The buckets of one FileIO."""
 
@@ -57,6 +74,23 @@ class _Store:
         file = self.file(text)
         if not isinstance(file, ObjectFile) or not file.delete():
             PyArrowFileIO.delete(self._io, text)
+
+    def remove_many(self, locations: Sequence[str]) -> dict[str, str] | None:
+        by_bucket: dict[plain_requests.Bucket, dict[str, str]] = {}
+        for location in locations:
+            file = self.file(location)
+            bucket = file.bucket if isinstance(file, ObjectFile) else None
+            if not isinstance(file, ObjectFile) or bucket is None:
+                return None
+            self.kept.drop(location)
+            by_bucket.setdefault(bucket, {})[file.key] = location
+        stay: dict[str, str] = {}
+        for bucket, keys in by_bucket.items():
+            refused = bucket.delete_many(list(keys))
+            if refused is None:
+                return None
+            stay |= {keys.get(key, key): code for key, code in refused.items()}
+        return stay
 
     def bucket(self, name: str, file_system: Any) -> plain_requests.Bucket | None:
         """None: only Arrow's client reaches it."""
@@ -132,6 +166,15 @@ class ObjectFile(PyArrowFile):
             return True
         self._store.count.add(heads=1, deletes=1)
         return False
+
+    @property
+    def key(self) -> str:
+        return self._key
+
+    @property
+    def bucket(self) -> plain_requests.Bucket | None:
+        """None: only Arrow's client reaches it."""
+        return self._bucket()
 
     def _bucket(self) -> plain_requests.Bucket | None:
         return None if self._name is None else self._store.bucket(self._name, self._filesystem)

@@ -1,6 +1,6 @@
-"""Plain requests for one bucket: GET of a range, HEAD, conditional PUT, DELETE. Arrow's client asks for a file's size
-before every read (HEAD), for a folder after every miss (LIST), and uploads small files in three requests; these do
-not. Keys come from Arrow's file system, so that both use the same."""
+"""Plain requests for one bucket: GET of a range, HEAD, conditional PUT, DELETE of one object or many, and lists.
+Arrow's client asks for a file's size before every read (HEAD), for a folder after every miss (LIST), and uploads small
+files in three requests; these do not. Keys come from Arrow's file system, so that both use the same."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from datetime import datetime, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 import urllib3
 
@@ -22,15 +24,17 @@ from iceberg_compaction.storage import passing_faults
 from iceberg_compaction.storage.s3 import signature
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from iceberg_compaction.storage import request_counts
 
 _PATIENCE = passing_faults.Patience(retries=4, first=0.4, longest=4.0, total=30.0)  # of one request
 _CONNECT_SECONDS, _SILENT_SECONDS = 10.0, 30.0  # where the file system has no other timeouts
 _BUSY = frozenset({429, 500, 502, 503, 504})
-_KINDS = {"GET": "gets", "HEAD": "heads", "PUT": "puts", "DELETE": "deletes"}
+_KINDS = {"GET": "gets", "HEAD": "heads", "PUT": "puts", "DELETE": "deletes", "POST": "deletes"}
+MOST_DELETED = 1000  # objects of one request
 _SAFE = "/-_.~"  # in the path of a URL
+_VALUE = "-_.~"  # in its query
 _EMPTY = 416  # the range begins behind the end of the object
 _BROKEN = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _BLOCK = 2**18  # bytes of a body that must leave within one timeout
@@ -93,19 +97,36 @@ class Bucket:
     def delete(self, key: str) -> Answer:
         return self._send("DELETE", key, {})
 
+    def ask(
+        self, method: str, key: str, *, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """The answer to a request without a body; an empty key means the bucket itself."""
+        pairs = sorted((quote(name, safe=_VALUE), quote(value, safe=_VALUE)) for name, value in (query or {}).items())
+        return self._send(method, key, headers or {}, query="&".join(f"{name}={value}" for name, value in pairs))
+
+    def delete_many(self, keys: Sequence[str]) -> dict[str, str] | None:
+        """Deletes up to MOST_DELETED objects in one request. Returns the keys that stay, with the code of the store;
+        one that is gone already does not stay. None: the store does not take such a request."""
+        objects = "".join(f"<Object><Key>{escape(key)}</Key></Object>" for key in keys)
+        body = f"<Delete><Quiet>true</Quiet>{objects}</Delete>".encode()
+        digest = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
+        headers = {"content-md5": digest, "content-type": "application/xml"}
+        answer = self._send("POST", "", headers, body, query="delete=")
+        return _kept(answer.body) if answer.status == 200 else None
+
     def once(self, key: str) -> Answer:
         """The first byte of the object, or the store's refusal, without another try. Raises urllib3's errors."""
-        answer = self._send_once("GET", key, {"range": "bytes=0-0"}, b"")
+        answer = self._send_once("GET", key, {"range": "bytes=0-0"}, b"", "")
         return Answer(status=answer.status, headers=answer.headers, body=answer.data, tries=1)
 
-    def _send(self, method: str, key: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:
+    def _send(self, method: str, key: str, headers: Mapping[str, str], body: bytes = b"", *, query: str = "") -> Answer:
         """The answer, after faults that pass; status 0: there is no way to the store from here. Raises OSError where
         faults do not pass."""
         tries, waits = 0, _PATIENCE.waits()
         while True:
             tries += 1
             try:
-                answer = self._send_once(method, key, headers, body)
+                answer = self._send_once(method, key, headers, body, query)
                 if answer.status not in _BUSY:
                     body_of = b"" if answer.status == _EMPTY else answer.data
                     return Answer(status=answer.status, headers=answer.headers, body=body_of, tries=tries)
@@ -118,19 +139,24 @@ class Bucket:
                 raise OSError(f"{fault} during {method} of {key}, {tries} times")
             _PATIENCE.sleep(wait)
 
-    def _send_once(self, method: str, key: str, headers: Mapping[str, str], body: bytes) -> Any:
+    def _send_once(self, method: str, key: str, headers: Mapping[str, str], body: bytes, query: str) -> Any:
         url = urlsplit(self.url)
         path = f"{url.path}/{quote(key, safe=_SAFE)}"
-        unsigned = signature.Unsigned(method=method, host=url.netloc, path=path, headers=headers, body=body)
+        unsigned = signature.Unsigned(
+            method=method, host=url.netloc, path=path, headers=headers, body=body, query=query
+        )
         signed = signature.sign(unsigned, self.keys, datetime.now(timezone.utc))
         content: io.BytesIO | None = None
-        if method == "PUT":
+        if method in ("PUT", "POST"):
             # As a file, which goes in blocks: bytes would all have to leave within the timeout of a connection.
             content, signed["content-length"] = io.BytesIO(body), str(len(body))
-        self.count.add(**{_KINDS[method]: 1})
+        kind = (
+            "copies" if "x-amz-copy-source" in headers else "lists" if method == "GET" and not key else _KINDS[method]
+        )
+        self.count.add(**{kind: 1})
         return _connections(os.getpid()).urlopen(
             method,
-            f"{url.scheme}://{url.netloc}{path}",
+            f"{url.scheme}://{url.netloc}{path}{'?' if query else ''}{query}",
             body=content,
             headers=signed,
             retries=False,
@@ -138,6 +164,22 @@ class Bucket:
             timeout=self.timeout,
             decode_content=False,
         )
+
+
+def _kept(answer: bytes) -> dict[str, str] | None:
+    """The objects that a store says it has not deleted. None: that is no answer to such a request."""
+    try:
+        root = ElementTree.fromstring(answer)
+    except ElementTree.ParseError:
+        return None
+    if root.tag.rpartition("}")[2] != "DeleteResult":
+        return None
+    kept = {}
+    for error in root:
+        fields = {field.tag.rpartition("}")[2]: field.text or "" for field in error}
+        if error.tag.rpartition("}")[2] == "Error" and fields.get("Code") != "NoSuchKey":
+            kept[fields.get("Key", "")] = fields.get("Code", "")
+    return kept
 
 
 def _is_no_way(error: urllib3.exceptions.HTTPError) -> bool:

@@ -24,13 +24,14 @@ class Keys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unsigned:
-    """A request without a query; its path is percent-encoded already."""
+    """A request; its path is percent-encoded already, and its query, too, in the order of names."""
 
     method: str
     host: str
     path: str
     headers: Mapping[str, str]
     body: bytes
+    query: str = ""
 
 
 def sign(request: Unsigned, keys: Keys, now: datetime) -> dict[str, str]:
@@ -43,7 +44,7 @@ def sign(request: Unsigned, keys: Keys, now: datetime) -> dict[str, str]:
         headers["x-amz-security-token"] = keys.session_token
     names = ";".join(sorted(headers))
     lines = [f"{name}:{headers[name].strip()}" for name in sorted(headers)]
-    canonical = "\n".join([request.method, request.path, "", *lines, "", names, payload])
+    canonical = "\n".join([request.method, request.path, request.query, *lines, "", names, payload])
     scope = f"{day}/{keys.region}/s3/aws4_request"
     text = "\n".join([_ALGORITHM, time, scope, hashlib.sha256(canonical.encode()).hexdigest()])
     key = f"AWS4{keys.secret_key}".encode()

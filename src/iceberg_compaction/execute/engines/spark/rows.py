@@ -104,26 +104,29 @@ def perform(texts: Iterable[str], shared: Shared) -> Iterator[Row]:
 def _outcomes(texts: Iterable[str], shared: Shared) -> Iterator[engine_door.TaskEnd]:
     attempt = _attempt(shared)
     failed: set[int] = set()
-    for text in texts:
-        if worker_watch.is_requested(shared.marker):
-            return
-        task = RewriteTask.model_validate_json(text)
-        if task.group_id in failed:
-            continue  # what it would write could not be committed
-        try:
-            outcome = _perform_one(task, shared, attempt)
-        except worker_watch.Stopped as stopped:
-            if stopped.requested:
+    with progress_reports.Reporter() as reporter:
+        for text in texts:
+            if worker_watch.is_requested(shared.marker):
                 return
-            raise
-        if isinstance(outcome, task_failure.Failure):
-            failed.add(outcome.group_id)
-        yield outcome
+            task = RewriteTask.model_validate_json(text)
+            if task.group_id in failed:
+                continue  # what it would write could not be committed
+            try:
+                outcome = _perform_one(task, shared, attempt, reporter)
+            except worker_watch.Stopped as stopped:
+                if stopped.requested:
+                    return
+                raise
+            if isinstance(outcome, task_failure.Failure):
+                failed.add(outcome.group_id)
+            yield outcome
 
 
-def _perform_one(task: RewriteTask, shared: Shared, attempt: _Attempt) -> engine_door.TaskEnd:
+def _perform_one(
+    task: RewriteTask, shared: Shared, attempt: _Attempt, reporter: progress_reports.Reporter
+) -> engine_door.TaskEnd:
     send = None if shared.reports is None else progress_channel.sender(shared.reports, task.id)
-    with progress_reports.reporting(task, send), worker_watch.stop_on_request(shared.marker, shared.rewrite):
+    with reporter.reporting(task, send), worker_watch.stop_on_request(shared.marker, shared.rewrite):
         end = perform_task.perform_task(task, shared.context, attempt.name, shared.rewrite)
     if isinstance(end, task_failure.Failure) and end.retryable and attempt.retried:
         raise end.rebuild()  # without its cause, which Spark would log with all that it says

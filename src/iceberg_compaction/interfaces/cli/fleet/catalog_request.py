@@ -92,4 +92,7 @@ def make_policy(options: PolicyOptions) -> FollowedPolicy:
     """The policy that the flags say, with the file beneath it; a flag wins over the same name in --option."""
     by_name = settings.parse_pairs(options.option or (), option="--option")
     given = {**by_name, **options.given()}
+    if options.trigger:
+        thresholds = settings.parse_pairs(options.trigger, option="--trigger")
+        given["triggers"] = {"preset": given.get("triggers", "strategy"), **thresholds}
     return followed_policy.follow(given, file=options.policy_file, environment=options.environment)

@@ -42,12 +42,15 @@ def show(
     """Prints the plans of the tables, writes the only one to a file on request, and returns the exit code."""
     result_files.check_target(how.out, option="--out")
     chosen = catalog_request.make_policy(policy)
+    old = None if how.diff is None else plan_file.load_plan(how.diff)
     store = wiring.store_to_read(str(how.state) if how.state else None)
     with wiring.observing(how) as metrics:
         opened = catalog_request.open_catalog(catalog)
         targets = catalog_request.choose_targets(opened, tables, catalog.namespace)
         if how.out is not None and len(targets.names) != 1:
             raise errors.ConfigError(f"--out takes one table's plan, but {len(targets.names)} tables are meant.")
+        if old is not None:
+            _check_comparable(old, targets, how)
         if metrics is not None:
             metrics.begin(targets.names)
         on_event = None if metrics is None else metrics.on_event
@@ -55,8 +58,26 @@ def show(
     for made in plans:
         if how.out is not None and not isinstance(made, Unplanned):
             plan_file.save_plan(made, how.out)
-    output.output(console.output).plans(plans, single=targets.single)
+    printer = output.output(console.output)
+    if old is not None and not isinstance(plans[0], Unplanned):
+        from iceberg_compaction.plan import compare_plans
+
+        printer.plan_difference(compare_plans.compare(old, plans[0]))
+    else:
+        printer.plans(plans, single=targets.single)
     return _exit_code(plans, fail_on=how.fail_on or (), tells_work=how.exit_code)
+
+
+def _check_comparable(old: Plan | EmptyPlan, targets: Targets, how: PlanOptions) -> None:
+    """Raises ConfigError if there is not one plan of the same table and branch to compare with."""
+    if len(targets.names) != 1:
+        raise errors.ConfigError(f"--diff compares one table's plan, but {len(targets.names)} tables are meant.")
+    branch = old.pin.branch if old.pin else how.branch
+    if (old.table, branch) != (targets.names[0], how.branch):
+        raise errors.ConfigError(
+            f"The plan in {how.diff} is of {old.table}, branch {branch}, not of {targets.names[0]}, branch "
+            f"{how.branch}."
+        )
 
 
 def _make_plans(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions, FailOn
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.workflow.fleet import Diagnosis
+    from iceberg_compaction.workflow.fleet_budget import FleetBudget
 
 RUN_RESULTS = "run_results.json"
 
@@ -87,6 +88,14 @@ class Results:
             exits.complain(error)
             return code or exits.FAILED
         return code
+
+    def sum_up(self, budget: FleetBudget, horizon_days: float) -> None:
+        """One line about all tables, on standard error where standard output is for programs."""
+        summary = budget.summary(list(self._outcomes.values()), horizon_days)
+        if self._console.output is Format.JSON:
+            logs.write(summary, source="cli", level=logging.INFO)
+        else:
+            output.output(self._console.output).summary(summary)
 
     def _write_files(self, report: Path, outcomes: Sequence[Outcome], code: int, branch: str) -> None:
         from iceberg_compaction.interfaces.cli import examination

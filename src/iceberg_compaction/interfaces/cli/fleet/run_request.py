@@ -38,7 +38,7 @@ def find(catalog: Any, store: RunStore | None, name: str, table: str | None, nam
     except (errors.ConfigError, errors.StoreError):
         if full is None:
             raise
-        return _from_table(catalog, full, name)
+        return _from_table(catalog, full, name, store)
     remembered = () if named.record is None else named.record.outcome.snapshot_ids
     return PastRun(run_id=named.run_id, table=full or named.table, remembered=remembered)
 
@@ -53,15 +53,27 @@ def _latest(store: RunStore | None, table: str | None) -> str:
     raise errors.ConfigError(f"No run{of_table} in the run store has committed anything; name the table with --table.")
 
 
-def _from_table(catalog: Any, table: str, name: str) -> PastRun:
+def _from_table(catalog: Any, table: str, name: str, store: RunStore | None) -> PastRun:
     """The run by the history of its table."""
     wanted = name.strip().lower()
     is_latest = wanted == run_names.LATEST
     run_ids = run_commits.full_id(load_tables.load_table(catalog, table).metadata, "" if is_latest else wanted)
     if not run_ids:
+        if (other := _of_another_table(store, name)) is not None:
+            raise errors.ConfigError(
+                f"Run {other.run_id} is one of {other.table}, and not of {table}; leave out --table."
+            )
         raise errors.ConfigError(
             f"Neither the run store nor the history of {table} has the run {name!r}; its snapshots may have expired."
         )
     if len(run_ids) > 1 and not is_latest:
         raise errors.ConfigError(f"Several runs begin with {name!r}: {plurals.listed(run_ids[:5])}; give more of it.")
     return PastRun(run_id=run_ids[0], table=table)
+
+
+def _of_another_table(store: RunStore | None, name: str) -> run_names.NamedRun | None:
+    """The run of this name, whatever its table; None: the store has none, or several."""
+    try:
+        return None if name.strip().lower() == run_names.LATEST else run_names.find(store, name)
+    except (errors.ConfigError, errors.StoreError):
+        return None

@@ -3,6 +3,7 @@ Every table has an outcome, however the command ends. `run`, `apply`, `manifests
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from concurrent import futures
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -16,8 +17,9 @@ from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import exits, interrupt, progress
 from iceberg_compaction.model import durations, events
 from iceberg_compaction.model.outcome import Failed, Skipped
+from iceberg_compaction.operations.rewrite_files import policy_rule
 from iceberg_compaction.operations.rewrite_files.file_rewrite import RewriteFiles
-from iceberg_compaction.workflow import operate
+from iceberg_compaction.workflow import fleet_budget, operate, rank_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -60,6 +62,7 @@ class Session:
         self._engine: Engine | None = None
         self._engine_lock = threading.Lock()
         self.stopped: BaseException | None = None  # a cancel or a deadline that ended a run
+        self.budget: fleet_budget.FleetBudget | None = None  # of several tables
 
     def __enter__(self) -> Session:
         self._open.enter_context(interrupt.listening(self._cancel))
@@ -76,9 +79,27 @@ class Session:
     def compact(
         self, catalog: Any, targets: Targets, policy: Policy | PolicyRule, *, branch: str = "main"
     ) -> Iterator[Outcome]:
-        """The outcome of every table, as tables are done."""
+        """The outcome of every table, as tables are done. Several tables are ranked, and share the max-cost of the
+        command as one budget."""
         operations = [RewriteFiles(table=name, policy=policy, branch=branch) for name in targets.names]
+        if len(operations) > 1:
+            operations = self._ranked(catalog, operations, policy)
         return self.operate(catalog, operations, single=targets.single)
+
+    def _ranked(self, catalog: Any, operations: list[RewriteFiles], policy: Policy | PolicyRule) -> list[RewriteFiles]:
+        """The operations, those first that save most for their cost."""
+        by_name = {operation.table: operation for operation in operations}
+        house = operate.House(catalog=catalog, engines=self._engines)
+        free = policy_rule.without_budgets(policy)
+
+        def plan(name: str) -> Any:
+            self._cancel.check()
+            operation = dataclasses.replace(by_name[name], policy=free)
+            return operate.plan_only(operation, house, wiring.new_run(store=self._store))
+
+        ranked = rank_tables.rank(catalog, list(by_name), plan, store=self._store, now_ms=wiring.now_ms())
+        self.budget = fleet_budget.FleetBudget(policy.max_cost, ranked)
+        return [by_name[table.table] for table in ranked]
 
     def operate(self, catalog: Any, operations: Sequence[Operation[Any]], *, single: bool) -> Iterator[Outcome]:
         """One operation after the other, or some side by side. One that cannot be done does not stop the rest, unless
@@ -91,7 +112,10 @@ class Session:
             on_event = _both(shown.on_event, None if self._metrics is None else self._metrics.on_event)
 
             def perform(operation: Operation[Any]) -> Outcome:
-                return self._outcome(operation, house, on_event, single=single)
+                outcome = self._outcome(operation, house, on_event, single=single)
+                if self.budget is not None:
+                    self.budget.charge(outcome)
+                return outcome
 
             if parallel < 2:
                 yield from map(perform, operations)
@@ -128,6 +152,11 @@ class Session:
         except errors.CancelledError as error:
             self.stopped = self.stopped or error
             return Skipped(table=operation.table, sentence=f"Not begun: {error}", run_id=run.run_id)
+        if self.budget is not None and isinstance(operation, RewriteFiles):
+            fitted = self.budget.fit(operation)
+            if fitted is None:
+                return Skipped(table=operation.table, sentence=self.budget.skipped(), run_id=run.run_id)
+            operation = fitted
         try:
             return operate.operate(operation, house, run)
         except (errors.CancelledError, KeyboardInterrupt) as error:

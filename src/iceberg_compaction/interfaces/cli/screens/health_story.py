@@ -9,7 +9,7 @@ from rich.markup import escape
 from iceberg_compaction.interfaces import words
 from iceberg_compaction.interfaces.cli import commands
 from iceberg_compaction.interfaces.cli.screens import paragraphs
-from iceberg_compaction.interfaces.cli.screens.grid import figures, grid, sentences
+from iceberg_compaction.interfaces.cli.screens.grid import GridColumn, figures, grid, sentences
 from iceberg_compaction.model import partition_words
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.table_health import BrokenTable, TableHealth
@@ -118,9 +118,11 @@ def _partitions(health: TableHealth) -> Iterator[RenderableType]:
         figures("Deletes", drop=3),
         figures("Size", drop=2),
         figures("Depth", drop=4),
+        GridColumn(name="Score: files, deletes, time, small", drop=5),
         title="Partitions with the most to gain",
     )
     for part in health.worst_partitions:
+        score = part.rewrite_score
         worst.add_row(
             escape(partition_words.text(part.partition)),
             f"{part.files:,}",
@@ -128,6 +130,7 @@ def _partitions(health: TableHealth) -> Iterator[RenderableType]:
             f"{part.delete_files:,}",
             format_size(part.bytes),
             "" if part.clustering_depth is None else f"{part.clustering_depth:.1f}",
+            "" if score is None else f"{score.score:.2f}: {score.sum_words}",
         )
     yield worst
 

@@ -12,6 +12,8 @@ from iceberg_compaction.interfaces.cli.screens.grid import GridColumn, figures, 
 from iceberg_compaction.model import partition_words, plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.copy_plan import RateOrigin
+from iceberg_compaction.model.plan_cost import dollars
+from iceberg_compaction.model.policies import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,12 +33,15 @@ def overview(plans: Sequence[Plan | EmptyPlan]) -> Iterator[RenderableType]:
         figures("Files"),
         figures("Size"),
         figures("Become", drop=1),
+        figures("Cost", drop=3),
+        figures("Saves", drop=4),
         sentences("Why", least=20),
     )
     for plan in plans:
         counts = (plan.input_files, format_size(plan.input_bytes), plan.output_files) if plan.groups else ("", "", "")
         groups = f"{len(plan.groups):,}" if plan.groups else ""
-        tables.add_row(escape(plan.table), groups, *(_figure(count) for count in counts), _reasons(plan))
+        money = (dollars(plan.cost.cost), dollars(plan.cost.saving)) if plan.groups else ("", "")
+        tables.add_row(escape(plan.table), groups, *(_figure(count) for count in counts), *money, _reasons(plan))
     yield tables
     yield paragraphs.Paragraph(text="The plan of a single table has the figures behind these reasons.", style="dim")
     yield ""
@@ -57,6 +62,8 @@ def plan_story(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     yield paragraphs.plan_head(plan.table, plan.pin, plan.sentence)
     yield ""
     if not plan.groups:
+        yield from _scores(plan)
+        yield from _notes(plan)
         yield from _maintainers(plan)
         return
     kinds = grid(
@@ -74,13 +81,18 @@ def plan_story(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
             format_size(kind.bytes),
             f"{kind.outputs:,}",
             f"{kind.copied_bytes / max(1, kind.bytes):.0%}",
-            escape(f"{kind.sentence};\n{kind.copy_sentence}"),
+            escape(";\n".join(filter(None, (kind.sentence, kind.copy_sentence, kind.choice)))),
         )
     yield kinds
     yield from _partitions(plan)
+    yield from _row_order(plan)
     yield from _left_out(plan)
+    yield from _scores(plan)
+    yield from _notes(plan)
     yield from _maintainers(plan)
     yield paragraphs.Paragraph(text=plan.copying.sentence)
+    yield ""
+    yield paragraphs.Paragraph(text=plan.cost.sentence)
     yield ""
 
 
@@ -101,7 +113,9 @@ def _total(work: Sequence[Plan | EmptyPlan]) -> str:
     basis = "at an assumed speed" if assumed else "at the speed of earlier runs"
     become = plurals.form(files, "becomes", "become")
     amount = f"{plurals.count(files, 'file')}{tables}, {format_size(size)}, {become} about {outputs:,}"
-    return f"Total: {amount}; {_seconds(seconds)} on one core, {basis}."
+    cost, saving = (dollars(sum(getattr(plan.cost, name) for plan in work)) for name in ("cost", "saving"))
+    money = f"estimated cost {cost}, saving {saving} in {work[0].cost.horizon_days:g} days"
+    return f"Total: {amount}; {_seconds(seconds)} on one core, {basis}; {money}."
 
 
 def _partitions(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
@@ -117,6 +131,17 @@ def _partitions(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     yield ""
 
 
+def _row_order(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
+    """What rows of whole groups are sorted by, if the strategy sorts."""
+    if not plan.layout.sentence:
+        return
+    linear = (
+        " The order is linear: z-order arrives with a shuffle." if plan.policy.strategy is Strategy.DIMENSIONAL else ""
+    )
+    yield paragraphs.Paragraph(text=f"{plan.layout.sentence}{linear}")
+    yield ""
+
+
 def _left_out(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     if not plan.left_out:
         return
@@ -124,6 +149,30 @@ def _left_out(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     for left in plan.left_out:
         left_out.add_row(left.reason.value, f"{left.files:,}", format_size(left.bytes), escape(left.sentence))
     yield left_out
+
+
+def _scores(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
+    """The highest scores, each as the sum of its parts, and the triggers that fired."""
+    if not plan.partition_scores:
+        return
+    scores = grid(
+        "Partition",
+        figures("Score"),
+        GridColumn(name="Files, deletes, time, small", drop=1),
+        sentences("Triggers"),
+        title="Partitions by score",
+    )
+    for part in plan.partition_scores:
+        fired = "; ".join(part.triggers) or "none"
+        name = partition_words.text(part.partition) or "(all)"
+        scores.add_row(escape(name), f"{part.score:.2f}", part.sum_words, escape(fired))
+    yield scores
+
+
+def _notes(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
+    for note in plan.notes:
+        yield paragraphs.Paragraph(text=note)
+        yield ""
 
 
 def _maintainers(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:

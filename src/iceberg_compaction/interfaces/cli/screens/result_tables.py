@@ -11,7 +11,7 @@ from iceberg_compaction.interfaces.cli.screens import paragraphs
 from iceberg_compaction.interfaces.cli.screens.grid import figures, grid, sentences
 from iceberg_compaction.model import outcome, partition_words, plurals
 from iceberg_compaction.model.byte_size import format_size
-from iceberg_compaction.model.outcome import GroupEnd
+from iceberg_compaction.model.outcome import GroupEnd, Maintained
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ def outcome_kind(one: Outcome) -> str:
     match one:
         case outcome.Compacted(groups_failed=failed) if failed:
             return f"[red]{one.kind.value}, {failed:,} failed[/]"
-        case outcome.Compacted() | outcome.Healthy() | outcome.Undone():
+        case outcome.Compacted() | outcome.Healthy() | outcome.Undone() | outcome.Maintained():
             return f"[green]{one.kind.value}[/]"
         case outcome.Skipped() | outcome.Unsupported():
             return f"[yellow]{one.kind.value}[/]"
@@ -81,6 +81,7 @@ def outcome_sentences(found: Sequence[Outcome]) -> Iterator[RenderableType]:
             one.effort.memory_sentence,
         )
         yield from (paragraphs.detail(sentence) for sentence in details if sentence)
+        yield from (paragraphs.bullet(note) for note in (one.notes if isinstance(one, Maintained) else ()))
         yield from groups_left(one)
 
 

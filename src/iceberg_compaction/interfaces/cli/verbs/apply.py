@@ -46,9 +46,9 @@ def _apply(
 ) -> int:
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli.fleet import result_files, single_operation
-    from iceberg_compaction.operations.rewrite_files import file_rewrite, plan_file
+    from iceberg_compaction.operations import upkeep_file
 
     result_files.check_report(how.report)
-    operation = file_rewrite.ApplyPlan(given=plan_file.load_plan(file))
+    operation = upkeep_file.load_operation(file)
     store = wiring.store_to_write(str(how.state) if how.state else None)
     return single_operation.perform(operation, store, catalog, console, how, engines)

@@ -24,6 +24,8 @@ def plan(
 
         iceberg-compact plan --table shop.events --strategy full --target-file-size 1GB --out plan.json.gz
 
+        iceberg-compact plan --table shop.events --diff plan.json.gz
+
         iceberg-compact plan --all --exclude 'tmp.*' --exit-code
 
         iceberg-compact plan --table shop.events --where "day >= '2026-01-01'" --output json

@@ -74,4 +74,7 @@ def _run(
         results = result_files.Results(catalog=opened, targets=targets, console=console, report=how.report)
         for outcome in session.compact(opened, targets, chosen, branch=how.branch):
             results.add(outcome)
-    return results.finish(session.stopped, fail_on=how.fail_on or (), branch=how.branch)
+    code = results.finish(session.stopped, fail_on=how.fail_on or (), branch=how.branch)
+    if session.budget is not None:
+        results.sum_up(session.budget, chosen.rewrite.horizon_days)
+    return code

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from pyiceberg.table.snapshots import Operation
 
 from iceberg_compaction.model.rewrite_plan import PLAN_FILES
 
@@ -64,6 +65,8 @@ class ReplaceRequest:
     group_properties: GroupProperties = _nothing  # more snapshot properties, given the ids of the groups that land
     # Delete files that apply to nothing leave wherever they are, not only where files are replaced.
     tidies: bool = False
+    # `replace`: the table has the same rows; `delete`: files leave with all their rows; `overwrite`: with some of them.
+    operation: Operation = Operation.REPLACE
 
     def without(self, ids: Collection[int]) -> ReplaceRequest:
         """The same without some groups."""

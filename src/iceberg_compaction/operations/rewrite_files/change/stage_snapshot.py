@@ -118,7 +118,9 @@ class Staging:
             sequence_number=metadata.next_sequence_number(),
             timestamp_ms=max(timestamp_ms, metadata.last_updated_ms),
             manifest_list=self._write_list(metadata, head, manifest_files),
-            summary=snapshot_summary.summarize(figures, head.summary, self.request.properties()),
+            summary=snapshot_summary.summarize(
+                figures, head.summary, self.request.properties(), self.request.operation
+            ),
             schema_id=metadata.current_schema_id,
         )
         return StagedSnapshot(

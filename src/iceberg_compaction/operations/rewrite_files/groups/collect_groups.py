@@ -13,7 +13,7 @@ from iceberg_compaction.model.policies import batch_rule
 from iceberg_compaction.operations.rewrite_files.groups import gather_pieces, give_up, prove_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from iceberg_compaction.execute.engine_door import TaskEnd
     from iceberg_compaction.model.rewrite_plan import Plan
@@ -69,15 +69,23 @@ class _Stop:
 
 class CollectedGroups:
     """The groups of a plan while their tasks are performed. `clock`: in milliseconds. `gathers`: small files that
-    several tasks leave in one partition are joined by a second round."""
+    several tasks leave in one partition are joined by a second round. `unreached`: groups that the budget turns out not
+    to reach, filled while the tasks are performed."""
 
     def __init__(
-        self, plan: Plan, tasks: Sequence[RewriteTask], *, clock: Callable[[], int], gathers: bool = True
+        self,
+        plan: Plan,
+        tasks: Sequence[RewriteTask],
+        *,
+        clock: Callable[[], int],
+        gathers: bool = True,
+        unreached: Collection[int] = (),
     ) -> None:
         self._plan = plan
         self._clock = clock
         self._batched_ms = clock()  # the beginning, or the last batch
         self._gathers = gathers
+        self._unreached = unreached
         self._rows = {row["id"]: row for row in plan.groups.columns.to_pylist()}
         self._rule = batch_rule(plan.policy, groups=len(self._rows), bytes=plan.input_bytes)
         self._tasks_of = Counter(task.group_id for task in tasks)
@@ -183,7 +191,7 @@ class CollectedGroups:
 
     def _check_complete(self) -> None:
         expected = self._rows.keys() if self._gathers else self._tasks_of.keys()  # results of others may be a part
-        if not expected <= self._proved | self._failed:
+        if not expected <= self._proved | self._failed | set(self._unreached):
             raise errors.ProofError(
                 f"{self._ended} results came back for {self._tasks_of.total()} tasks; what is not complete was not "
                 "committed."

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.commit import snapshot_summary
+from iceberg_compaction.model import policies, row_order_terms
+from iceberg_compaction.model.output_layout import RowOrder
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.operations.past_runs import run_commits
 from iceberg_compaction.operations.rewrite_files.groups import gather_pieces
@@ -91,10 +93,24 @@ def snapshot_properties(plan: Plan, run: Run, *, batch: int) -> dict[str, str]:
         **snapshot_summary.signature(run.run_id),
         _PLAN_ID: plan.id,
         "compaction.batch": str(batch),
-        "compaction.strategy": plan.policy.strategy.value,
+        "compaction.strategy": policies.name_of(plan.policy.strategy),
         "compaction.planned-snapshot-id": str(plan.pin.snapshot_id),
         SCHEMA_ID: str(plan.pin.schema_id),
         run_commits.BRANCH: plan.pin.branch,
+        **run_commits.past_properties(plan.past_rows),
+        **_sort_properties(plan),
+    }
+
+
+def _sort_properties(plan: Plan) -> dict[str, str]:
+    """What rows were sorted by, so that a later plan finds these files in order: the entries of files can only name
+    sort orders of the table."""
+    if plan.layout.row_order is not RowOrder.GIVEN:
+        return {}
+    terms = plan.layout.sort_terms
+    return {
+        row_order_terms.SORTED_BY: row_order_terms.key(terms),
+        "compaction.sort-order": row_order_terms.text(terms),
     }
 
 

@@ -1,0 +1,34 @@
+"""Operations of housekeeping, beside those of Iceberg Java in one run: how long they take on large tables.
+
+`python -m bench.housekeeping [--quick] [--part NAME]` prints figures, and as its last line one JSON object with the
+bars.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+from typing import Any
+
+from bench import bar_lines
+
+PARTS = ("expire",)  # modules bench.housekeeping_NAME, in the order in which they are measured
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="smaller tables")
+    parser.add_argument("--part", choices=PARTS, action="append", help="this part only; repeatable")
+    given = parser.parse_args()
+    bars: list[dict[str, Any]] = []
+    for part in given.part or PARTS:
+        bars += importlib.import_module(f"bench.housekeeping_{part}").bars(given.quick)
+    bar_lines.show(bars)
+    print(json.dumps({"bench": "housekeeping", "quick": given.quick, "bars": bars}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

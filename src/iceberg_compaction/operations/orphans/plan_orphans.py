@@ -1,0 +1,183 @@
+"""Makes the plan of orphans: refuses tables whose folders are not their own, lists the folders, compares, and says for
+everything why it goes or stays. Reads only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import publish
+from iceberg_compaction.metadata import table_folders
+from iceberg_compaction.model import orphan_plan, table_names
+from iceberg_compaction.operations.orphans import (
+    neighbours,
+    orphan_uploads,
+    orphan_words,
+    quarantine,
+    references,
+    scan_folders,
+)
+from iceberg_compaction.operations.orphans.scan_folders import Standing
+from iceberg_compaction.record.checkpoint import checkpoints
+from iceberg_compaction.storage.tree import path_forms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from pyiceberg.table import Table
+
+    from iceberg_compaction.model.orphan_plan import OrphanFiles, OrphanGoal, OrphanPlan
+    from iceberg_compaction.record.runs import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphanRequest:
+    """What a plan is made of."""
+
+    table: str
+    goal: OrphanGoal
+    quarantine: str | None
+    neighbourhoods: neighbours.Neighbourhoods
+    to_quarantine: bool = True
+    given: OrphanPlan | None = None  # nothing goes that it does not name
+
+
+def spellings_of(table: Table, goal: OrphanGoal) -> path_forms.Spellings:
+    """The ways in which paths of the table may be written."""
+    return path_forms.Spellings(
+        schemes={**path_forms.EQUAL_SCHEMES, **goal.equal_schemes},
+        authorities=goal.equal_authorities,
+        default_scheme=table.io.properties.get("DEFAULT_SCHEME", "file"),
+        default_authority=table.io.properties.get("DEFAULT_NETLOC", ""),
+    )
+
+
+def unfinished_runs(table: Table, run: Run) -> tuple[str, ...]:
+    """The runs on the table whose files must stay: those in the journal, alive or dead, and all that have written for a
+    checkpoint. StoreError: nobody knows."""
+    if run.store is None:
+        return ()
+    uuid = str(table.metadata.table_uuid)
+    heads = checkpoints.Checkpoints(run.store.entries).heads(uuid)
+    ids = [
+        *run.store.unfinished_ids(uuid),
+        *(each for held in heads for each in (*held.head.writers, held.head.run_id)),
+    ]
+    return tuple(sorted({each for each in ids if each} - {run.run_id}))
+
+
+def build(request: OrphanRequest, table: Table, run: Run) -> OrphanPlan:
+    """The plan. UnsupportedError: orphans of this table cannot be told from files that somebody needs."""
+    goal, spellings = request.goal, spellings_of(table, request.goal)
+    _check_age(goal)
+    _check_collected(table)
+    roots = tuple(each.rstrip("/") for each in goal.locations) or table_folders.roots(table)
+    _check_roots(roots, spellings)
+    others = request.neighbourhoods.of(table.catalog)
+    neighbours.check(table, roots, others, spellings, allow_unlisted=goal.allow_unlisted)
+    folders = {quarantine.folder_of(table, None), quarantine.folder_of(table, request.quarantine)}
+    quarantine.check_folder(quarantine.folder_of(table, request.quarantine), roots, spellings)
+    referred = references.read(table, spellings, roots)
+    rules = scan_folders.ScanRules(
+        older_than_ms=goal.older_than_ms,
+        clock=run.clock,
+        unfinished=unfinished_runs(table, run),
+        quarantines=tuple(spellings.split(folder) for folder in sorted(folders)),
+        partition_names=_hidden_partitions(table),
+        most_files=goal.most_files,
+    )
+    scan = scan_folders.scan(table.io, roots, referred, rules)
+    scan_folders.check_mismatches(scan, keep=goal.keep_mismatches)
+    files = files_of(scan.table())
+    current = publish.reload(table)
+    if current.metadata_location != table.metadata_location:  # files that were committed during the scan
+        files = unneeded(files, references.read(current, spellings))
+    uploads, silent = orphan_uploads.find(table.io, roots, scan.cutoff_ms) if goal.uploads else ([], [])
+    left = scan.counts[Standing.ORPHAN] - scan.kept_orphans
+    if request.given is not None:
+        files, left = _given_only(files, request.given.files), 0
+        uploads = [each for each in uploads if each in request.given.uploads]
+    refusal = orphan_words.refusal(scan, referred, goal)
+    return orphan_plan.OrphanPlan(
+        id=f"plan-{run.run_id}",
+        table=request.table,
+        table_uuid=str(table.metadata.table_uuid),
+        created_ms=run.clock(),
+        sentence=orphan_words.sentence(files, left, uploads),
+        steps=(
+            *orphan_words.steps(files, table, spellings, to_quarantine=request.to_quarantine),
+            *orphan_words.upload_steps(uploads),
+        ),
+        kept=orphan_words.kept(scan),
+        notes=(
+            *([f"Removal is refused: {refusal}"] if refusal else ()),
+            *orphan_words.notes(scan, referred, roots, left),
+            *orphan_words.warnings(silent, others.unknown, has_store=run.store is not None),
+        ),
+        goal=goal,
+        locations=roots,
+        cutoff_ms=scan.cutoff_ms,
+        listed=scan.listed,
+        listed_bytes=scan.listed_bytes,
+        files=files,
+        left=left,
+        uploads=tuple(uploads),
+        to_quarantine=request.to_quarantine,
+        quarantine=request.quarantine,
+        metadata_location=current.metadata_location,
+        refusal=refusal,
+    )
+
+
+def files_of(table: pa.Table) -> OrphanFiles:
+    """Listed files (walk_files.PAGE) as they stand in a plan."""
+    return orphan_plan.OrphanFiles(
+        paths=tuple(table["path"].to_pylist()),
+        sizes=tuple(table["size"].to_pylist()),
+        modified_ms=tuple(table["modified_ms"].to_pylist()),
+    )
+
+
+def unneeded(files: OrphanFiles, referred: references.References) -> OrphanFiles:
+    """Those of the files to which the table does not refer."""
+    needed = referred.needs(files.paths)
+    return files if not needed.any() else files.select([int(number) for number in (~needed).nonzero()[0]])
+
+
+def _given_only(files: OrphanFiles, given: OrphanFiles) -> OrphanFiles:
+    """The files that a given plan names, too. One that was written anew since is another file."""
+    named = dict(zip(given.paths, zip(given.sizes, given.modified_ms, strict=True), strict=True))
+    rows = zip(files.paths, files.sizes, files.modified_ms, strict=True)
+    return files.select([number for number, (path, *facts) in enumerate(rows) if named.get(path) == tuple(facts)])
+
+
+def _check_age(goal: OrphanGoal) -> None:
+    if goal.older_than_ms < orphan_plan.LEAST_AGE_MS and not goal.allow_recent:
+        raise errors.ConfigError(
+            "Files younger than 3 days may belong to a writer that has not committed yet; if no writer takes that "
+            "long, say --allow-recent."
+        )
+
+
+def _check_collected(table: Table) -> None:
+    if str(table.properties.get("gc.enabled", "true")).lower() == "false":
+        raise errors.UnsupportedError(
+            f"{table_names.text(table.name())} has gc.enabled=false, which says that other tables may use its files; "
+            "its orphans are nobody's to remove."
+        )
+
+
+def _check_roots(roots: Sequence[str], spellings: path_forms.Spellings) -> None:
+    for root in roots:
+        if not spellings.split(root)[1].strip("/"):
+            raise errors.UnsupportedError(
+                f"{root} is the root of a file store, where files of others are; a table must have a folder of its own "
+                "for its orphans to be told."
+            )
+
+
+def _hidden_partitions(table: Table) -> tuple[str, ...]:
+    names = {field.name for spec in table.specs().values() for field in spec.fields}
+    return tuple(sorted(name for name in names if name.startswith(("_", "."))))

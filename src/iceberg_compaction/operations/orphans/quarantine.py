@@ -1,0 +1,188 @@
+"""The quarantine of a table: a hidden folder in which orphans wait. Manifest files say, line by line in JSON, where
+each file came from. A manifest is written before the first of its files is touched; a file is copied, its size is
+checked, and only then its original is removed. So whenever a run dies, every file is at its own path, or in quarantine
+and in a manifest, or both. Names in quarantine are numbers: recovery must not take them for files of a run."""
+
+from __future__ import annotations
+
+import logging
+import re
+from concurrent import futures
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from iceberg_compaction import errors
+from iceberg_compaction.metadata import fetch
+from iceberg_compaction.model.value import Count, Value
+from iceberg_compaction.storage import file_names, passing_faults, redact, remove, store_trouble, translate
+from iceberg_compaction.storage.tree import copy_file, path_forms, walk_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pyiceberg.io import FileIO
+    from pyiceberg.table import Table
+
+    from iceberg_compaction.model.orphan_plan import OrphanFiles
+
+FOLDER = ".iceberg-compaction-quarantine"
+_MANIFEST = re.compile(r"manifest-\d+\.jsonl")
+_ENDING = re.compile(r"\.[A-Za-z0-9.]{1,24}$")
+_THREADS = 8
+_log = logging.getLogger(__name__)
+
+
+class QuarantinedFile(Value):
+    """One line of a manifest."""
+
+    original: str
+    moved: str
+    size: Count
+    modified_ms: int
+    quarantined_ms: int
+    run_id: str
+    table: str
+    table_uuid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineManifest:
+    """A manifest, with the time of its file by the clock of the store."""
+
+    path: str
+    modified_ms: int | None
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """Who brings files, and when."""
+
+    run_id: str
+    table: str
+    table_uuid: str
+    at_ms: int
+
+
+def folder_of(table: Table, given: str | None) -> str:
+    """The folder of the table's quarantine."""
+    if given is None:
+        return f"{table.location().rstrip('/')}/{FOLDER}"
+    return f"{given.rstrip('/')}/{table.metadata.table_uuid}"
+
+
+def check_folder(folder: str, roots: Sequence[str], spellings: path_forms.Spellings) -> None:
+    """ConfigError: files in this folder would be orphans again."""
+    prefix, path = spellings.split(folder)
+    for root in roots:
+        store, outer = spellings.split(root)
+        if store == prefix and path_forms.is_below(path, outer) and not re.search(r"/[._]", path[len(outer) :]):
+            raise errors.ConfigError(
+                f"The quarantine {folder} lies in a folder of the table, where its files would be orphans again; "
+                "choose one outside, or one whose name begins with a dot."
+            )
+
+
+def put(io: FileIO, folder: str, number: int, files: OrphanFiles, arrival: Arrival) -> list[str]:
+    """Move the files into quarantine, under the manifest of this number. Returns the paths that stayed where they
+    are."""
+    base = f"{folder}/{arrival.run_id}"
+    rows = zip(files.paths, files.sizes, files.modified_ms, strict=True)
+    lines = [
+        QuarantinedFile(
+            original=path,
+            moved=f"{base}/{number:05d}-{at:05d}{_ending(path)}",
+            size=size,
+            modified_ms=modified_ms,
+            quarantined_ms=arrival.at_ms,
+            run_id=arrival.run_id,
+            table=arrival.table,
+            table_uuid=arrival.table_uuid,
+        )
+        for at, (path, size, modified_ms) in enumerate(rows)
+    ]
+    _write(io, f"{base}/manifest-{number:05d}.jsonl", lines)
+    with futures.ThreadPoolExecutor(_THREADS, thread_name_prefix="quarantine") as pool:
+        copied = list(pool.map(lambda line: _copy(io, line.original, line.moved, line.size), lines))
+    originals = [line.original for line, is_there in zip(lines, copied, strict=True) if is_there]
+    left = remove.remove_files(io, originals, remove.RemovalProof.ORPHAN)
+    return [*(line.original for line, is_there in zip(lines, copied, strict=True) if not is_there), *left]
+
+
+def manifests(io: FileIO, folder: str) -> list[QuarantineManifest]:
+    """All manifests of a quarantine, the oldest first."""
+    result = []
+    for page in walk_files.walk(io, folder, walk_files.StoreTime()):
+        for path, modified_ms in zip(page["path"].to_pylist(), page["modified_ms"].to_pylist(), strict=True):
+            parts = path.removeprefix(f"{folder.rstrip('/')}/").split("/")
+            if len(parts) == 2 and _MANIFEST.fullmatch(parts[1]):
+                result.append(QuarantineManifest(path=path, modified_ms=modified_ms, run_id=parts[0]))
+    return sorted(result, key=lambda each: (each.modified_ms or 0, each.path))
+
+
+def read(io: FileIO, manifest: QuarantineManifest, table_uuid: str) -> list[QuarantinedFile]:
+    """The files of a manifest. MetadataError: it is damaged, or not one of this table."""
+    where = f"The quarantine's manifest {manifest.path}"
+    content = fetch.read_bytes(io, manifest.path, where=where)
+    try:
+        lines = [QuarantinedFile.model_validate_json(line) for line in content.splitlines() if line.strip()]
+    except ValidationError as error:
+        raise errors.MetadataError(f"{where} is damaged; nothing was done with its files.") from error
+    base = manifest.path.rpartition("/")[0]
+    for line in lines:
+        if line.table_uuid != table_uuid or line.run_id != manifest.run_id:
+            raise errors.MetadataError(f"{where} names files of another table or run; nothing was done with them.")
+        if line.moved.rpartition("/")[0] != base:
+            raise errors.MetadataError(f"{where} names {line.moved}, which is not beside it; nothing was done.")
+    return lines
+
+
+def bring_back(io: FileIO, line: QuarantinedFile) -> str | None:
+    """Copy a file back to its own path. A sentence goes out if it must stay in quarantine; None: it is back, or was
+    never taken away."""
+    moved, original = _size(io, line.moved), _size(io, line.original)
+    if moved is None:
+        return None if original is not None else f"{line.original} is lost: it is not in quarantine either."
+    if original is not None:
+        return None if original == moved else f"{line.original} is there again with other content, and was left alone."
+    if not _copy(io, line.moved, line.original, moved):
+        return f"{line.original} could not be written; its copy is still in quarantine."
+    return None
+
+
+def _write(io: FileIO, path: str, lines: Sequence[QuarantinedFile]) -> None:
+    content = "".join(f"{line.model_dump_json()}\n" for line in lines).encode()
+    try:
+        with io.new_output(path).create(overwrite=False) as stream:
+            stream.write(content)
+    except OSError as error:
+        trouble = store_trouble.explain_io(error, path, io)
+        raise trouble or translate.storage_error(error, path, redact.secrets_of(io.properties)) from error
+
+
+def _copy(io: FileIO, source: str, target: str, size: int) -> bool:
+    try:
+        copy_file.copy(io, source, target, size)
+    except Exception as error:  # noqa: BLE001 - stores raise errors of any kind, and the file stays where it is
+        _log.warning("%s was not copied to %s: %s", source, target, passing_faults.first_line(error))
+        return False
+    return True
+
+
+def _size(io: FileIO, path: str) -> int | None:
+    try:
+        return passing_faults.patiently(lambda: len(io.new_input(path)))
+    except FileNotFoundError:
+        return None
+
+
+def _ending(path: str) -> str:
+    match = _ENDING.search(file_names.base_name(path))
+    return match[0] if match else ""
+
+
+def batches(count: int, size: int) -> Iterator[range]:
+    """Numbers in ranges of a size."""
+    return (range(start, min(start + size, count)) for start in range(0, count, size))

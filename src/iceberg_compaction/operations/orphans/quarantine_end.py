@@ -1,0 +1,187 @@
+"""The two ways out of quarantine. `restore` brings files back to their own paths, never over a file that is there;
+`purge` deletes them for good after a time, and only files that a manifest names and the table does not refer to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from iceberg_compaction import errors
+from iceberg_compaction.catalog import publish
+from iceberg_compaction.model import byte_size, events, orphan_plan, outcome, plurals, times
+from iceberg_compaction.model.upkeep_plan import UpkeepStep
+from iceberg_compaction.operations.operation import PlannedWork
+from iceberg_compaction.operations.orphans import plan_orphans, quarantine, references
+from iceberg_compaction.record import journal
+from iceberg_compaction.storage import remove
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyiceberg.table import Table
+
+    from iceberg_compaction.model.checkpoint import CheckpointHead
+    from iceberg_compaction.model.orphan_plan import QuarantinePlan
+    from iceberg_compaction.operations.operation import EngineFactory, Legacy
+    from iceberg_compaction.operations.orphans.quarantine import QuarantinedFile, QuarantineManifest
+    from iceberg_compaction.operations.run_ledger import Ledger
+    from iceberg_compaction.record.runs import Run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndQuarantine:
+    """Bring files of a table back from quarantine, or delete them for good."""
+
+    table: str
+    way: Literal["restore", "purge"]
+    run_id: str | None = None  # only what this run, or runs whose ids begin so, put there
+    quarantine: str | None = None  # the folder that was given when the files were put there
+    older_than_ms: int = orphan_plan.PURGE_MS  # `purge` only: in quarantine for so long
+    branch: str = "main"
+
+    @property
+    def command(self) -> str:
+        return journal.command_line(f"orphans {self.way}", self.table, self.branch)
+
+    def wants(self, head: CheckpointHead) -> bool:
+        return False
+
+    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
+        """It wants none."""
+
+    def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[QuarantinePlan]:
+        """The manifests whose files come out. Writes nothing."""
+        folder, uuid = quarantine.folder_of(table, self.quarantine), str(table.metadata.table_uuid)
+        every = quarantine.manifests(table.io, folder)
+        chosen = [each for each in every if self.run_id is None or each.run_id.startswith(self.run_id)]
+        if self.run_id is not None and not chosen:
+            runs = sorted({each.run_id for each in every})
+            others = f"it has files of {plurals.listed(runs)}" if runs else "it is empty"
+            raise errors.ConfigError(f"The quarantine {folder} has nothing of run {self.run_id}; {others}.")
+        due: list[QuarantineManifest] = []
+        steps: list[UpkeepStep] = []
+        waiting: list[UpkeepStep] = []
+        for manifest in chosen:
+            lines = quarantine.read(table.io, manifest, uuid)
+            since_ms = max(manifest.modified_ms or 0, *(line.quarantined_ms for line in lines), 0)
+            is_due = self.way == "restore" or run.clock() - since_ms >= self.older_than_ms
+            (steps if is_due else waiting).append(self._step(manifest, lines, since_ms))
+            due += [manifest] if is_due else []
+        plan = orphan_plan.QuarantinePlan(
+            operation="restore-orphans" if self.way == "restore" else "purge-orphans",
+            id=f"plan-{run.run_id}",
+            table=self.table,
+            table_uuid=uuid,
+            created_ms=run.clock(),
+            sentence=self._sentence(steps, waiting),
+            steps=tuple(steps),
+            kept=tuple(waiting),
+            notes=("Files that are deleted cannot be brought back.",) if self.way == "purge" and steps else (),
+            folder=folder,
+            manifests=tuple(each.path for each in due),
+        )
+        run.emit(events.Planned(table=self.table, run_id=run.run_id, sentence=plan.sentence))
+        return PlannedWork(plan=plan)
+
+    def _step(self, manifest: QuarantineManifest, lines: Sequence[QuarantinedFile], since_ms: int) -> UpkeepStep:
+        since = times.timestamptz(since_ms // 1000 * 1_000_000)
+        example = f", such as {lines[0].original}" if lines else ""
+        return UpkeepStep(
+            name=manifest.run_id,
+            count=len(lines),
+            bytes=sum(line.size for line in lines),
+            sentence=f"In quarantine since {since}{example}.",
+        )
+
+    def _sentence(self, steps: Sequence[UpkeepStep], waiting: Sequence[UpkeepStep]) -> str:
+        if not steps:
+            return "All files are in quarantine for too short a time." if waiting else "The quarantine is empty."
+        files = plurals.count(sum(step.count for step in steps), "file")
+        size = byte_size.format_size(sum(step.bytes or 0 for step in steps))
+        return f"{files} of {size} to {'bring back' if self.way == 'restore' else 'delete for good'}."
+
+    def perform(
+        self, planned: PlannedWork[QuarantinePlan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
+    ) -> outcome.Outcome:
+        work = _End(plan=planned.plan, table=publish.reload(table), run=run)
+        for manifest in quarantine.manifests(table.io, planned.plan.folder):
+            if manifest.path in planned.plan.manifests:
+                run.cancel.check()
+                lines = quarantine.read(table.io, manifest, planned.plan.table_uuid)
+                work.restore(manifest, lines) if self.way == "restore" else work.purge(manifest, lines)
+        return work.outcome(self.way)
+
+    def idle(self, plan: QuarantinePlan, run: Run, ledger: Ledger) -> outcome.Outcome:
+        return outcome.Healthy(table=plan.table, sentence=plan.sentence, run_id=run.run_id, plan_id=plan.id)
+
+
+@dataclass(slots=True, kw_only=True)
+class _End:
+    """A plan under way."""
+
+    plan: QuarantinePlan
+    table: Table
+    run: Run
+    done: int = 0
+    bytes: int = 0
+    stayed: list[str] = field(default_factory=list)  # sentences: why a file is still in quarantine
+    referred: references.References | None = None
+
+    def restore(self, manifest: QuarantineManifest, lines: Sequence[QuarantinedFile]) -> None:
+        """All files that can go back do; their copies go, and the manifest once all have."""
+        back = []
+        for line in lines:
+            reason = quarantine.bring_back(self.table.io, line)
+            if reason is None:
+                back.append(line)
+            else:
+                self.stayed.append(reason)
+        self._end(manifest, lines, back, remove.RemovalProof.RESTORED)
+
+    def purge(self, manifest: QuarantineManifest, lines: Sequence[QuarantinedFile]) -> None:
+        """All files go to which the table does not refer, and the manifest once all have."""
+        if self.referred is None:
+            spellings = plan_orphans.spellings_of(self.table, orphan_plan.OrphanGoal())
+            self.referred = references.read(self.table, spellings)
+        needed = self.referred.needs([line.original for line in lines])
+        unneeded = [line for line, is_needed in zip(lines, needed, strict=True) if not is_needed]
+        self.stayed += [
+            f"The table refers to {line.original}; bring it back with `iceberg-compact orphans restore`."
+            for line, is_needed in zip(lines, needed, strict=True)
+            if is_needed
+        ]
+        self._end(manifest, lines, unneeded, remove.RemovalProof.ORPHAN)
+
+    def _end(
+        self,
+        manifest: QuarantineManifest,
+        lines: Sequence[QuarantinedFile],
+        going: Sequence[QuarantinedFile],
+        proof: remove.RemovalProof,
+    ) -> None:
+        left = frozenset(remove.remove_files(self.table.io, [line.moved for line in going], proof))
+        gone = [line for line in going if line.moved not in left]
+        self.stayed += [f"{path} could not be removed." for path in sorted(left)]
+        self.done += len(gone)
+        self.bytes += sum(line.size for line in gone)
+        if len(gone) == len(lines):
+            remove.remove_files(self.table.io, [manifest.path], proof)
+
+    def outcome(self, way: str) -> outcome.Outcome:
+        if way == "restore":
+            deed = plurals.form(self.done, "is back at its own path", "are back at their own paths")
+        else:
+            deed = plurals.form(self.done, "was deleted for good", "were deleted for good")
+        words = [f"{plurals.count(self.done, 'file')} of {byte_size.format_size(self.bytes)} {deed}."]
+        if self.stayed:
+            words.append(f"{plurals.count(len(self.stayed), 'file')} stayed in quarantine: {self.stayed[0]}")
+        common = {
+            "table": self.plan.table,
+            "sentence": " ".join(words),
+            "run_id": self.run.run_id,
+            "plan_id": self.plan.id,
+        }
+        if self.stayed and not self.done:
+            return outcome.Failed(**common)
+        figures = {"files": self.done, "bytes": self.bytes, "stayed": len(self.stayed)}
+        return outcome.Maintained(operation=self.plan.operation, figures=figures, notes=self.plan.notes, **common)

@@ -1,0 +1,1 @@
+"""Decides which snapshots a table keeps. Facts and wishes come in, a choice with reasons goes out."""

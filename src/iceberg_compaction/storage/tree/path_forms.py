@@ -1,0 +1,102 @@
+"""One form for all spellings of a path, so that a listed file is recognised by whatever spelling the table's metadata
+has for it. Two paths of one form may still be two files; then one of them is taken for the other and stays, which is
+the harmless mistake. Paths come in, prefixes (scheme and authority) and plain paths go out."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from iceberg_compaction import errors
+from iceberg_compaction.storage import exact_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# Schemes that are ways to one store. Others must be named by whoever knows that they are.
+EQUAL_SCHEMES = MappingProxyType({"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasbs": "wasb"})
+_PARTS = r"(?s)^(?P<prefix>[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)?(?P<path>.*)$"
+_SLASHES = re.compile(r"/{2,}")
+_ODD = r"%|/\.{1,2}(/|$)"  # characters that are written as numbers, or names that mean another folder
+_MOST_DECODINGS = 5  # a path may have been encoded more than once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spellings:
+    """Which schemes and authorities mean the same, and what a path without any means."""
+
+    schemes: Mapping[str, str] = field(default_factory=lambda: EQUAL_SCHEMES)
+    authorities: Mapping[str, str] = field(default_factory=dict)
+    default_scheme: str = "file"
+    default_authority: str = ""
+
+    def prefix(self, text: str) -> str:
+        """The one form of a scheme and authority, such as `s3://bucket`."""
+        scheme, authority, _ = exact_paths.split(text)
+        if not scheme:
+            scheme, authority = self.default_scheme, self.default_authority
+        if scheme == "file":
+            authority = ""
+        scheme = self.schemes.get(scheme, scheme)
+        return f"{scheme}://{self.authorities.get(authority, authority)}"
+
+    def split(self, location: str) -> tuple[str, str]:
+        """The prefix and the plain path of one location, in their one form."""
+        return self.prefix(location), _plain(exact_paths.split(location)[2])
+
+    def split_all(self, locations: pa.Array) -> tuple[pa.DictionaryArray, pa.Array]:
+        """The same for many: prefixes as a dictionary with few values, and plain paths."""
+        parts = pc.extract_regex(locations, _PARTS)
+        raw = pc.fill_null(pc.struct_field(parts, "prefix"), "").dictionary_encode()
+        prefixes = pa.DictionaryArray.from_arrays(
+            raw.indices, pa.array(map(self.prefix, raw.dictionary.to_pylist()), pa.string())
+        )
+        return prefixes, _plain_all(pc.struct_field(parts, "path"))
+
+
+def parse_equal(pairs: Iterable[str], *, option: str) -> dict[str, str]:
+    """`a,b=c` as Iceberg writes it: a and b count as c. ConfigError: it is none."""
+    equal: dict[str, str] = {}
+    for text in pairs:
+        names, mark, target = text.partition("=")
+        aliases = [name.strip() for name in names.split(",")]
+        if not mark or not target.strip() or not all(aliases):
+            raise errors.ConfigError(f"{option} {text} is not of the form a,b=c, which says that a and b mean c.")
+        equal.update(dict.fromkeys(aliases, target.strip()))
+    return equal
+
+
+def is_below(path: str, root: str) -> bool:
+    """Whether a plain path is a root or lies below it."""
+    return path == root or path.startswith(f"{root}/")
+
+
+def _plain_all(paths: pa.Array) -> pa.Array:
+    if pc.any(pc.match_substring(paths, "//")).as_py():
+        paths = pc.replace_substring_regex(paths, "/{2,}", "/")
+    if pc.any(pc.ends_with(paths, "/")).as_py():
+        paths = pc.utf8_rtrim(paths, "/")
+    odd = pc.match_substring_regex(paths, _ODD)
+    if pc.any(odd).as_py():
+        plain = pa.array(map(_plain, paths.filter(odd).to_pylist()), paths.type)
+        paths = pc.replace_with_mask(paths, odd, plain)
+    return paths
+
+
+def _plain(path: str) -> str:
+    for _ in range(_MOST_DECODINGS):
+        decoded = unquote(path, errors="replace")
+        if decoded == path:
+            break
+        path = decoded
+    path = _SLASHES.sub("/", path)
+    if re.search(r"/\.{1,2}(/|$)", path):
+        path = posixpath.normpath(path)
+    return path.rstrip("/")

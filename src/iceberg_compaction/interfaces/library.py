@@ -96,12 +96,11 @@ class Compactor:
         namespace: str | None = None,
     ) -> None:
         self.catalog = connect.connect(_settings(catalog)) if isinstance(catalog, str | CatalogSettings) else catalog
-        self.policy = policy_options.make_policy(strategy, target_file_size, options or {}, whole=policy is None)
+        given = {**wiring.default_options(), **(options or {})}
+        self.policy = policy_options.make_policy(strategy, target_file_size, given, whole=policy is None)
         self._followed = FollowedPolicy(rewrite=self.policy, source=policy, environment=environment, from_flags=False)
         if policy is not None:
             _ = self._followed.book  # what cannot be used is told now
-        given = {**wiring.default_options(), **(options or {})}
-        self.policy = policy_options.make_policy(strategy, target_file_size, given)
         self._branch = branch
         self._namespace = wiring.default_namespace() if namespace is None else namespace
         self._on_event = on_event

@@ -61,8 +61,8 @@ def _operation(content: dict[str, Any]) -> Operation[Any]:
             from iceberg_compaction.model.expire_plan import ExpirePlan
             from iceberg_compaction.operations.expire import expire_snapshots
 
-            plan = ExpirePlan.model_validate(content)
-            return expire_snapshots.ExpireSnapshots(table=plan.table, goal=plan.goal, given=plan)
+            expiry = ExpirePlan.model_validate(content)
+            return expire_snapshots.ExpireSnapshots(table=expiry.table, goal=expiry.goal, given=expiry)
         case "tags":
             from iceberg_compaction.model.tag_plan import TagPlan
             from iceberg_compaction.operations.tags import make_tags

@@ -13,7 +13,6 @@ import typer
 from iceberg_compaction.interfaces.cli.flags.trigger_options import TriggerOptions
 
 _CATALOG, _POLICY, _CONSOLE, _METRICS = "Catalog", "What to rewrite", "Console", "Metrics"
-_PAIRS = ("option", "trigger")  # flags that take names and values
 _SHORT = {  # flags that work as well, though no help names them; --target-file-size is one, too
     "copy": "copy-row-groups",
     "min-row-group-size": "min-row-group-size-bytes",
@@ -95,7 +94,7 @@ Environment = Annotated[
         rich_help_panel=_POLICY,
     ),
 ]
-_SOURCES = (*_PAIRS, "policy_file", "environment")  # that say where options come from, and are none
+_SOURCES = ("option", "trigger", "policy_file", "environment")  # that say where options come from, and are none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ border where they appear, with the cause chained. Each class says whether trying
     ├── MetadataError            table metadata is missing, damaged or contradicts itself
     ├── UnsupportedError         a table that must not be touched yet; nothing was written
     ├── MaintainedError          another tool takes care of the table, and the policy refuses that
-    ├── DeclinedError            the policy says that nothing is done to the table, or not now
     ├── RefusedError             the work looks so odd that a person must say that it is meant
+    ├── DeclinedError            the policy says that nothing is done to the table, or not now
     ├── StalePlanError           the table has moved away from the plan
     ├── ExecuteError             a rewrite task failed
     │   ├── DamagedFileError       a file of the table is missing, damaged, or not what its manifest says
@@ -107,12 +107,12 @@ class MaintainedError(CompactionError):
     """Another tool rewrites the table, and the policy refuses such a table; nothing was written."""
 
 
-class DeclinedError(CompactionError):
-    """The policy of the table says that nothing is done to it, or not now; nothing was written."""
-
-
 class RefusedError(CompactionError):
     """The work looks so odd that a person must say that it is meant; nothing was changed."""
+
+
+class DeclinedError(CompactionError):
+    """The policy of the table says that nothing is done to it, or not now; nothing was written."""
 
 
 class StalePlanError(CompactionError):

@@ -37,8 +37,10 @@ VERBS = (
     "run",
     "resume",
     "manifests",
+    "orphans",
     "expire",
     "tags",
+    "deletes",
     "history",
     "report",
     "watch",
@@ -58,6 +60,12 @@ READING = {
     "plan-one": (f"plan --table db.parts --strategy full --where \"city < 'city 05'\" {CATALOG}", False),
     "plan-healthy": (f"plan --table db.orders {CATALOG}", False),
     "plan-file": (f"plan --table db.events --rewrite-all --out plan.json {CATALOG}", False),
+    "plan-triggers": (
+        f"plan --table db.parts --triggers guide --trigger max_file_count_per_partition=4 {CATALOG}",
+        False,
+    ),
+    "plan-no-trigger": (f"plan --table db.parts --trigger minor_trigger_file_count=12 {CATALOG}", False),
+    "plan-readers": (f"plan --table db.events --read-parallelism 8 {CATALOG}", False),
     "explain": (f"explain db.events --policy policy.yaml --environment production {CATALOG}", True),
     "explain-declined": (f"explain db.orders --policy policy.yaml {CATALOG}", True),
     "policy-show": (f"policy show db.parts --policy policy.yaml {CATALOG}", False),
@@ -65,13 +73,8 @@ READING = {
     "policy-check-wrong": ("policy check wrong.yaml", False),
     "policy-diff": ("policy diff policy.yaml other.yaml", False),
     "policy-init": (f"policy init {CATALOG}", True),
-    "plan-triggers": (
-        f"plan --table db.parts --triggers guide --trigger max_file_count_per_partition=4 {CATALOG}",
-        False,
-    ),
-    "plan-no-trigger": (f"plan --table db.parts --trigger minor_trigger_file_count=12 {CATALOG}", False),
-    "plan-readers": (f"plan --table db.events --read-parallelism 8 {CATALOG}", False),
     "manifests-dry-run-one": (f"manifests --table db.parts --dry-run {CATALOG}", True),
+    "deletes-dry-run": (f"deletes --table db.parts --dry-run {CATALOG}", True),
     "manifests-dry-run": (f"manifests --table 'db.*' --dry-run {CATALOG}", True),
 }
 CHANGING = {
@@ -264,6 +267,7 @@ def test_every_screen_that_is_stored_is_of_a_test() -> None:
         "verify",
         "cache-show",
         "cache-clear",
+        "plan-diff",
         "errors",
         "demo",
     }

@@ -254,7 +254,7 @@ def test_a_saved_plan_removes_nothing_that_it_does_not_name(catalog: Catalog, ta
     assert {later, rewritten} <= left
 
 
-def test_files_that_are_committed_during_the_removal_stay(catalog: Catalog, table: Table) -> None:
+def test_r76_files_that_are_committed_during_the_removal_stay(catalog: Catalog, table: Table) -> None:
     """4194: a writer that took longer than the age commits its files at the last moment."""
     import pyarrow.parquet as pq
 
@@ -274,7 +274,7 @@ def test_files_that_are_committed_during_the_removal_stay(catalog: Catalog, tabl
     assert catalog.load_table("db.t").scan().to_arrow().num_rows == 33
 
 
-def test_a_table_that_is_dropped_and_made_anew_meanwhile_keeps_its_files(catalog: Catalog, table: Table) -> None:
+def test_r50_a_table_that_is_dropped_and_made_anew_meanwhile_keeps_its_files(catalog: Catalog, table: Table) -> None:
     orphans.strew(table, "data/left.parquet")
     run = wiring.new_run()
 

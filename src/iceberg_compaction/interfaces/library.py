@@ -15,6 +15,8 @@ from iceberg_compaction.interfaces.followed_policy import FollowedPolicy
 from iceberg_compaction.model import byte_size, durations, moments, policies
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
+from iceberg_compaction.operations.deletes import choose_deletes
+from iceberg_compaction.operations.deletes.delete_upkeep import CleanDeletes
 from iceberg_compaction.operations.rewrite_files import commit_results
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
 from iceberg_compaction.operations.rewrite_files.resume.resume_run import ResumeRun
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.model.cancel_request import Cancellation
+    from iceberg_compaction.model.deletes_plan import DeletesPlan
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.expire_plan import ExpirePlan
     from iceberg_compaction.model.explanation import Explanation
@@ -97,7 +100,8 @@ class Compactor:
     ) -> None:
         self.catalog = connect.connect(_settings(catalog)) if isinstance(catalog, str | CatalogSettings) else catalog
         given = {**wiring.default_options(), **(options or {})}
-        self.policy = policy_options.make_policy(strategy, target_file_size, given, whole=policy is None)
+        self.policy = policy_options.make_policy(strategy, target_file_size, given)
+        self.policy = policy_options.make_policy(strategy, target_file_size, options or {})
         self._followed = FollowedPolicy(rewrite=self.policy, source=policy, environment=environment, from_flags=False)
         if policy is not None:
             _ = self._followed.book  # what cannot be used is told now
@@ -255,6 +259,17 @@ class Compactor:
         command: `every`, `at`, `zone`, `keep`, `name_pattern`, `max_delay`, `only_changed`."""
         return operate.operate(self._tags(name, options), self._house(), self._run())
 
+    def plan_deletes(self, name: str, **wanted: Any) -> DeletesPlan:
+        """What `clean_deletes` would do, and why; writes nothing."""
+        return operate.plan_only(self._deletes(name, **wanted), self._house(), self._run())
+
+    def clean_deletes(self, name: str, **wanted: Any) -> Outcome:
+        """Tidy delete files without rewriting data: `dangling=True` drops those that apply to nothing, `merge=True`
+        merges position deletes, `convert=True` turns equality deletes into position deletes; all of it if none is
+        named. `where` and `granularity` are as in the command `deletes`; `verify="deep"` also reads all rows before and
+        after."""
+        return operate.operate(self._deletes(name, **wanted), self._house(), self._run())
+
     def history(
         self,
         table: str | None = None,
@@ -347,6 +362,15 @@ class Compactor:
         only_changed = options.pop("only_changed", False)
         goal = upkeep_operations.tag_goal(name=options.pop("name_pattern", None), **options)
         return upkeep_operations.tags(self._full_name(name), goal, branch=self._branch, only_changed=only_changed)
+
+    def _deletes(self, name: str, *, verify: str = "counts", **wanted: Any) -> CleanDeletes:
+        goal = choose_deletes.goal_of(**wanted)
+        return CleanDeletes(
+            table=self._full_name(name),
+            goal=goal,
+            branch=self._branch,
+            deep=policies.ProofLevel(verify).value == "deep",
+        )
 
     def _undo(self, run_id: str, table: str | None, despite_differences: bool = False) -> UndoRun:
         name, remembered = self._past_run(run_id, table)

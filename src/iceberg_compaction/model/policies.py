@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
@@ -309,15 +310,18 @@ class Policy(Value):
         return self
 
 
-def digest(policy: Policy) -> str:
-    """The same for equal policies. Values that are defaults do not count, so that a new option changes nothing."""
-    text = policy.model_dump_json(by_alias=True, exclude_defaults=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+NO_BUDGETS = MappingProxyType({"max_cost": None, "hourly_cost_limit": None})
 
 
 def without_budgets(policy: Policy) -> Policy:
     """The same wishes, whatever a single run may cost."""
-    return policy.model_copy(update={"max_cost": None, "hourly_cost_limit": None})
+    return policy.model_copy(update=dict(NO_BUDGETS))
+
+
+def digest(policy: Policy) -> str:
+    """The same for equal policies. Values that are defaults do not count, so that a new option changes nothing."""
+    text = policy.model_dump_json(by_alias=True, exclude_defaults=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class BatchRule(Value):

@@ -145,11 +145,11 @@ class _Planned(Value):
     files: PlanFiles
     maintainers: tuple[Maintainer, ...] = ()  # other tools that rewrite the table
     useless_deletes: Count = 0  # delete files, anywhere in the table, that apply to nothing and are dropped
-    policy_hash: str = Field(default_factory=_hash_of)  # of `policy`, to tell at a glance which one a plan follows
     past_rows: PastRows | None = None  # rows that leave the table, see `ttl`; None: it keeps its rows
     cost: PlanCost = PlanCost()
     notes: tuple[str, ...] = ()  # sentences about the plan as a whole
     partition_scores: tuple[PartitionScore, ...] = ()  # the highest, if triggers decide; see docs/reference/triggers.md
+    policy_hash: str = Field(default_factory=_hash_of)  # of `policy`, to tell at a glance which one a plan follows
 
     @model_validator(mode="before")
     @classmethod

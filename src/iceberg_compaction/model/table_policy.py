@@ -177,8 +177,7 @@ class MaintenanceSteps(_Part):
 
 
 class TablePolicy(_Part):
-    """All that is wanted for one table. `rewrite` has the options of Iceberg's rewrite_data_files and ours, with
-    triggers and budgets."""
+    """All that is wanted for one table. `rewrite` has the options of Iceberg's rewrite_data_files and ours."""
 
     enabled: Annotated[bool, Field(description="false: runs pass the table over")] = True
     rewrite: Policy = Policy()

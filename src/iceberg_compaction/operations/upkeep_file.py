@@ -69,5 +69,11 @@ def _operation(content: dict[str, Any]) -> Operation[Any]:
 
             tags = TagPlan.model_validate(content)
             return make_tags.MakeTags(table=tags.table, goal=tags.goal, branch=tags.branch, given=tags)
+        case "deletes":
+            from iceberg_compaction.model.deletes_plan import DeletesPlan
+            from iceberg_compaction.operations.deletes import delete_upkeep
+
+            given = DeletesPlan.model_validate(content)
+            return delete_upkeep.CleanDeletes(table=given.table, branch=given.branch, given=given)
         case other:
             raise errors.ConfigError(f"This version knows no operation {str(other)[:40]!r}; make a new plan.")

@@ -6,9 +6,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
-
-from iceberg_compaction.model.explanation import UpkeepSetting
+from iceberg_compaction.model.explanation import UpkeepStep
 from iceberg_compaction.model.policy_origin import DEFAULT_ORIGIN, EffectiveSetting
 from iceberg_compaction.policy import policy_keys
 
@@ -16,14 +14,14 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Sizes
     from iceberg_compaction.model.policy_origin import EffectivePolicy
     from iceberg_compaction.model.table_policy import MaintenanceSteps, TablePolicy
-    from iceberg_compaction.policy.spelling import PolicySpellings
+    from iceberg_compaction.policy.spelling import Spellings
 
 _SIZES = {"target": "target-file-size-bytes", "min": "min-file-size-bytes", "max": "max-file-size-bytes"}
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 def all_settings(
-    effective: EffectivePolicy, spellings: PolicySpellings, sizes: Sizes | None = None
+    effective: EffectivePolicy, spellings: Spellings, sizes: Sizes | None = None
 ) -> tuple[EffectiveSetting, ...]:
     """Every value, in the order of the classes. `sizes`: as planning resolves those that are derived."""
     stated = {setting.name: setting for setting in effective.settings}
@@ -51,14 +49,12 @@ def _field(policy: TablePolicy, path: tuple[str, ...]) -> Any:
 def _plain(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, BaseModel):
-        return value.model_dump()
     if isinstance(value, tuple):
         return [getattr(each, "words", each) for each in value]
     return value
 
 
-def upkeep(steps: MaintenanceSteps) -> tuple[UpkeepSetting, ...]:
+def upkeep(steps: MaintenanceSteps) -> tuple[UpkeepStep, ...]:
     """What is kept tidy beside data files."""
     refs = "" if steps.expire.max_ref_age is None else f", refs after {duration(steps.expire.max_ref_age)}"
     expire = (
@@ -76,7 +72,7 @@ def upkeep(steps: MaintenanceSteps) -> tuple[UpkeepSetting, ...]:
         "tags": tags,
     }
     return tuple(
-        UpkeepSetting(name=name, enabled=getattr(steps, name).enabled, sentence=sentence)
+        UpkeepStep(name=name, enabled=getattr(steps, name).enabled, sentence=sentence)
         for name, sentence in words.items()
     )
 

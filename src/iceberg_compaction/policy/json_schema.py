@@ -58,8 +58,10 @@ def _settings() -> dict[str, Any]:
         for parent in parents:
             part = part.setdefault(parent, {"type": "object", "properties": {}})["properties"]
         part[last] = _value(key)
-    triggers = properties["triggers"]
-    properties["triggers"] = {"anyOf": [{"enum": [preset.value for preset in TriggerPreset]}, triggers]}
+    triggers = properties.get("triggers", {})
+    if "properties" in triggers:
+        presets = [preset.value for preset in TriggerPreset]
+        properties["triggers"] = {"anyOf": [{"enum": presets}, triggers]}
     schedule = properties["schedule"]
     properties["schedule"] = {"anyOf": [{"type": "string", "description": "five fields of cron"}, schedule]}
     return properties
@@ -75,8 +77,6 @@ def _value(key: policy_keys.PolicyKey) -> dict[str, Any]:
     if key.kind is not policy_keys.KeyKind.PLAIN:
         example = "512MB" if key.kind is policy_keys.KeyKind.SIZE else "5d"
         return {**made, "type": ["string", "number"], "examples": [example]}
-    if key.name == "prices":
-        return {**made, "type": ["string", "object"]}
     if key.name == "quiet-hours":
         return {**made, "type": ["string", "array", "object"], "examples": ["mon-fri 8:00-18:00 Europe/Berlin"]}
     if isinstance(default, bool):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pydantic.fields import FieldInfo
 
-LEAVES = ("quiet-hours", "prices")  # values that may be mappings themselves
+TRIGGERS = "triggers."  # the beginning of the names of thresholds
 
 
 class KeyKind(Enum):
@@ -54,7 +54,7 @@ def _fields(model: type[BaseModel], path: tuple[str, ...], prefix: str) -> Itera
         part = field.annotation
         if isinstance(part, type) and issubclass(part, policies.Policy):
             continue
-        if isinstance(part, type) and issubclass(part, BaseModel) and printed not in LEAVES:
+        if isinstance(part, type) and issubclass(part, BaseModel):
             yield from _fields(part, way, f"{printed}.")
             continue
         yield PolicyKey(
@@ -74,7 +74,7 @@ def _kind(name: str, field: FieldInfo) -> KeyKind:
     }
     if byte_size.validate in validators:
         return KeyKind.SIZE
-    if table_policy.parse_duration in validators or name.endswith("_seconds"):
+    if table_policy.parse_duration in validators or name.endswith(("_seconds", "_interval")):
         return KeyKind.DURATION
     return KeyKind.PLAIN
 

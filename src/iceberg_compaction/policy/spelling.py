@@ -36,7 +36,7 @@ _TIME_UNITS = {
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 _PREFIXES = ("iceberg-compaction-", "iceberg-write-", "iceberg-", "compaction-", "rewrite-", "options-", "config-")
-_TRIGGER_PREFIXES = ("triggers-", "trigger-", "self-optimizing-")
+_TRIGGER_PREFIXES = ("triggers-", "trigger-", "triggers-thresholds-")
 _LONGEST_NAME = 200
 
 
@@ -54,7 +54,7 @@ class Meaning:
     negated: bool = False  # the name says the opposite
 
 
-class PolicySpellings:
+class Spellings:
     """Every name that is read, made from the classes and the table of synonyms."""
 
     def __init__(self) -> None:
@@ -63,16 +63,14 @@ class PolicySpellings:
         self._stems: dict[str, PolicyKey] = {}  # names without units
         for key in self.keys.values():
             self._add(fold(key.name), key)
-        for name, wanted in {**synonyms.SYNONYMS, **synonyms.TRIGGERS, **synonyms.AMORO_TRIGGERS}.items():
+        for name, wanted in synonyms.SYNONYMS.items():
             first = next((self.keys[each] for each in wanted if each in self.keys), None)
             if first is not None:
                 self._add(fold(name), first)
 
     def _add(self, name: str, key: PolicyKey) -> None:
         self._stems.setdefault(name, key)
-        self._meanings.setdefault(
-            name, Meaning(key=key, factor=synonyms.FACTORS.get(name), negated=name in synonyms.NEGATED)
-        )
+        self._meanings.setdefault(name, Meaning(key=key, negated=name in synonyms.NEGATED))
         if key.kind is policy_keys.KeyKind.PLAIN:
             return
         units = _SIZE_UNITS if key.kind is policy_keys.KeyKind.SIZE else _TIME_UNITS
@@ -87,10 +85,19 @@ class PolicySpellings:
         for form in (folded, *(folded.removeprefix(prefix) for prefix in _PREFIXES if folded.startswith(prefix))):
             if form in self._meanings:
                 return self._meanings[form]
-            of_trigger = next((form.removeprefix(each) for each in _TRIGGER_PREFIXES if form.startswith(each)), None)
-            if of_trigger is not None and f"triggers-{of_trigger}" in self._meanings:
-                return self._meanings[f"triggers-{of_trigger}"]
+            if threshold := self._threshold(form):
+                return threshold
         return None
+
+    def _threshold(self, form: str) -> Meaning | None:
+        """The threshold of a name, with or without the word triggers before it."""
+        prefix = next((each for each in reversed(_TRIGGER_PREFIXES) if form.startswith(each)), "")
+        rest = form.removeprefix(prefix)
+        key = self.keys.get(policy_keys.TRIGGERS + synonyms.THRESHOLDS.get(rest, rest))
+        if key is None or not (prefix or rest in synonyms.THRESHOLDS):
+            return None
+        is_amoros = rest in synonyms.AMORO_TRIGGERS and key.kind is policy_keys.KeyKind.DURATION
+        return Meaning(key=key, factor=synonyms.MILLISECOND if is_amoros else None)
 
     def reason_to_ignore(self, name: str) -> str | None:
         """Why a name that is well known has no effect here; None: it is not one of those."""
@@ -113,6 +120,8 @@ def convert(meaning: Meaning, value: Any) -> Any:
     key, factor = meaning.key, meaning.factor
     if isinstance(value, bool) or value is None:
         return not value if meaning.negated and value is not None else value
+    if key.name.startswith(policy_keys.TRIGGERS) and str(value).strip() == "-1":
+        return "off"  # Amoro's word for it
     if key.kind is policy_keys.KeyKind.SIZE:
         return _size(value, factor)
     if key.kind is policy_keys.KeyKind.DURATION:
@@ -122,9 +131,7 @@ def convert(meaning: Meaning, value: Any) -> Any:
     if key.is_text:
         return str(value) if isinstance(value, int | float) else value
     number = _number(value)
-    if number is None or number < 0:  # -1 is Amoro's word for off
-        return value
-    return number * factor if factor else number  # properties and flags are text
+    return value if number is None else number  # properties and flags are text
 
 
 def _choice(key: PolicyKey, value: Any) -> Any:

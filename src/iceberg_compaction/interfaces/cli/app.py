@@ -15,6 +15,7 @@ from iceberg_compaction.interfaces.cli.screens import help_screen, usage
 from iceberg_compaction.interfaces.cli.verbs.apply import apply
 from iceberg_compaction.interfaces.cli.verbs.cache import cache
 from iceberg_compaction.interfaces.cli.verbs.cancel import cancel
+from iceberg_compaction.interfaces.cli.verbs.deletes import deletes
 from iceberg_compaction.interfaces.cli.verbs.demo import demo
 from iceberg_compaction.interfaces.cli.verbs.doctor import doctor
 from iceberg_compaction.interfaces.cli.verbs.expire import expire
@@ -87,6 +88,7 @@ for _verb in (
     orphans,
     expire,
     tags,
+    deletes,
     history,
     report,
     watch,

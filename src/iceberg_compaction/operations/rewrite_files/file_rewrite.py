@@ -57,8 +57,8 @@ class RewriteFiles:
         from iceberg_compaction.operations.rewrite_files.resume import inherit_plan, take_up
 
         plan = legacy.content.plan
-        wanted = policies.without_budgets(self._policy(table, run))
-        same = plan is not None and policies.without_budgets(plan.policy) == wanted
+        mine = policies.without_budgets(self._policy(table, run))
+        same = plan is not None and policies.without_budgets(plan.policy) == mine
         heir = take_up.Heir(table=table, run=run, ledger=ledger, engines=engines, command=self.command)
         heir.take_up(legacy, inherit_plan.GroupScope.STARTED if same else inherit_plan.GroupScope.READY)
 

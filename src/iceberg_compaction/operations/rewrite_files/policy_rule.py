@@ -5,7 +5,7 @@ twice."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from iceberg_compaction.model import policies
 
@@ -19,8 +19,8 @@ class PolicyRule(Protocol):
     """Says how the files of a table are rewritten."""
 
     @property
-    def max_cost(self) -> float | None:
-        """What all tables of a command may cost together."""
+    def budget(self) -> float | None:
+        """What a command may cost with all of its tables, in dollars."""
         ...
 
     def policy_of(self, table: str, properties: Mapping[str, str], now_ms: int) -> Policy:
@@ -28,38 +28,23 @@ class PolicyRule(Protocol):
         ...
 
 
-def without_budgets(wanted: Policy | PolicyRule) -> Policy | PolicyRule:
-    """The same wishes, whatever a single run may cost."""
-    return policies.without_budgets(wanted) if isinstance(wanted, policies.Policy) else _Unlimited(wanted)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdjustedPolicy:
+    """A policy, or the rule that makes it, with other values of some options, whatever it says of them."""
 
-
-def within(wanted: Policy | PolicyRule, max_cost: float) -> Policy | PolicyRule:
-    """The same wishes for a run that may cost so much."""
-    if isinstance(wanted, policies.Policy):
-        return wanted.model_copy(update={"max_cost": max_cost})
-    return _Limited(wanted, max_cost)
-
-
-@dataclass(frozen=True, slots=True)
-class _Unlimited:
-    rule: PolicyRule
+    given: Policy | PolicyRule
+    changes: Mapping[str, Any]
 
     @property
-    def max_cost(self) -> float | None:
-        return None
+    def budget(self) -> float | None:
+        return budget_of(self.given)
 
     def policy_of(self, table: str, properties: Mapping[str, str], now_ms: int) -> Policy:
-        return policies.without_budgets(self.rule.policy_of(table, properties, now_ms))
+        given = self.given
+        made = given if isinstance(given, policies.Policy) else given.policy_of(table, properties, now_ms)
+        return made.model_copy(update=dict(self.changes))
 
 
-@dataclass(frozen=True, slots=True)
-class _Limited:
-    """What the policy of a table itself allows for a run stays the limit if it is less."""
-
-    rule: PolicyRule
-    max_cost: float | None
-
-    def policy_of(self, table: str, properties: Mapping[str, str], now_ms: int) -> Policy:
-        policy = self.rule.policy_of(table, properties, now_ms)
-        limits = [limit for limit in (policy.max_cost, self.max_cost) if limit is not None]
-        return policy.model_copy(update={"max_cost": min(limits, default=None)})
+def budget_of(policy: Policy | PolicyRule) -> float | None:
+    """What a command may cost with all of its tables, in dollars."""
+    return policy.max_cost if isinstance(policy, policies.Policy) else policy.budget

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iceberg_compaction.policy.sources.yaml_nodes import Node
-    from iceberg_compaction.policy.spelling import PolicySpellings
+    from iceberg_compaction.policy.spelling import Spellings
 
 ENVIRONMENTS = ("development", "staging", "production", "dev", "prod", "test")
 _KIND = "CompactionPolicy"
@@ -30,13 +30,13 @@ _NOTES = frozenset(
 )
 
 
-def read(tree: Node, file: str, spellings: PolicySpellings) -> PolicyDocument:
+def read(tree: Node, file: str, spellings: Spellings) -> PolicyDocument:
     """The sections of a document; ConfigError: with file and line."""
     return _Reader(file, spellings).read(tree)
 
 
 class _Reader:
-    def __init__(self, file: str, spellings: PolicySpellings) -> None:
+    def __init__(self, file: str, spellings: Spellings) -> None:
         self._file = file
         self._spellings = spellings
         self._sections: list[PolicySection] = []
@@ -181,7 +181,7 @@ class _Reader:
 
     def _leaf_or_deeper(self, path: str, item: Node, line: int, section: _Gathered) -> None:
         meaning = self._spellings.meaning(path)
-        if isinstance(item, MappingNode) and (meaning is None or meaning.key.name not in policy_keys.LEAVES):
+        if isinstance(item, MappingNode) and (meaning is None or meaning.key.name != "quiet-hours"):
             for name, part in item.items.items():
                 self._leaf_or_deeper(f"{path}.{name}", part, item.lines[name], section)
             return

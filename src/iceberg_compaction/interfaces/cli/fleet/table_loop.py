@@ -15,7 +15,7 @@ from iceberg_compaction.catalog import threads
 from iceberg_compaction.execute.engine_door import StartsLate
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import exits, interrupt, progress
-from iceberg_compaction.model import durations, events
+from iceberg_compaction.model import durations, events, policies
 from iceberg_compaction.model.outcome import Failed, Skipped
 from iceberg_compaction.operations.rewrite_files import policy_rule
 from iceberg_compaction.operations.rewrite_files.file_rewrite import RewriteFiles
@@ -79,8 +79,8 @@ class Session:
     def compact(
         self, catalog: Any, targets: Targets, policy: Policy | PolicyRule, *, branch: str = "main"
     ) -> Iterator[Outcome]:
-        """The outcome of every table, as tables are done. Several tables are ranked, and share the max-cost of the
-        command as one budget."""
+        """The outcome of every table, as tables are done. Several tables are ranked, and share the policy's max-cost as
+        one budget."""
         operations = [RewriteFiles(table=name, policy=policy, branch=branch) for name in targets.names]
         if len(operations) > 1:
             operations = self._ranked(catalog, operations, policy)
@@ -90,7 +90,7 @@ class Session:
         """The operations, those first that save most for their cost."""
         by_name = {operation.table: operation for operation in operations}
         house = operate.House(catalog=catalog, engines=self._engines)
-        free = policy_rule.without_budgets(policy)
+        free = policy_rule.AdjustedPolicy(given=policy, changes=policies.NO_BUDGETS)
 
         def plan(name: str) -> Any:
             self._cancel.check()
@@ -98,7 +98,7 @@ class Session:
             return operate.plan_only(operation, house, wiring.new_run(store=self._store))
 
         ranked = rank_tables.rank(catalog, list(by_name), plan, store=self._store, now_ms=wiring.now_ms())
-        self.budget = fleet_budget.FleetBudget(policy.max_cost, ranked)
+        self.budget = fleet_budget.FleetBudget(policy_rule.budget_of(policy), ranked)
         return [by_name[table.table] for table in ranked]
 
     def operate(self, catalog: Any, operations: Sequence[Operation[Any]], *, single: bool) -> Iterator[Outcome]:

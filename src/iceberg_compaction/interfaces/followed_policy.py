@@ -143,7 +143,8 @@ def follow(
     meant, or the file cannot be used."""
     flags = dict(given)
     more = _beside_rewrite(flags)
-    rewrite = policy_options.make_policy(flags.pop("strategy", None), flags.pop("target-file-size", None), flags)
+    strategy, target = flags.pop("strategy", None), flags.pop("target-file-size", None)
+    rewrite = policy_options.make_policy(strategy, target, flags, whole=not file)
     followed = FollowedPolicy(rewrite=rewrite, more=more, source=file or None, environment=environment)
     if followed.source is not None or more:
         _ = followed.book  # a file that cannot be used is told before a catalog is opened

@@ -60,8 +60,8 @@ def policy(
         typer.Argument(metavar="NAME", help="A file (check), a table (show), two files (diff).", show_default=False),
     ] = None,
 ) -> None:
-    """Check a policy file, show the policy of a table, compare two files, begin a file from what the lake looks like,
-    or print the JSON schema for editors.
+    """Check, show, compare or begin policy files. `show` is about the policy of a table, `init` begins a file from what
+    the lake looks like, `schema` prints the JSON schema for editors.
 
     Examples:
 

@@ -41,7 +41,7 @@ class PolicyBook:
     flags: tuple[Setting, ...] = ()
     profile: str | None = None  # of a flag or an argument
     environment: str | None = None
-    spellings: spelling.Spellings = field(default_factory=spelling.Spellings)
+    spellings: spelling.PolicySpellings = field(default_factory=spelling.PolicySpellings)
     # What was made before: thousands of tables share a few policies.
     _made: dict[Any, EffectivePolicy] = field(default_factory=dict, repr=False, compare=False)
     _wide: dict[str, list[PolicySection]] = field(default_factory=dict, repr=False, compare=False)
@@ -191,7 +191,7 @@ def _drop_contradictions(chosen: dict[str, EffectiveSetting]) -> list[IgnoredSet
     return dropped
 
 
-def _validate(table: str, chosen: Mapping[str, EffectiveSetting], spellings: spelling.Spellings) -> TablePolicy:
+def _validate(table: str, chosen: Mapping[str, EffectiveSetting], spellings: spelling.PolicySpellings) -> TablePolicy:
     values = {_path(name, spellings): setting.value for name, setting in chosen.items() if not _is_read_later(setting)}
     try:
         return TablePolicy.model_validate(policy_keys.nested(values))
@@ -210,7 +210,7 @@ def _refusal(
     loc: tuple[int | str, ...],
     words: str,
     chosen: Mapping[str, EffectiveSetting],
-    spellings: spelling.Spellings,
+    spellings: spelling.PolicySpellings,
 ) -> errors.CompactionError:
     way = tuple(str(part).replace("-", "_") for part in loc)
     blamed = [
@@ -241,10 +241,10 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _path(name: str, spellings: spelling.Spellings) -> tuple[str, ...]:
+def _path(name: str, spellings: spelling.PolicySpellings) -> tuple[str, ...]:
     return spellings.keys[name].path
 
 
-def _in_order(chosen: Mapping[str, EffectiveSetting], spellings: spelling.Spellings) -> list[str]:
+def _in_order(chosen: Mapping[str, EffectiveSetting], spellings: spelling.PolicySpellings) -> list[str]:
     order = {name: number for number, name in enumerate(spellings.keys)}
     return sorted(chosen, key=lambda name: (order.get(name, len(order)), name))

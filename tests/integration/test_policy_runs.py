@@ -4,10 +4,8 @@ Where nothing says anything, everything is as it was."""
 from __future__ import annotations
 
 import json
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 from tests.factories import lake as lakes
 from tests.factories.policies import AMORO, CUSTOM_RESOURCE, GUIDE
@@ -74,20 +72,24 @@ def test_a_flag_wins_over_the_file_value_by_value(lake: Lake, tmp_path: Path) ->
     assert (policy["target-file-size-bytes"], policy["min-input-files"]) == (1_000_000, 4)
 
 
+def test_triggers_of_flags_and_files_meet(lake: Lake, tmp_path: Path) -> None:
+    make(lake, "t", files=6)
+    file = tmp_path / "policy.yaml"
+    file.write_text("triggers: {preset: guide, max_delete_ratio: 0.7}")
+    args = ["plan", "--table", "db.t", "--policy", str(file), "--trigger", "max_file_count_per_partition=50"]
+    triggers = document(call(lake, tmp_path, *args))["policy"]["triggers"]
+    assert (triggers["max-file-count-per-partition"], triggers["max-delete-ratio"]) == (50, 0.7)
+
+
 def test_the_guides_file_and_the_custom_resource_plan_tables(lake: Lake, tmp_path: Path) -> None:
     make(lake, "events", files=3)
     (tmp_path / "config.json").write_text(GUIDE)
     plan = document(call(lake, tmp_path, "plan", "--table", "events", "--policy", str(tmp_path / "config.json")))
     assert (plan["kind"], plan["policy"]["min-input-files"]) == ("planned", 3)
-    lake.catalog.drop_table("db.events")
-    moments = pa.array([datetime(2026, 1, day, tzinfo=timezone.utc) for day in range(1, 7)])
-    table = lake.catalog.create_table("db.events", pa.schema([pa.field("at", moments.type)]))
-    for number in range(len(moments)):
-        table.append(pa.table({"at": moments.slice(number, 1)}))
+    make(lake, "dimensions", files=3)
     (tmp_path / "resource.yaml").write_text(CUSTOM_RESOURCE.replace("production", "db"))
-    plan = document(call(lake, tmp_path, "plan", "--table", "events", "--policy", str(tmp_path / "resource.yaml")))
-    assert (plan["kind"], plan["policy"]["strategy"]) == ("planned", "time-series")
-    assert plan["policy"]["target-file-size-bytes"] == 512 * 2**20
+    plan = document(call(lake, tmp_path, "plan", "--table", "dimensions", "--policy", str(tmp_path / "resource.yaml")))
+    assert plan["policy"]["target-file-size-bytes"] == 2**30
     assert plan["policy"]["hourly-cost-limit"] == 10
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.table_policy import TablePolicy
     from iceberg_compaction.policy.policy_book import PolicyBook
     from iceberg_compaction.policy.policy_sections import PolicyDocument, Setting
-    from iceberg_compaction.policy.spelling import Spellings
+    from iceberg_compaction.policy.spelling import PolicySpellings
 
 _PROFILE = "profile"
 _GIVEN = "the policy that was given"  # by a program; it has no file
@@ -65,7 +65,7 @@ class FollowedPolicy:
         """All that is said about all tables; ConfigError: the file cannot be used."""
         from iceberg_compaction.policy import policy_book, profiles, spelling
 
-        spellings = spelling.Spellings()
+        spellings = spelling.PolicySpellings()
         profile = self.more.get(_PROFILE)
         if profile is not None and profiles.name_of(profile) is None:
             raise errors.ConfigError(f"{profile!r} is no profile; choose one of {', '.join(profiles.NAMES)}.")
@@ -87,7 +87,7 @@ class FollowedPolicy:
             or any(name.startswith(policies.POLICY_PROPERTIES) for name in properties)
         )
 
-    def _document(self, spellings: Spellings) -> PolicyDocument | None:
+    def _document(self, spellings: PolicySpellings) -> PolicyDocument | None:
         from iceberg_compaction.model.value import Value
         from iceberg_compaction.policy.sources import load_file
 
@@ -103,7 +103,7 @@ class FollowedPolicy:
         except (TypeError, ValueError) as error:
             raise errors.ConfigError(f"The policy that was given cannot be read: {error}.") from error
 
-    def _settings(self, spellings: Spellings) -> list[Setting]:
+    def _settings(self, spellings: PolicySpellings) -> list[Setting]:
         from iceberg_compaction.model.policy_origin import OriginKind, PolicyOrigin
         from iceberg_compaction.policy import spelling
         from iceberg_compaction.policy.policy_sections import Setting
@@ -143,7 +143,8 @@ def follow(
     meant, or the file cannot be used."""
     flags = dict(given)
     more = _beside_rewrite(flags)
-    rewrite = policy_options.make_policy(flags.pop("strategy", None), flags.pop("target-file-size", None), flags)
+    strategy, target = flags.pop("strategy", None), flags.pop("target-file-size", None)
+    rewrite = policy_options.make_policy(strategy, target, flags, whole=not file)
     followed = FollowedPolicy(rewrite=rewrite, more=more, source=file or None, environment=environment)
     if followed.source is not None or more:
         _ = followed.book  # a file that cannot be used is told before a catalog is opened
@@ -158,7 +159,7 @@ def _beside_rewrite(flags: dict[str, Any]) -> dict[str, Any]:
         return {}
     from iceberg_compaction.policy import spelling
 
-    spellings = spelling.Spellings()
+    spellings = spelling.PolicySpellings()
     meant = {name: spellings.meaning(name) for name in others}
     own = [
         name

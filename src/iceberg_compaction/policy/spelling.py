@@ -54,7 +54,7 @@ class Meaning:
     negated: bool = False  # the name says the opposite
 
 
-class Spellings:
+class PolicySpellings:
     """Every name that is read, made from the classes and the table of synonyms."""
 
     def __init__(self) -> None:

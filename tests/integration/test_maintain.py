@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from iceberg_compaction import Compactor, Policy, TablePolicy, errors
 from iceberg_compaction.interfaces.cli.app import app
 from iceberg_compaction.model.maintenance import MaintenanceStep
-from iceberg_compaction.workflow import maintain
+from iceberg_compaction.workflow import table_upkeep
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,7 +100,7 @@ def test_orphans_are_not_looked_for_after_a_failure(lake: Lake) -> None:
     def fail(operation: Any, loaded: Any) -> Any:
         raise errors.CommitError("The catalog did not answer.")
 
-    result = maintain.maintain(table, "db.t", TablePolicy(rewrite=Policy()), steps, fail)
+    result = table_upkeep.maintain(table, "db.t", TablePolicy(rewrite=Policy()), steps, fail)
     assert [each.outcome.kind.value for each in result.steps] == ["failed", "skipped"]
     assert not result.ok
     assert "rewrite failed" in result.steps[1].outcome.sentence

@@ -30,14 +30,13 @@ from iceberg_compaction.plan.triggers import table_check
 from iceberg_compaction.record import health_log, past_runs
 from iceberg_compaction.record.reports import report_run
 from iceberg_compaction.settings import CatalogSettings
-from iceberg_compaction.workflow import diagnose, explain_table, maintain, operate, resumable
+from iceberg_compaction.workflow import diagnose, explain_table, operate, resumable, table_upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
-    from pyiceberg.table import Table
     from pyspark.sql import SparkSession
 
     from iceberg_compaction.execute.engine_door import Engine
@@ -201,11 +200,11 @@ class Compactor:
         policy = self._followed.effective(full, table.properties).policy
         named = [MaintenanceStep(step) for step in steps]
 
-        def perform(operation: Any, loaded: Table | None) -> Outcome:
+        def perform(operation: Any, loaded: Any) -> Outcome:
             house = operate.House(catalog=self.catalog, engines=self._engine_for_one, loaded=loaded)
             return operate.operate(operation, house, self._run())
 
-        return maintain.maintain(table, full, policy, maintain.steps_of(policy, named), perform)
+        return table_upkeep.maintain(table, full, policy, table_upkeep.steps_of(policy, named), perform)
 
     def plan_manifests(
         self, name: str, *, target_size: int | str | None = None, spec_id: int | None = None

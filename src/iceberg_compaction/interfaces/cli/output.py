@@ -199,7 +199,7 @@ class TableOutput:
         self._show(sentence)
 
     def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli.screens import manifest_tables
+        from iceberg_compaction.interfaces.cli.screens.upkeep import manifest_tables
         from iceberg_compaction.model.unplanned import Unplanned
 
         plans = [plan for plan in found if not isinstance(plan, Unplanned)]
@@ -210,12 +210,12 @@ class TableOutput:
         self._show_unplanned(found)
 
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli.screens import manifest_tables
+        from iceberg_compaction.interfaces.cli.screens.upkeep import manifest_tables
 
         self._show(*manifest_tables.overview(_with_commands(found)))
 
     def upkeep_plans(self, found: Sequence[UpkeepPlan | Unplanned], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli.screens import upkeep_tables
+        from iceberg_compaction.interfaces.cli.screens.upkeep import upkeep_tables
         from iceberg_compaction.model.unplanned import Unplanned
 
         plans = [plan for plan in found if not isinstance(plan, Unplanned)]
@@ -226,12 +226,12 @@ class TableOutput:
         self._show_unplanned(found)
 
     def maintenance(self, results: Sequence[TableMaintenance], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli.screens import maintenance_tables
+        from iceberg_compaction.interfaces.cli.screens.upkeep import maintenance_tables
 
         self._show(maintenance_tables.overview(results) if results else "There are no tables.")
 
     def upkeep_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli.screens import upkeep_tables
+        from iceberg_compaction.interfaces.cli.screens.upkeep import upkeep_tables
 
         self._show(*upkeep_tables.overview(_with_commands(found)))
 

@@ -17,14 +17,12 @@ from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import exits, interrupt, progress
 from iceberg_compaction.model import durations, events, policies
 from iceberg_compaction.model.outcome import Failed, Skipped
-from iceberg_compaction.operations.rewrite_files import policy_rule
 from iceberg_compaction.operations.rewrite_files.file_rewrite import RewriteFiles
+from iceberg_compaction.operations.rewrite_files.planning import policy_rule
 from iceberg_compaction.workflow import fleet_budget, operate, rank_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    from pyiceberg.table import Table
 
     from iceberg_compaction.cancel import CancelToken
     from iceberg_compaction.execute.engine_door import Engine, Job, Work
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.observe.metrics.run_metrics import RunMetrics
     from iceberg_compaction.operations.operation import EngineFactory, Operation
-    from iceberg_compaction.operations.rewrite_files.policy_rule import PolicyRule
+    from iceberg_compaction.operations.rewrite_files.planning.policy_rule import PolicyRule
     from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
     from iceberg_compaction.workflow.operate import House
@@ -104,7 +102,7 @@ class Session:
         return [by_name[table.table] for table in ranked]
 
     def operate(
-        self, catalog: Any, operations: Sequence[Operation[Any]], *, single: bool, loaded: Table | None = None
+        self, catalog: Any, operations: Sequence[Operation[Any]], *, single: bool, loaded: Any = None
     ) -> Iterator[Outcome]:
         """One operation after the other, or some side by side. One that cannot be done does not stop the rest, unless
         it is the only one. After a cancel, the rest is skipped. `loaded`: the table, if it was loaded just now."""

@@ -15,7 +15,8 @@ import numpy as np
 from iceberg_compaction.model import byte_size, plurals, row_order_terms
 from iceberg_compaction.model.rewrite_plan import GroupReason, LeftOutReason
 from iceberg_compaction.plan import candidates, output_counts, packing, respec
-from iceberg_compaction.plan.strategies import group_filter, order_facts, overlap_units, rewrite_strategy
+from iceberg_compaction.plan.strategies import group_filter, rewrite_strategy
+from iceberg_compaction.plan.strategies.ordering import order_facts, overlap_units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iceberg_compaction.plan.strategies.order_facts import LeadingRanges
+    from iceberg_compaction.plan.strategies.ordering.order_facts import LeadingRanges
 
     Ints = NDArray[np.int64]
     Mask = NDArray[np.bool_]

@@ -54,8 +54,8 @@ def is_sorted(files: CandidateFiles, request: PlanRequest) -> NDArray[np.bool_]:
     orders = {} if shape is None else shape.sort_orders
     ids = [order_id for order_id, own in orders.items() if row_order_terms.key(own[: len(terms)]) == key]
     named = pc.fill_null(request.view.files["sort_order_id"], _NO_ORDER).to_numpy()[files.rows]
-    known, marked = _by_snapshots(files, request, key)
-    ordered = np.isin(named, ids) | marked | (np.logical_not(known) & (not ids))
+    is_stated, marked = _by_snapshots(files, request, key)
+    ordered = np.isin(named, ids) | marked | (np.logical_not(is_stated) & (not ids))
     stays: NDArray[np.bool_] = files.packing_key == files.partition
     return ordered & stays
 

@@ -12,8 +12,6 @@ from iceberg_compaction.interfaces.cli import engine_start, exits, lean_start, l
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyiceberg.table import Table
-
     from iceberg_compaction.interfaces.cli.fleet.table_loop import Session
     from iceberg_compaction.interfaces.followed_policy import FollowedPolicy
     from iceberg_compaction.model.maintenance import MaintenanceStep, TableMaintenance
@@ -134,25 +132,25 @@ def _maintain_one(request: _Request, name: str, session: Session) -> TableMainte
     from iceberg_compaction.model.maintenance import MaintenanceStep, StepOutcome, TableMaintenance
     from iceberg_compaction.model.outcome import Skipped
     from iceberg_compaction.policy import decline
-    from iceberg_compaction.workflow import maintain as upkeep
+    from iceberg_compaction.workflow import table_upkeep
 
     table = load_tables.load_table(request.catalog, name)
     effective = request.policy.effective(name, table.properties)
     if reason := decline.reason(effective, wiring.now_ms()):
         declined = Skipped(table=name, sentence=reason, run_id="")
         return TableMaintenance(table=name, steps=(StepOutcome(step=MaintenanceStep.REWRITE, outcome=declined),))
-    steps = upkeep.steps_of(effective.policy, request.steps)
+    steps = table_upkeep.steps_of(effective.policy, request.steps)
 
-    def perform(operation: Operation[Any], loaded: Table | None) -> Outcome:
+    def perform(operation: Operation[Any], loaded: Any) -> Outcome:
         if request.dry_run:
             return _shown(operation, request.catalog, loaded or table)
         (result,) = session.operate(request.catalog, [operation], single=False, loaded=loaded)
         return result
 
-    return upkeep.maintain(table, name, effective.policy, steps, perform)
+    return table_upkeep.maintain(table, name, effective.policy, steps, perform)
 
 
-def _shown(operation: Operation[Any], catalog: Any, table: Table) -> Outcome:
+def _shown(operation: Operation[Any], catalog: Any, table: Any) -> Outcome:
     """The plan of a step as an outcome that changed nothing."""
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.model.outcome import Healthy, Skipped
@@ -170,8 +168,8 @@ def _named(text: str | None) -> tuple[MaintenanceStep, ...]:
     from iceberg_compaction.model.maintenance import MaintenanceStep
 
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
-    known = {step.value for step in MaintenanceStep}
-    if unknown := [name for name in names if name not in known]:
+    step_names = {step.value for step in MaintenanceStep}
+    if unknown := [name for name in names if name not in step_names]:
         raise errors.ConfigError(
             f"{unknown[0]!r} is no step; choose from {', '.join(step.value for step in MaintenanceStep)}."
         )

@@ -127,7 +127,9 @@ def _fields(value: type[BaseModel]) -> Iterator[str]:
     remarks = _remarks(value)
     for name, field in value.model_fields.items():
         words = field.description or remarks.get(name, "")
-        default = None if field.is_required() else field.get_default(call_default_factory=True)
+        # A default that is made of other fields has no value of its own.
+        made = field.default_factory_takes_validated_data
+        default = None if field.is_required() or made else field.get_default(call_default_factory=True)
         if isinstance(default, str | int | float) and default not in ("", 0) and "default" not in words:
             words = "; ".join(filter(None, (words, f"default `{_plain(default)}`")))
         yield f"| `{name}` | <code>{_kind(field.annotation)}</code> | {_cell(words)} |"

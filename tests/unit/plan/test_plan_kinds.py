@@ -66,6 +66,6 @@ def test_the_end_has_totals_and_the_command() -> None:
     assert plan.copying.core_seconds == pytest.approx(90)
     last = screen(plan).splitlines()[-3:]
     assert " ".join(last) == (
-        "Total: 90 files, 90.0 MiB, become about 1; about 90 seconds on one core, at an assumed speed. "
-        "apply with: run it"
+        "Total: 90 files, 90.0 MiB, become about 1; about 90 seconds on one core, at an assumed speed; estimated "
+        "cost $0.0018, saving $0.064 in 30 days. apply with: run it"
     )

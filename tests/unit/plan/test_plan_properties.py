@@ -41,10 +41,14 @@ def tables(draw: st.DrawFn) -> TableView:
     return inventories.view(files, selected=chosen)
 
 
+# Their groups have limits of their own, see test_plan_sorting.
+SORTING = (Strategy.SORT, Strategy.TIME_SERIES, Strategy.DIMENSIONAL)
+
+
 @st.composite
 def policies(draw: st.DrawFn) -> Policy:
     return Policy(
-        strategy=draw(st.sampled_from(Strategy)),
+        strategy=draw(st.sampled_from([each for each in Strategy if each not in SORTING])),
         target_file_size_bytes=TARGET,
         min_input_files=draw(st.integers(1, 6)),
         max_file_group_size_bytes=draw(st.sampled_from([500, 3000, 10**6])),

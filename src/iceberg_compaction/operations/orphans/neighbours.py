@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import load_tables, threads
 from iceberg_compaction.metadata import table_folders
-from iceberg_compaction.model import plurals, table_names
+from iceberg_compaction.model import table_names
 from iceberg_compaction.storage.tree import path_forms
 
 if TYPE_CHECKING:
@@ -84,11 +84,8 @@ def check(
     """UnsupportedError: another table of the catalog may have files in these folders."""
     name, uuid = table_names.text(table.name()), str(table.metadata.table_uuid)
     if others.unknown and not allow_unlisted:
-        more = (
-            ""
-            if len(others.unknown) == 1
-            else f" The same is true of {plurals.count(len(others.unknown) - 1, 'more')}."
-        )
+        rest = len(others.unknown) - 1
+        more = f" The same is true of {rest:,} more." if rest else ""
         raise errors.UnsupportedError(
             f"{others.unknown[0].rstrip('.')}.{more} Its files would be orphans of {name} if they lay in the same "
             "folders; say --allow-unlisted if you know that no table does."

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.policy_origin import EffectivePolicy
     from iceberg_compaction.model.portable_task import PortableResult, PortableTask
+    from iceberg_compaction.model.repair_plan import RepairPlan
     from iceberg_compaction.model.resume_view import ResumeView
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.run_record import RunRecord
@@ -255,6 +256,20 @@ class Compactor:
         """Tag a table as it was at the end of each day, hour or month. Arguments, all optional, are those of the
         command: `every`, `at`, `zone`, `keep`, `name_pattern`, `max_delay`, `only_changed`."""
         return operate.operate(self._tags(name, options), self._house(), self._run())
+
+    def check_table(self, name: str, *, deep: bool = False) -> RepairPlan:
+        """What is wrong with a table's metadata, compared with its files; writes nothing. `deep`: rows are counted by
+        the footer of every Parquet file."""
+        operation = upkeep_operations.repair(self._full_name(name), branch=self._branch, deep=deep)
+        return operate.plan_only(operation, self._house(), self._run())
+
+    def repair_table(self, name: str, *, deep: bool = False, drop_missing: bool = False) -> Outcome:
+        """Mend what `check_table` finds and can be mended. `drop_missing`: data files that are missing in storage leave
+        the table, and their rows are lost."""
+        operation = upkeep_operations.repair(
+            self._full_name(name), branch=self._branch, deep=deep, drop_missing=drop_missing
+        )
+        return operate.operate(operation, self._house(), self._run())
 
     def history(
         self,

@@ -30,6 +30,7 @@ from iceberg_compaction.interfaces.cli.verbs.tags import tags
 from iceberg_compaction.interfaces.cli.verbs.ttl import ttl
 from iceberg_compaction.interfaces.cli.verbs.undo import undo
 from iceberg_compaction.interfaces.cli.verbs.upkeep.orphans import orphans
+from iceberg_compaction.interfaces.cli.verbs.upkeep.repair import repair
 from iceberg_compaction.interfaces.cli.verbs.verify import verify
 from iceberg_compaction.interfaces.cli.verbs.watch import watch
 from iceberg_compaction.version import __version__
@@ -87,6 +88,7 @@ for _verb in (
     orphans,
     expire,
     tags,
+    repair,
     history,
     report,
     watch,

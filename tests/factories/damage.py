@@ -6,20 +6,32 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry, ManifestEntryStatus, write_manifest
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    write_manifest,
+)
 from pyiceberg.table.snapshots import Operation
 from tests.factories import manifests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyiceberg.manifest import ManifestFile
     from pyiceberg.table import Table
 
 FIELDS = (
     *("content", "file_path", "file_format", "partition", "record_count", "file_size_in_bytes", "column_sizes"),
     *("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds", "split_offsets"),
     *("equality_ids", "sort_order_id"),
+)
+
+LISTED = (
+    *("manifest_path", "manifest_length", "partition_spec_id", "content", "sequence_number", "min_sequence_number"),
+    *("added_snapshot_id", "added_files_count", "existing_files_count", "deleted_files_count", "added_rows_count"),
+    *("existing_rows_count", "deleted_rows_count", "partitions", "key_metadata"),
 )
 
 
@@ -36,6 +48,11 @@ def changed(entry: ManifestEntry, **changes: Any) -> ManifestEntry:
         file_sequence_number=entry.file_sequence_number,
         data_file=file,
     )
+
+
+def relisted(manifest: ManifestFile, **changes: Any) -> ManifestFile:
+    """The entry of a manifest list, with other fields."""
+    return ManifestFile.from_args(**({name: getattr(manifest, name) for name in LISTED} | changes))
 
 
 def live(table: Table) -> list[ManifestEntry]:

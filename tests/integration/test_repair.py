@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import damage as damages
 from tests.factories import lake as lakes
 from tests.factories import manifests, runs
@@ -30,7 +34,15 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.repair_plan import RepairPlan
 
+SCHEMA = Schema(NestedField(1, "id", LongType()), NestedField(2, "name", StringType()))
+PROPERTIES = {"commit.retry.min-wait-ms": "1"}
 BY_NAME = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "name"), spec_id=0)
+
+
+def rows(first: int) -> pa.Table:
+    """Four rows of two names."""
+    numbers = list(range(first, first + 4))
+    return pa.table({"id": numbers, "name": [f"n{number % 2}" for number in numbers]}, schema=SCHEMA.as_arrow())
 
 
 @pytest.fixture
@@ -39,9 +51,9 @@ def lake(local_lake: Lake) -> Lake:
 
 
 def make(lake: Lake, appends: int = 3, **more: Any) -> Table:
-    table = lakes.make_table(lake.catalog, lake.name("t"), properties={"commit.retry.min-wait-ms": "1"}, **more)
+    table = lakes.make_table(lake.catalog, lake.name("t"), SCHEMA, **{"properties": PROPERTIES, **more})
     for number in range(appends):
-        table.append(lakes.rows(table.schema().as_arrow(), 4, first=4 * number))
+        table.append(rows(4 * number))
     return table
 
 
@@ -89,14 +101,9 @@ def with_first(**changes: Any) -> Any:
 @pytest.mark.parametrize("version", ["1", "2"])
 @pytest.mark.parametrize("partitioned", [False, True], ids=["plain", "partitioned"])
 def test_a_sound_table_has_no_finding(lake: Lake, version: str, partitioned: bool) -> None:
-    properties = {"format-version": version}
-    table = lakes.make_table(
-        lake.catalog, lake.name("t"), properties=properties, **({"spec": BY_NAME} if partitioned else {})
-    )
-    for number in range(3):
-        table.append(lakes.rows(table.schema().as_arrow(), 4, first=4 * number))
+    table = make(lake, properties={"format-version": version}, **({"spec": BY_NAME} if partitioned else {}))
     table.delete("id < 2")
-    table.overwrite(lakes.rows(table.schema().as_arrow(), 4, first=90), "id > 9")
+    table.overwrite(rows(90), "id > 9")
     plan = check(lake, deep=True)
     assert plan.findings == ()
     assert plan.empty
@@ -109,26 +116,24 @@ def test_a_wrong_size_is_mended_and_the_entry_keeps_its_numbers(lake: Lake) -> N
     table = make(lake)
     true = {entry.data_file.file_path: entry.data_file.file_size_in_bytes for entry in damages.live(table)}
     damages.damage(table, with_first(file_size_in_bytes=17))
-    before, rows = facts(table), ids(table)
+    before = facts(table)
     (finding,) = check(lake).findings
     assert (finding.damage, finding.remedy, finding.stated) == (Damage.SIZE, Remedy.FIX, "17 bytes")
     assert finding.value == true[finding.path]
     result = mend(lake)
     head = table.refresh().current_snapshot()
     assert head.snapshot_id == result.snapshot_id
-    assert head.summary["operation"] == "replace"
+    assert head.summary.operation is Operation.REPLACE
     assert facts(table) == before
-    assert ids(table) == rows
+    assert ids(table) == list(range(12))
     assert {entry.data_file.file_path: entry.data_file.file_size_in_bytes for entry in damages.live(table)} == true
     (listed,) = head.manifests(table.io)
     assert listed.existing_files_count == 3
     assert listed.added_files_count == 0
     assert listed.min_sequence_number == min(number for _, _, number, _ in before)
-    assert head.summary["total-files-size"] == str(
-        int(table.metadata.snapshot_by_id(head.parent_snapshot_id).summary["total-files-size"])
-        + sum(true.values())
-        - (sum(true.values()) - finding.value + 17)
-    )
+    parent = table.metadata.snapshot_by_id(head.parent_snapshot_id)
+    difference = int(head.summary["total-files-size"]) - int(parent.summary["total-files-size"])
+    assert difference == finding.value - 17
     assert check(lake, deep=True).findings == ()
     assert compactor(lake).repair_table(lake.name("t")).kind is Kind.HEALTHY
 
@@ -158,8 +163,7 @@ def test_a_file_listed_twice_is_listed_once_afterwards(lake: Lake) -> None:
     assert len(damages.live(table)) == 4
     plan = check(lake)
     assert kinds(plan) == [(Damage.TWICE, Remedy.FIX)]
-    with pytest.raises(errors.MetadataError, match="live more than once"):
-        compactor(lake).compact_table(lake.name("t"))
+    assert "live more than once" in compactor(lake).compact_table(lake.name("t")).sentence
     mend(lake)
     assert len(facts(table)) == 3
     assert ids(table) == list(range(12))
@@ -209,9 +213,7 @@ def test_the_youngest_of_two_entries_of_a_delete_file_stays(lake: Lake) -> None:
 
 
 def wrong_counts(listed: list[ManifestFile]) -> list[ManifestFile]:
-    listed[0].existing_files_count = 7
-    listed[0].deleted_rows_count = 5
-    return listed
+    return [damages.relisted(listed[0], existing_files_count=7, deleted_rows_count=5)]
 
 
 def test_counts_of_a_manifest_list_are_mended(lake: Lake) -> None:
@@ -265,7 +267,7 @@ def test_missing_files_leave_only_if_asked_and_with_their_rows_named(lake: Lake)
     table = make(lake, spec=BY_NAME)
     everything = ids(table)
     gone = damages.live(table)[0].data_file
-    lost = set(pa.parquet.read_table(local(gone.file_path))["id"].to_pylist())
+    lost = set(pq.read_table(local(gone.file_path))["id"].to_pylist())
     damages.damage(
         table, lambda entries: [entries[0], *(damages.changed(entries[1], file_size_in_bytes=1), *entries[2:])]
     )
@@ -280,10 +282,26 @@ def test_missing_files_leave_only_if_asked_and_with_their_rows_named(lake: Lake)
     result = mend(lake, drop_missing=True)
     assert (result.figures["dropped"], result.deleted_rows) == (1, gone.record_count)
     head = table.refresh().current_snapshot()
-    assert head.summary["operation"] == "delete"
+    assert head.summary.operation is Operation.DELETE
     assert head.summary["compaction.repair.lost-rows"] == str(gone.record_count)
     assert ids(table) == sorted(set(everything) - lost)
     assert check(lake, deep=True).findings == ()
+
+
+def test_a_store_that_has_hardly_a_file_is_not_believed(lake: Lake) -> None:
+    table = make(lake)
+    paths = [local(entry.data_file.file_path) for entry in damages.live(table)]
+    for path in paths[:2]:
+        path.rename(path.with_suffix(".moved"))
+    with pytest.raises(errors.ConfigError, match="2 of 3 data files .* are missing"):
+        compactor(lake).repair_table(lake.name("t"), drop_missing=True)
+    for path in paths[:2]:
+        path.with_suffix(".moved").rename(path)
+    assert check(lake).findings == ()
+    for path in paths:
+        path.unlink()
+    assert mend(lake, drop_missing=True, even_most=True).deleted_rows == 12
+    assert ids(table) == []
 
 
 def test_a_missing_delete_file_is_never_dropped(lake: Lake) -> None:
@@ -315,7 +333,7 @@ def test_commits_of_others_meanwhile_stay(lake: Lake, monkeypatch: pytest.Monkey
 
     def meanwhile(*arguments: Any) -> Any:
         found = find(*arguments)
-        lake.catalog.load_table(lake.name("t")).append(lakes.rows(table.schema().as_arrow(), 4, first=50))
+        lake.catalog.load_table(lake.name("t")).append(rows(50))
         return found
 
     monkeypatch.setattr(find_damage, "find", meanwhile)
@@ -371,4 +389,4 @@ def test_the_command_shows_by_default_and_mends_on_request(lake: Lake) -> None:
     mended = run("--fix")
     assert mended.exit_code == 0, mended.output
     assert run("--check", "--deep").exit_code == 0
-    assert upkeep_operations.repair("t").command == "iceberg-compact repair --table t"
+    assert "iceberg-compact repair --table t" in upkeep_operations.repair("t").command

@@ -263,12 +263,10 @@ class Compactor:
         operation = upkeep_operations.repair(self._full_name(name), branch=self._branch, deep=deep)
         return operate.plan_only(operation, self._house(), self._run())
 
-    def repair_table(self, name: str, *, deep: bool = False, drop_missing: bool = False) -> Outcome:
-        """Mend what `check_table` finds and can be mended. `drop_missing`: data files that are missing in storage leave
-        the table, and their rows are lost."""
-        operation = upkeep_operations.repair(
-            self._full_name(name), branch=self._branch, deep=deep, drop_missing=drop_missing
-        )
+    def repair_table(self, name: str, **options: bool) -> Outcome:
+        """Mend what `check_table` finds and can be mended. Options are `deep`; `drop_missing`: data files that are
+        missing in storage leave the table, and their rows are lost; `even_most`: even if most of them are missing."""
+        operation = upkeep_operations.repair(self._full_name(name), branch=self._branch, **options)
         return operate.operate(operation, self._house(), self._run())
 
     def history(

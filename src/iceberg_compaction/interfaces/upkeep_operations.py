@@ -78,6 +78,9 @@ def tags(table: str, goal: TagGoal, *, branch: str = "main", only_changed: bool 
     return MakeTags(table=table, goal=goal.model_copy(update={"only_changed": only_changed}), branch=branch)
 
 
-def repair(table: str, *, branch: str = "main", deep: bool = False, drop_missing: bool = False) -> RepairTable:
+def repair(
+    table: str, *, branch: str = "main", deep: bool = False, drop_missing: bool = False, even_most: bool = False
+) -> RepairTable:
     """The repair of a table's metadata."""
-    return RepairTable(table=table, goal=RepairGoal(deep=deep, drop_missing=drop_missing), branch=branch)
+    goal = RepairGoal(deep=deep, drop_missing=drop_missing, even_most=even_most)
+    return RepairTable(table=table, goal=goal, branch=branch)

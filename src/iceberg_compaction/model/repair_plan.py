@@ -57,6 +57,7 @@ class RepairGoal(Value):
 
     deep: bool = False  # read the footer of every Parquet file, to count its rows
     drop_missing: bool = False  # data files that are missing leave the table, and their rows with them
+    even_most: bool = False  # go on if more than half of the data files are missing
 
 
 class RepairPlan(UpkeepPlan):

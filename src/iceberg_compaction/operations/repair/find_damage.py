@@ -4,13 +4,15 @@ out, at most one more than a plan holds."""
 from __future__ import annotations
 
 import itertools
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction.metadata.manifest import live_files
-from iceberg_compaction.model import repair_plan
+from iceberg_compaction.model import repair_plan, table_view
 from iceberg_compaction.operations.repair import check_file, find_twins, read_manifests
 from iceberg_compaction.operations.rewrite_manifests import manifest_digest
 from iceberg_compaction.storage import look_ahead
@@ -28,13 +30,26 @@ if TYPE_CHECKING:
 _LOOKUPS = 16  # files at once: asking is waiting for the store
 
 
-def find(table: Table, manifests: SnapshotManifests, goal: RepairGoal, run: Run) -> tuple[Finding, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundDamage:
+    """The damage of a snapshot, and how many data files were looked up for it."""
+
+    findings: tuple[Finding, ...] = ()
+    data_files: int = 0
+
+
+def find(table: Table, manifests: SnapshotManifests, goal: RepairGoal, run: Run) -> FoundDamage:
     """Every damage of the snapshot, one more than a plan holds at most. Reads manifests, sizes and, if `deep`,
     footers."""
-    return tuple(itertools.islice(_find(table, manifests, goal, run), repair_plan.MOST_FINDINGS + 1))
+    looked_up: Counter[int] = Counter()
+    found = _find(table, manifests, goal, run, looked_up)
+    findings = tuple(itertools.islice(found, repair_plan.MOST_FINDINGS + 1))
+    return FoundDamage(findings=findings, data_files=looked_up[table_view.DATA])
 
 
-def _find(table: Table, manifests: SnapshotManifests, goal: RepairGoal, run: Run) -> Iterator[Finding]:
+def _find(
+    table: Table, manifests: SnapshotManifests, goal: RepairGoal, run: Run, looked_up: Counter[int]
+) -> Iterator[Finding]:
     manifest_files, twice = find_twins.twice_listed(manifests.manifest_files)
     yield from twice
     search = find_twins.TwinSearch()
@@ -48,7 +63,9 @@ def _find(table: Table, manifests: SnapshotManifests, goal: RepairGoal, run: Run
             run.cancel.check()
             of_manifests.extend(read.findings)
             search.add(read)
-            yield from _listed(read)
+            for file in _listed(read):
+                looked_up[file.content] += 1
+                yield file
 
     checked = look_ahead.in_order(
         lambda file: check_file.check(table.io, file, deep=goal.deep), files(), at_once=_LOOKUPS

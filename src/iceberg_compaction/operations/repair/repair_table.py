@@ -56,7 +56,11 @@ class RepairTable:
         head = look.head_of(table, self.table, self.branch)
         manifests = None if head is None else snapshot_manifests.read(table.io, head)
         manifest_facts.check(table, () if manifests is None else manifests.manifest_files)
-        found = () if manifests is None else find_damage.find(table, manifests, self.goal, run)
+        damage = find_damage.FoundDamage()
+        if manifests is not None:
+            damage = find_damage.find(table, manifests, self.goal, run)
+        self._check_share(damage)
+        found = damage.findings
         if self.given is not None:
             named = {finding.key for finding in self.given.findings}
             found = tuple(finding for finding in found if finding.key in named)
@@ -115,6 +119,17 @@ class RepairTable:
         if dropped is not None:
             run.emit(events.Committed(table=self.table, run_id=run.run_id, snapshot_id=dropped.snapshot_id))
         return dropped
+
+    def _check_share(self, damage: find_damage.FoundDamage) -> None:
+        """Raises where missing files would be dropped that more likely are elsewhere: a store that was moved, or that
+        is not the one that the table was written to, has none of them."""
+        missing = sum(each.remedy is Remedy.DROP_MISSING for each in damage.findings)
+        if self.goal.drop_missing and not self.goal.even_most and 2 * missing > damage.data_files:
+            raise errors.ConfigError(
+                f"{missing:,} of {plurals.count(damage.data_files, 'data file')} of {self.table} are missing, so that "
+                "the store or a folder is gone rather than single files. Check that first; give --even-most to drop "
+                "them all the same."
+            )
 
     def _mends(self, finding: Finding) -> bool:
         return finding.remedy is Remedy.FIX or (finding.remedy is Remedy.DROP_MISSING and self.goal.drop_missing)

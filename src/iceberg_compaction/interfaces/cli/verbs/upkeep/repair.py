@@ -26,6 +26,9 @@ class RepairOptions(upkeep_verb.UpkeepOptions):
         bool,
         typer.Option("--drop-missing", help="Take data files that are missing out of the table; their rows are lost."),
     ] = False
+    even_most: Annotated[
+        bool, typer.Option("--even-most", help="Drop missing files even if they are more than half of all.")
+    ] = False
     branch: options.Branch = "main"
 
 
@@ -56,7 +59,9 @@ def repair(
     opened = catalog_request.open_catalog(catalog)
     targets = catalog_request.find_targets(opened, table, catalog.namespace)
     operations = [
-        upkeep_operations.repair(name, branch=how.branch, deep=how.deep, drop_missing=how.drop_missing)
+        upkeep_operations.repair(
+            name, branch=how.branch, deep=how.deep, drop_missing=how.drop_missing, even_most=how.even_most
+        )
         for name in targets.names
     ]
     how = how if how.fix else replace(how, dry_run=True)

@@ -39,6 +39,7 @@ VERBS = (
     "manifests",
     "expire",
     "tags",
+    "repair",
     "history",
     "report",
     "watch",

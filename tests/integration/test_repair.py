@@ -1,4 +1,5 @@
-"""Damaged tables on a real lake: what is wrong is found and told, what can be mended is, and nothing else changes."""
+"""Damaged tables on a real lake (R75): what is wrong is found and told, what can be mended is, and nothing else changes
+(R10)."""
 
 from __future__ import annotations
 
@@ -293,7 +294,7 @@ def test_a_store_that_has_hardly_a_file_is_not_believed(lake: Lake) -> None:
     paths = [local(entry.data_file.file_path) for entry in damages.live(table)]
     for path in paths[:2]:
         path.rename(path.with_suffix(".moved"))
-    with pytest.raises(errors.ConfigError, match="2 of 3 data files .* are missing"):
+    with pytest.raises(errors.ConfigError, match=r"2 of 3 data files .* are missing"):
         compactor(lake).repair_table(lake.name("t"), drop_missing=True)
     for path in paths[:2]:
         path.with_suffix(".moved").rename(path)

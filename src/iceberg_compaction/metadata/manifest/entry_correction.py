@@ -33,9 +33,9 @@ class EntryCorrection:
 
     def of(self, rows: pa.Table) -> CorrectedColumns:
         """The columns of all entries of the manifest as they must be; `rows` has their paths, sizes and counts."""
-        places = _places(rows["file_path"], {*self.sizes, *self.records})
-        sizes, resized = _set(rows["file_size_in_bytes"], places, self.sizes)
-        records, recounted = _set(rows["record_count"], places, self.records)
+        positions = _positions(rows["file_path"], {*self.sizes, *self.records})
+        sizes, resized = _set(rows["file_size_in_bytes"], positions, self.sizes)
+        records, recounted = _set(rows["record_count"], positions, self.records)
         left_out = np.zeros(rows.num_rows, np.bool_)
         left_out[sorted(self.left_out)] = True
         return CorrectedColumns(sizes=sizes, records=records, resized=resized, recounted=recounted, left_out=left_out)
@@ -79,17 +79,19 @@ class CorrectedColumns:
         return column
 
 
-def _places(paths: pa.ChunkedArray, wanted: set[str]) -> dict[int, str]:
-    found = np.flatnonzero(pc.is_in(paths, value_set=pa.array(sorted(wanted), paths.type)).to_numpy())
-    return {int(place): paths[int(place)].as_py() for place in found}
+def _positions(paths: pa.ChunkedArray, wanted: set[str]) -> dict[int, str]:
+    listed = np.flatnonzero(pc.is_in(paths, value_set=pa.array(sorted(wanted), paths.type)).to_numpy())
+    return {int(position): paths[int(position)].as_py() for position in listed}
 
 
-def _set(column: pa.ChunkedArray, places: Mapping[int, str], true: Mapping[str, int]) -> tuple[NDArray[np.int64], Mask]:
+def _set(
+    column: pa.ChunkedArray, positions: Mapping[int, str], true: Mapping[str, int]
+) -> tuple[NDArray[np.int64], Mask]:
     values = np.array(column.cast(pa.int64()).to_numpy(), np.int64, copy=True)
     changed = np.zeros(len(values), np.bool_)
-    for place, path in places.items():
-        if path in true and values[place] != true[path]:
-            values[place], changed[place] = true[path], True
+    for position, path in positions.items():
+        if path in true and values[position] != true[path]:
+            values[position], changed[position] = true[path], True
     return values, changed
 
 

@@ -49,13 +49,13 @@ def check(io: FileIO, file: ListedFile, *, deep: bool) -> tuple[Finding, ...]:
     if records is None:
         actual = f"{size} bytes that do not end in a footer"
         return (_finding(file, Damage.UNREADABLE, Remedy.RESTORE, f"{file.size} bytes", actual),)
-    found = []
+    findings = []
     if size != file.size:
-        found.append(_finding(file, Damage.SIZE, Remedy.FIX, f"{file.size} bytes", f"{size} bytes", size))
+        findings.append(_finding(file, Damage.SIZE, Remedy.FIX, f"{file.size} bytes", f"{size} bytes", size))
     if records != file.records:
         stated, actual = (plurals.count(number, "row") for number in (file.records, records))
-        found.append(_finding(file, Damage.RECORDS, Remedy.FIX, stated, actual, records))
-    return tuple(found)
+        findings.append(_finding(file, Damage.RECORDS, Remedy.FIX, stated, actual, records))
+    return tuple(findings)
 
 
 def _rows(io: FileIO, path: str) -> int | None:

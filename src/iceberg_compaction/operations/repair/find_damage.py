@@ -42,8 +42,8 @@ def find(table: Table, manifests: SnapshotManifests, goal: RepairGoal, run: Run)
     """Every damage of the snapshot, one more than a plan holds at most. Reads manifests, sizes and, if `deep`,
     footers."""
     looked_up: Counter[int] = Counter()
-    found = _find(table, manifests, goal, run, looked_up)
-    findings = tuple(itertools.islice(found, repair_plan.MOST_FINDINGS + 1))
+    search = _find(table, manifests, goal, run, looked_up)
+    findings = tuple(itertools.islice(search, repair_plan.MOST_FINDINGS + 1))
     return FoundDamage(findings=findings, data_files=looked_up[table_view.DATA])
 
 

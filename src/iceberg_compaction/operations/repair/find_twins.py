@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Entry:
     manifest: str
-    place: int  # in the manifest
+    position: int  # in the manifest
     sequence_number: int
     kind: tuple[int, int, str]  # content, spec, partition
     records: int
@@ -44,7 +44,7 @@ class TwinSearch:
     def __init__(self) -> None:
         self._manifests: list[ManifestFile] = []
         self._digests: list[hash64.Hashes] = []
-        self._places: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
+        self._positions: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
         self._has_deletes = False
 
     def add(self, read: ManifestRead) -> None:
@@ -53,7 +53,7 @@ class TwinSearch:
         paths = read.live["file_path"].cast(pa.string()).combine_chunks()
         self._manifests.append(read.manifest)
         self._digests.append(hash64.text_digests(paths))
-        self._places.append(read.places)
+        self._positions.append(read.positions)
         self._has_deletes |= bool(manifest_digest.content(read.live).any())
 
     def findings(self, table: Table) -> Iterator[Finding]:
@@ -65,9 +65,9 @@ class TwinSearch:
             return
         masks = np.split(twins.to_numpy(zero_copy_only=False), np.cumsum([len(each) for each in self._digests])[:-1])
         by_path: dict[str, list[_Entry]] = defaultdict(list)
-        for manifest, places, mask in zip(self._manifests, self._places, masks, strict=True):
+        for manifest, positions, mask in zip(self._manifests, self._positions, masks, strict=True):
             if mask.any():
-                for path, entry in _entries(table, manifest, places[mask]):
+                for path, entry in _entries(table, manifest, positions[mask]):
                     by_path[path].append(entry)
         for path, entries in by_path.items():
             if len(entries) > 1:  # paths of one digest may differ
@@ -77,15 +77,15 @@ class TwinSearch:
 def twice_listed(manifest_files: Sequence[ManifestFile]) -> tuple[list[ManifestFile], list[Finding]]:
     """Each manifest once, and those that the manifest list has twice."""
     first: dict[str, ManifestFile] = {}
-    found = []
+    findings = []
     for manifest in manifest_files:
-        known = first.setdefault(manifest.manifest_path, manifest)
-        if known is not manifest:
+        other = first.setdefault(manifest.manifest_path, manifest)
+        if other is not manifest:
             facts = [
                 (each.partition_spec_id, each.content, each.sequence_number, each.added_snapshot_id)
-                for each in (known, manifest)
+                for each in (other, manifest)
             ]
-            found.append(
+            findings.append(
                 Finding(
                     damage=Damage.TWICE,
                     remedy=Remedy.FIX if facts[0] == facts[1] else Remedy.CHOOSE,
@@ -95,15 +95,15 @@ def twice_listed(manifest_files: Sequence[ManifestFile]) -> tuple[list[ManifestF
                     actual="it is one manifest",
                 )
             )
-    return list(first.values()), found
+    return list(first.values()), findings
 
 
 def _entries(
-    table: Table, manifest: ManifestFile, places: np.ndarray[tuple[int], np.dtype[np.int64]]
+    table: Table, manifest: ManifestFile, positions: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> Iterator[tuple[str, _Entry]]:
     where = f"Manifest {manifest.manifest_path}"
     data = fetch.read_bytes(table.io, manifest.manifest_path, where=where)
-    rows = avro_decode.read_table(data, manifest_digest.SELECT, where=where).take(pa.array(places))
+    rows = avro_decode.read_table(data, manifest_digest.SELECT, where=where).take(pa.array(positions))
     rows = manifest_digest.explicit(rows, manifest)
     metadata = table.metadata
     if manifest.partition_spec_id not in metadata.specs():
@@ -115,19 +115,19 @@ def _entries(
     )
     columns = zip(
         rows["file_path"].to_pylist(),
-        places.tolist(),
+        positions.tolist(),
         rows["sequence_number"].to_pylist(),
         manifest_digest.content(rows).tolist(),
         manifest_digest.partition_texts(rows, layout, where).to_pylist(),
         rows["record_count"].to_pylist(),
         strict=True,
     )
-    for path, place, number, content, partition, records in columns:
+    for path, position, number, content, partition, records in columns:
         yield (
             path,
             _Entry(
                 manifest=manifest.manifest_path,
-                place=place,
+                position=position,
                 sequence_number=number,
                 kind=(content, manifest.partition_spec_id, partition),
                 records=records,
@@ -153,6 +153,6 @@ def _too_many(path: str, entries: list[_Entry], *, has_deletes: bool) -> Iterato
                 manifest=entry.manifest,
                 stated=f"listed {len(entries)} times",
                 actual=reason,
-                entry=entry.place,
+                entry=entry.position,
                 records=entry.records,
             )

@@ -43,7 +43,7 @@ class ManifestRead:
     manifest: ManifestFile
     findings: tuple[Finding, ...]
     live: pa.Table  # its live entries
-    places: NDArray[np.int64]  # their numbers in the manifest
+    positions: NDArray[np.int64]  # their numbers in the manifest
 
 
 def read(io: FileIO, manifest: ManifestFile) -> ManifestRead:
@@ -63,12 +63,12 @@ def read(io: FileIO, manifest: ManifestFile) -> ManifestRead:
     if len(data) < manifest.manifest_length and promised is not None and rows.num_rows < promised:
         # Corrected counts would make the lost entries a fact.
         return _lost(manifest, f"it is cut short: {len(data)} bytes with {rows.num_rows} entries")
-    places = np.flatnonzero(rows["status"].to_numpy() != entry_fields.DELETED)
+    positions = np.flatnonzero(rows["status"].to_numpy() != entry_fields.DELETED)
     return ManifestRead(
         manifest=manifest,
         findings=_differences(manifest, rows, len(data)),
-        live=rows.take(pa.array(places)),
-        places=places,
+        live=rows.take(pa.array(positions)),
+        positions=positions,
     )
 
 
@@ -82,7 +82,7 @@ def _lost(manifest: ManifestFile, actual: str) -> ManifestRead:
         actual=actual,
     )
     empty = pa.table({name: pa.array([], pa.string()) for name in _SELECT})
-    return ManifestRead(manifest=manifest, findings=(finding,), live=empty, places=np.zeros(0, np.int64))
+    return ManifestRead(manifest=manifest, findings=(finding,), live=empty, positions=np.zeros(0, np.int64))
 
 
 def _differences(manifest: ManifestFile, rows: pa.Table, length: int) -> tuple[Finding, ...]:

@@ -134,12 +134,12 @@ class Mending:
         expected = manifest_digest.explicit(_as_corrected(rows, corrected, live & ~corrected.left_out), source)
         wanted = manifest_digest.digest(expected, manifest_digest.partition_texts(expected, layout, where))
         made = rewrite_entries.correct_manifest(self.swap.writing(table), source, parsed, correction)
-        found = manifest_digest.Digest()
+        written = manifest_digest.Digest()
         if made is not None:
-            found = manifest_digest.read_back(table.io, made.to_manifest_file(), layout)
-        if found != wanted:
+            written = manifest_digest.read_back(table.io, made.to_manifest_file(), layout)
+        if written != wanted:
             raise errors.ProofError(
-                f"The mended {where[0].lower()}{where[1:]} lists {found.entries} files instead of {wanted.entries}, or "
+                f"The mended {where[0].lower()}{where[1:]} lists {written.entries} files instead of {wanted.entries}, or "
                 "other ones; nothing was committed."
             )
         self._totals.update(_differences(rows, corrected, live))

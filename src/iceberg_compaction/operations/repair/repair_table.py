@@ -60,11 +60,12 @@ class RepairTable:
         if manifests is not None:
             damage = find_damage.find(table, manifests, self.goal, run)
         self._check_share(damage)
-        found = damage.findings
+        findings = damage.findings
         if self.given is not None:
             named = {finding.key for finding in self.given.findings}
-            found = tuple(finding for finding in found if finding.key in named)
-        findings = found[: repair_plan.MOST_FINDINGS]
+            findings = tuple(finding for finding in findings if finding.key in named)
+        more = len(findings) > repair_plan.MOST_FINDINGS
+        findings = findings[: repair_plan.MOST_FINDINGS]
         plan = RepairPlan(
             id=f"plan-{run.run_id}",
             table=self.table,
@@ -74,7 +75,7 @@ class RepairTable:
             sentence=repair_words.sentence(findings, deep=self.goal.deep),
             steps=repair_words.lines([each for each in findings if self._mends(each)], mended=True),
             kept=repair_words.lines([each for each in findings if not self._mends(each)], mended=False),
-            notes=repair_words.notes(findings, more=len(found) > len(findings)),
+            notes=repair_words.notes(findings, more=more),
             goal=self.goal,
             pin=None if head is None else look.pin_of(table, self.branch, head),
             findings=findings,

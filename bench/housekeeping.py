@@ -14,7 +14,7 @@ from typing import Any
 
 from bench import bar_lines
 
-PARTS = ("expire",)  # modules bench.housekeeping_NAME, in the order in which they are measured
+PARTS = ("expire", "orphans", "deletes")  # modules bench.housekeeping_NAME, in the order in which they are measured
 
 
 def main() -> int:

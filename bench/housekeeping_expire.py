@@ -61,8 +61,9 @@ def bars(quick: bool) -> list[dict[str, Any]]:
         print(f"  {snapshots:,} snapshots of {snapshots * FILES:,} files made in {time.perf_counter() - began:.0f} s")
         own, counts = zip(*(_fresh(lake, kept, lambda: ours(lake, snapshots)) for _ in range(2)), strict=True)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        print(f"  this product {min(own):.2f} s {counts[0]}, {memory} MB at most", flush=True)
         java, theirs = javas(lake, kept, snapshots)
-    print(f"  this product {min(own):.2f} s {counts[0]}, {memory} MB at most; Iceberg Java {min(java):.2f} s {theirs}")
+    print(f"  Iceberg Java {min(java):.2f} s {theirs}")
     ratio = round(min(java) / min(own), 1)
     name = f"expire {snapshots // 2:,} of {snapshots:,} snapshots, {snapshots * FILES:,} files, x Java"
     return [

@@ -37,9 +37,11 @@ VERBS = (
     "run",
     "resume",
     "manifests",
+    "orphans",
     "expire",
     "tags",
     "repair",
+    "deletes",
     "history",
     "report",
     "watch",
@@ -73,6 +75,7 @@ READING = {
     "policy-diff": ("policy diff policy.yaml other.yaml", False),
     "policy-init": (f"policy init {CATALOG}", True),
     "manifests-dry-run-one": (f"manifests --table db.parts --dry-run {CATALOG}", True),
+    "deletes-dry-run": (f"deletes --table db.parts --dry-run {CATALOG}", True),
     "manifests-dry-run": (f"manifests --table 'db.*' --dry-run {CATALOG}", True),
 }
 CHANGING = {
@@ -265,6 +268,7 @@ def test_every_screen_that_is_stored_is_of_a_test() -> None:
         "verify",
         "cache-show",
         "cache-clear",
+        "plan-diff",
         "errors",
         "demo",
     }

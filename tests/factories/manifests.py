@@ -74,7 +74,10 @@ def add_equality_delete(table: Table, rows: pa.Table, *, like: str | None = None
     makes the delete global. Returns the table as committed."""
     schema = table.schema()
     ids = [schema.find_field(name).field_id for name in rows.column_names]
-    fields = [_field(name, rows.schema.field(name).type, id_) for name, id_ in zip(rows.column_names, ids, strict=True)]
+    fields = [
+        _field(name, rows.schema.field(name).type, id_).with_nullable(rows[name].null_count > 0)
+        for name, id_ in zip(rows.column_names, ids, strict=True)
+    ]
     if like is not None:
         source = data_file_of(table, like, branch=branch)
     else:

@@ -46,7 +46,7 @@ _PRELOADED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One compaction, one rewrite of manifests, one undo, or one expiry."""
+    """One compaction, rewrite of manifests, exchange of delete files, undo or expiry."""
 
     settings: str  # CatalogSettings as JSON
     table: str
@@ -54,6 +54,7 @@ class Job:
     options: dict[str, Any]
     run_id: str = ""  # empty: one of its own
     manifests: bool = False  # not data files, but manifests are rewritten
+    deletes: bool = False  # not data files, but delete files are replaced
     goes_on: str = ""  # no run of its own: this one is resumed
     undoes: str = ""  # nothing is rewritten: this run is undone
     expires: bool = False  # nothing is rewritten: all snapshots expire that may
@@ -197,6 +198,8 @@ def _work(job: Job) -> None:
     _write_at_once()
     if job.manifests:
         outcome = work.rewrite_manifests(catalog, job.table, run)
+    elif job.deletes:
+        outcome = work.clean_deletes(catalog, job.table, watch.engines(), run)
     elif job.undoes:
         outcome = work.undo(catalog, job.table, job.undoes, watch.engines(), run)
     elif job.expires:

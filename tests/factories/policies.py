@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.policy_origin import EffectivePolicy
 
-SPELLINGS = spelling.Spellings()
+SPELLINGS = spelling.PolicySpellings()
 
 # The guide's config.json, with its comments and as the bare fragment that it is.
 GUIDE = """\

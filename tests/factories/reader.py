@@ -69,7 +69,7 @@ class Reader:
             row
             for position, row in enumerate(self._content(table, data["file_path"]))
             if position not in positions
-            and not any(tuple(row[name] for name in columns) in gone for columns, gone in keys)
+            and not any(tuple(row.get(name) for name in columns) in gone for columns, gone in keys)
         ]
 
     def _content(self, table: Table, path: str) -> list[dict[str, Any]]:

@@ -46,6 +46,7 @@ _VARYING = (
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"), "2026-01-31 12:00:00"),
     (re.compile(r"[\d.]+ [MG]iB of memory; [\d.]+ [MG]iB"), "123.4 MiB of memory; 123.4 MiB"),
     (re.compile(r"\d+\.\d\d s\b"), "0.10 s"),
+    (re.compile(r"(?<=do\. Estimated cost )\$[\d.]+\d"), "$0.000012"),  # measured
 )
 _SECONDS = re.compile(r"(?<=  )\d+\.\d(?=$|  )")
 _SIZE = re.compile(r"\d+(\.\d)? (?=B\b|[KM]iB)")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.snapshot_retention import RetentionGoal
+from iceberg_compaction.operations.deletes.delete_upkeep import CleanDeletes
 from iceberg_compaction.operations.expire.expire_snapshots import ExpireSnapshots
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
 from iceberg_compaction.operations.rewrite_files.resume.resume_run import ResumeRun
@@ -49,6 +50,10 @@ def apply_plan(catalog: Any, plan: Plan, engines: Any, run: Run) -> Outcome:
 
 def rewrite_manifests(catalog: Any, name: str, run: Run, goal: ManifestGoal = ANY, branch: str = "main") -> Outcome:
     return operate.operate(RewriteManifests(table=name, goal=goal, branch=branch), _house(catalog), run)
+
+
+def clean_deletes(catalog: Any, name: str, engines: Any, run: Run) -> Outcome:
+    return operate.operate(CleanDeletes(table=name), _house(catalog, engines), run)
 
 
 def plan_manifests(catalog: Any, name: str, run: Run, goal: ManifestGoal = ANY) -> ManifestPlan:

@@ -112,6 +112,8 @@ def test_every_advised_command_has_as_much_to_do_as_the_advice_says(shared_lake:
             assert groups or plan["useless_deletes"], (sentence, plan)
             files = sum(group["files"] for group in groups)
             assert re.search(rf"rewrites? (all )?{files} |rewrites no data file", amount), (amount, files)
+        elif verb == "deletes":
+            assert call(shared_lake, verb, *options, "--dry-run")["steps"]
         else:
             plan = call(shared_lake, verb, *options, "--dry-run")
             replaced = sum(len(group["manifests"]) for group in plan["groups"])
@@ -172,3 +174,18 @@ def test_no_file_outside_the_range_is_called_well_sized(shared_lake: lakes.Lake)
         "rest again",
         "indivisible": "1 file (64.0 MiB) is larger than 7.2 MiB, but of a single row, which cannot be divided",
     }
+
+
+def test_few_deleted_rows_lead_to_the_verb_that_tidies_delete_files(shared_lake: lakes.Lake) -> None:
+    table = lakes.make_table(shared_lake.catalog, "db.deletes")
+    lakes.append_small_files(table, 1, 1000)
+    table = shared_lake.catalog.load_table("db.deletes")
+    (path,) = table.inspect.files()["file_path"].to_pylist()
+    for position in range(12):
+        table = manifests.add_position_delete(table, {path: [position]})
+    advice = call(shared_lake, "doctor", "--table", "db.deletes")["advice"]
+    (sentence,) = [each for each in advice if "iceberg-compact deletes " in each]
+    assert sentence.startswith(
+        "Few rows are deleted: it is cheaper to merge and convert the 12 delete files, and to leave"
+    )
+    assert call(shared_lake, "deletes", "--table", "db.deletes", "--dry-run")["steps"]

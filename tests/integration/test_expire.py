@@ -1,5 +1,5 @@
-"""Expiry on real tables: what is kept can be read, what goes was needed by nothing, and no crash, race or doubt deletes
-a file that anybody needs."""
+"""Expiry on real tables (R70, R71): what is kept can be read, what goes was needed by nothing, and no crash, race or
+doubt deletes a file that anybody needs."""
 
 from __future__ import annotations
 
@@ -125,8 +125,16 @@ def test_gc_enabled_false_is_refused(local_lake: Lake) -> None:
     assert len(loaded(table).metadata.snapshots) == 4
 
 
+def test_a_catalog_that_shows_only_some_snapshots_is_refused(local_lake: Lake) -> None:
+    table = make(local_lake)
+    local_lake.catalog.properties["snapshot-loading-mode"] = "refs"
+    result = expire(table)
+    assert (result.kind, "snapshot-loading-mode" in result.sentence) == (Kind.UNSUPPORTED, True)
+    assert len(loaded(table).metadata.snapshots) == 4
+
+
 def test_files_of_another_entry_of_the_same_table_are_not_deleted(local_lake: Lake) -> None:
-    """R48"""
+    """R48, R71"""
     table = make(local_lake)
     local_lake.catalog.register_table("db.alias", table.metadata_location)
     files = on_disk(table)
@@ -352,6 +360,7 @@ def test_files_that_cannot_be_deleted_are_named_and_tried_again(
 
 
 def test_a_snapshot_that_a_run_is_based_on_stays(local_lake: Lake, store: Any) -> None:
+    """R71"""
     from iceberg_compaction.model import run_record
 
     table = make(local_lake)

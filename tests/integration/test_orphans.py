@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyiceberg.table.statistics import PartitionStatisticsFile
@@ -18,6 +18,7 @@ from iceberg_compaction.model.outcome import Kind, Maintained
 from iceberg_compaction.operations import upkeep_file
 from iceberg_compaction.operations.orphans.quarantine import FOLDER
 from iceberg_compaction.operations.orphans.quarantine_end import EndQuarantine
+from iceberg_compaction.storage.tree import copy_file
 from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
@@ -103,6 +104,13 @@ def test_other_folders_of_the_table_are_listed(catalog: Catalog, tmp_path: Path)
         f"file://{tmp_path}/far/data/left.parquet",
         f"file://{tmp_path}/hash/0101/left.parquet",
     ]
+
+
+def test_folders_that_are_one_in_two_spellings_are_listed_once(catalog: Catalog, table: Table) -> None:
+    left = orphans.strew(table, "data/left.parquet")
+    with table.transaction() as change:
+        change.set_properties({"write.data.path": f"{table.location().replace('file://', 'file:')}/data"})
+    assert orphans.find(catalog, "db.t").files.paths == (left,)
 
 
 def test_live_files_outside_of_all_folders_are_reported(catalog: Catalog, table: Table, tmp_path: Path) -> None:
@@ -254,7 +262,7 @@ def test_a_saved_plan_removes_nothing_that_it_does_not_name(catalog: Catalog, ta
     assert {later, rewritten} <= left
 
 
-def test_files_that_are_committed_during_the_removal_stay(catalog: Catalog, table: Table) -> None:
+def test_r76_files_that_are_committed_during_the_removal_stay(catalog: Catalog, table: Table) -> None:
     """4194: a writer that took longer than the age commits its files at the last moment."""
     import pyarrow.parquet as pq
 
@@ -274,7 +282,32 @@ def test_files_that_are_committed_during_the_removal_stay(catalog: Catalog, tabl
     assert catalog.load_table("db.t").scan().to_arrow().num_rows == 33
 
 
-def test_a_table_that_is_dropped_and_made_anew_meanwhile_keeps_its_files(catalog: Catalog, table: Table) -> None:
+def test_r76_files_that_are_committed_while_they_are_copied_stay(
+    catalog: Catalog, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow.parquet as pq
+
+    late = f"{table.location()}/data/late.parquet"
+    pq.write_table(lake.rows(lake.NUMBERS, 3), late.removeprefix("file://"))
+    orphans.age(orphans.folder(table) / "data/late.parquet", 10)
+    copy = copy_file.copy
+
+    def copy_slowly(*given: Any) -> None:
+        copy(*given)
+        catalog.load_table("db.t").add_files([late])
+
+    monkeypatch.setattr(copy_file, "copy", copy_slowly)
+    outcome = orphans.remove(catalog, "db.t")
+    assert "became part of the table meanwhile" in outcome.sentence
+    assert catalog.load_table("db.t").scan().to_arrow().num_rows == 33
+    monkeypatch.undo()
+    house = orphans.house(catalog)
+    operate.operate(EndQuarantine(table="db.t", way="restore"), house, wiring.new_run())
+    assert catalog.load_table("db.t").scan().to_arrow().num_rows == 33
+    assert not any(FOLDER in path for path in orphans.every_file(table))
+
+
+def test_r50_a_table_that_is_dropped_and_made_anew_meanwhile_keeps_its_files(catalog: Catalog, table: Table) -> None:
     orphans.strew(table, "data/left.parquet")
     run = wiring.new_run()
 

@@ -72,18 +72,25 @@ def test_a_flag_wins_over_the_file_value_by_value(lake: Lake, tmp_path: Path) ->
     assert (policy["target-file-size-bytes"], policy["min-input-files"]) == (1_000_000, 4)
 
 
+def test_triggers_of_flags_and_files_meet(lake: Lake, tmp_path: Path) -> None:
+    make(lake, "t", files=6)
+    file = tmp_path / "policy.yaml"
+    file.write_text("triggers: {preset: guide, max_delete_ratio: 0.7}")
+    args = ["plan", "--table", "db.t", "--policy", str(file), "--trigger", "max_file_count_per_partition=50"]
+    triggers = document(call(lake, tmp_path, *args))["policy"]["triggers"]
+    assert (triggers["max-file-count-per-partition"], triggers["max-delete-ratio"]) == (50, 0.7)
+
+
 def test_the_guides_file_and_the_custom_resource_plan_tables(lake: Lake, tmp_path: Path) -> None:
     make(lake, "events", files=3)
     (tmp_path / "config.json").write_text(GUIDE)
     plan = document(call(lake, tmp_path, "plan", "--table", "events", "--policy", str(tmp_path / "config.json")))
     assert (plan["kind"], plan["policy"]["min-input-files"]) == ("planned", 3)
-    strategies = {each.value for each in Strategy}
-    text = CUSTOM_RESOURCE.replace("production", "db")
-    (tmp_path / "resource.yaml").write_text(
-        text if "time-series" in strategies else text.replace("time-series", "full")
-    )
-    plan = document(call(lake, tmp_path, "plan", "--table", "events", "--policy", str(tmp_path / "resource.yaml")))
-    assert plan["policy"]["target-file-size-bytes"] == 512 * 2**20
+    make(lake, "dimensions", files=3)
+    (tmp_path / "resource.yaml").write_text(CUSTOM_RESOURCE.replace("production", "db"))
+    plan = document(call(lake, tmp_path, "plan", "--table", "dimensions", "--policy", str(tmp_path / "resource.yaml")))
+    assert plan["policy"]["target-file-size-bytes"] == 2**30
+    assert plan["policy"]["hourly-cost-limit"] == 10
 
 
 def test_a_table_that_is_configured_for_amoro_is_compacted_as_it_says(lake: Lake, tmp_path: Path) -> None:

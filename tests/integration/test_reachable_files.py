@@ -1,4 +1,4 @@
-"""Reachable files: every file that snapshots refer to, each manifest read once, and no doubt passed over."""
+"""Reachable files (R70): every file that snapshots refer to, each manifest read once, and no doubt passed over."""
 
 from __future__ import annotations
 

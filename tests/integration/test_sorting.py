@@ -150,7 +150,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Any:
     lakes.close(made)
 
 
-@examples(6)
+@examples(4)
 @given(
     seed=st.integers(0, 10**6),
     column=st.sampled_from(["id", "x", "s", "d"]),
@@ -161,9 +161,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_r34_any_column_is_sorted_within_partitions_and_a_second_run_is_empty(
     lake: lakes.Lake, seed: int, column: str, descending: bool, nulls_first: bool, by_bucket: bool
 ) -> None:
-    name = f"t{seed}_{column}_{descending}_{nulls_first}_{by_bucket}"
-    if lake.catalog.table_exists(lake.name(name)):
-        return
+    name = f"table_{len(lake.catalog.list_tables(lake.namespace))}"
     spec = (
         PartitionSpec(PartitionField(1, 1000, BucketTransform(2), "b")) if by_bucket else UNPARTITIONED_PARTITION_SPEC
     )

@@ -1,5 +1,5 @@
-"""Iceberg Java's `expire_snapshots` and ours, on tables of the same history with the same options: the same snapshots
-stay and the same files go. Java then reads every snapshot that we kept."""
+"""Iceberg Java's `expire_snapshots` and ours (R70), on tables of the same history with the same options: the same
+snapshots stay and the same files go. Java then reads every snapshot that we kept."""
 
 from __future__ import annotations
 

@@ -36,7 +36,12 @@ class Bench:
     def kill(self, point: Point, **more: Any) -> None:
         """A run that dies at the point."""
         assert self.nursery is not None
-        more |= {"meddle": point.meddle, "manifests": point.manifests, **dataclasses.asdict(point.moment)}
+        more |= {
+            "meddle": point.meddle,
+            "manifests": point.manifests,
+            "deletes": point.deletes,
+            **dataclasses.asdict(point.moment),
+        }
         end = self.nursery.run(dataclasses.replace(self.job(), **more))
         assert end.killed, f"the run got past the point: {point.name}"
         meddle.apply(point.meddle, self.model)

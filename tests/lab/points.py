@@ -18,6 +18,7 @@ class Point:
     moment: Moment
     meddle: str = ""  # another writer comes in between, see tests.lab.meddle
     manifests: bool = False  # while manifests are rewritten
+    deletes: bool = False  # while delete files are replaced
     only_clients: bool = False  # it is there only where clients of the catalog write table metadata
 
     @property
@@ -135,6 +136,29 @@ MANIFESTS = [
         _point("metadata with joined manifests is written and not swapped in", "io.table-metadata.close", AFTER),
         _point("joined manifests have landed", "catalog.commit_table", AFTER),
         _point("joined manifests have landed at the second attempt", "catalog.commit_table", AFTER, 2, meddle="append"),
+    )
+]
+# Delete files are merged and converted, in one commit.
+DELETES = [
+    dataclasses.replace(point, deletes=True)
+    for point in (
+        _point("delete files are chosen", "event.planned", AFTER),
+        _point("positions are about to be found", "engine.start", BEFORE),
+        _point("a position delete file is open and empty", "io.data-file.create", AFTER),
+        _point("a position delete file is half written", "io.data-file.write", HALF_WAY),
+        _point("a position delete file is written", "io.data-file.close", AFTER),
+        _point("the last positions are written", "event.committing", BEFORE),
+        _point("manifest of position deletes is half written", "io.manifest.write", HALF_WAY),
+        _point("manifests without the replaced deletes are written", "io.manifest.close", AFTER, 2),
+        _point("the list with position deletes is written", "io.manifest-list.close", AFTER),
+        _point("the journal has the snapshot of position deletes", "store.publishing", AFTER),
+        _point("metadata with position deletes is written and not swapped in", "io.table-metadata.close", AFTER),
+        _point("position deletes have landed", "catalog.commit_table", AFTER),
+        _point("before the new position deletes are in the history", "store.save", BEFORE),
+        _point(
+            "position deletes lose a race", "catalog.load_table", BEFORE, 1, "catalog.commit_table", meddle="append"
+        ),
+        _point("position deletes have landed at the second attempt", "catalog.commit_table", AFTER, 2, meddle="append"),
     )
 ]
 # A second run dies while it removes what a first one left behind.

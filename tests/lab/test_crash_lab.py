@@ -79,6 +79,13 @@ def test_killed_while_it_rewrites_manifests(bench: Bench, point: Point) -> None:
     bench.check_plain_run(doubtful=point.doubtful)
 
 
+@pytest.mark.parametrize("point", points.DELETES, ids=lambda point: point.name)
+def test_killed_while_it_replaces_delete_files(bench: Bench, point: Point) -> None:
+    bench.kill(point)
+    bench.check_readable()
+    bench.check_plain_run(doubtful=point.doubtful)
+
+
 @pytest.mark.parametrize("point", points.RECOVERING, ids=lambda point: point.name)
 def test_killed_while_it_recovers_another(bench: Bench, point: Point) -> None:
     bench.kill(points.BY_NAME["last task ends"])

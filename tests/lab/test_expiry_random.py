@@ -1,5 +1,5 @@
-"""Whatever a table has been through: after an expiry every snapshot that stays reads the same rows, every file that
-left was needed by expired snapshots alone, and nothing that only those needed is left."""
+"""Whatever a table has been through (R70): after an expiry every snapshot that stays reads the same rows, every file
+that left was needed by expired snapshots alone, and nothing that only those needed is left."""
 
 from __future__ import annotations
 

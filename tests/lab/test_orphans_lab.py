@@ -1,5 +1,5 @@
 """Orphans of tables that live at random, and removals that are killed at every step: no file that the table refers to
-is ever listed, every file is explained, and no orphan is lost before it is purged."""
+is ever listed, every file is explained, and no orphan is lost before it is purged (R76)."""
 
 from __future__ import annotations
 

@@ -74,6 +74,7 @@ CHANCE = {
 }
 # Modules outside of `interfaces` with functions that import modules of ours.
 LATE_IMPORTS = {
+    "operations.deletes.delete_upkeep": "a plan is shown without the modules that perform it",
     "operations.upkeep_file": "only the operation of the file is loaded",
     "catalog.connect": "the client of a catalog is loaded for its own kind alone",
     "catalog.load_tables": "the client of a store is loaded where it is used",

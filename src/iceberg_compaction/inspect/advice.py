@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 TARGET_PROPERTY = "write.target-file-size-bytes"
 CROWDED = 4  # files per value, on average, from which on the advice is to sort
+FEW_DELETED = 0.1  # of the rows, up to which a rewrite for the sake of deletes takes more than it gives
 HEAVY_METADATA_FILE = 8 * 2**20
 
 
@@ -26,6 +27,7 @@ def advice(view: TableView, checkup: Checkup, health: TableHealth, figures: Heal
     """Advice about the state of the table; `causes` explains how it came about."""
     sentences = [f"Not supported yet: {reason.rstrip('.')}." for reason in view.unsupported]
     sentences += _commands(view, checkup, figures)
+    sentences += _cheaper(view, checkup, health)
     if (figures.small_files - figures.lone_small_files) * 2 > figures.data_files:
         sentences.append(_sizes(view, checkup, health))
     sentences += _deletes(health, dropped=checkup.work.useless_deletes)
@@ -49,6 +51,20 @@ def _commands(view: TableView, checkup: Checkup, figures: HealthFigures) -> Iter
         why = "; ".join(group.sentence for group in plan.groups)
         replaced = plurals.count(plan.replaced, "manifest")
         yield f"This replaces {replaced} of {figures.manifests:,} by about {plan.outputs:,}: {why}."
+
+
+def _cheaper(view: TableView, checkup: Checkup, health: TableHealth) -> Iterator[str]:
+    """Where deletes are the trouble and take few rows, delete files alone can be tidied. If a data file has two of them
+    or more, there are some to merge or to convert."""
+    deletes = health.deletes
+    few = deletes.deleted_row_ratio + deletes.equality_row_ratio < FEW_DELETED
+    if not checkup.delete_heavy or not few or (deletes.per_data_file_max or 0) < 2 or view.unsupported:
+        return
+    size, files = byte_size.format_size(checkup.delete_work.bytes), plurals.count(deletes.files, "delete file")
+    yield (
+        f"Few rows are deleted: it is cheaper to merge and convert the {files}, and to leave {size} of data files as "
+        f"they are, with {_command(view, 'deletes')}"
+    )
 
 
 def _command(view: TableView, verb: str, *options: str) -> str:

@@ -9,19 +9,21 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import policy_options
 from iceberg_compaction.model import policies
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from iceberg_compaction.model.policy_origin import EffectivePolicy
     from iceberg_compaction.model.table_policy import TablePolicy
     from iceberg_compaction.policy.policy_book import PolicyBook
     from iceberg_compaction.policy.policy_sections import PolicyDocument, Setting
-    from iceberg_compaction.policy.spelling import Spellings
+    from iceberg_compaction.policy.spelling import PolicySpellings
 
 _PROFILE = "profile"
 _GIVEN = "the policy that was given"  # by a program; it has no file
@@ -52,7 +54,7 @@ class FollowedPolicy:
         effective = self.effective(table, properties)
         if reason := decline.reason(effective, now_ms):
             raise errors.DeclinedError(reason)
-        return effective.policy.complete_rewrite()
+        return effective.policy.rewrite
 
     def effective(self, table: str, properties: Mapping[str, str]) -> EffectivePolicy:
         """The whole policy of a table, with the origin of each value."""
@@ -63,7 +65,7 @@ class FollowedPolicy:
         """All that is said about all tables; ConfigError: the file cannot be used."""
         from iceberg_compaction.policy import policy_book, profiles, spelling
 
-        spellings = spelling.Spellings()
+        spellings = spelling.PolicySpellings()
         profile = self.more.get(_PROFILE)
         if profile is not None and profiles.name_of(profile) is None:
             raise errors.ConfigError(f"{profile!r} is no profile; choose one of {', '.join(profiles.NAMES)}.")
@@ -85,7 +87,7 @@ class FollowedPolicy:
             or any(name.startswith(policies.POLICY_PROPERTIES) for name in properties)
         )
 
-    def _document(self, spellings: Spellings) -> PolicyDocument | None:
+    def _document(self, spellings: PolicySpellings) -> PolicyDocument | None:
         from iceberg_compaction.model.value import Value
         from iceberg_compaction.policy.sources import load_file
 
@@ -101,23 +103,34 @@ class FollowedPolicy:
         except (TypeError, ValueError) as error:
             raise errors.ConfigError(f"The policy that was given cannot be read: {error}.") from error
 
-    def _settings(self, spellings: Spellings) -> list[Setting]:
+    def _settings(self, spellings: PolicySpellings) -> list[Setting]:
         from iceberg_compaction.model.policy_origin import OriginKind, PolicyOrigin
         from iceberg_compaction.policy import spelling
         from iceberg_compaction.policy.policy_sections import Setting
 
         kind = OriginKind.FLAG if self.from_flags else OriginKind.ARGUMENT
-        given = {name.replace("_", "-"): getattr(self.rewrite, name) for name in self.rewrite.model_fields_set}
+        given = dict(_stated(self.rewrite))
         settings = []
         for name, value in {**given, **self.more}.items():
             meaning = spellings.meaning(name)
             if name == _PROFILE or meaning is None:
                 continue
-            shown = (f"--{name}" if name in given else f"--option {name}") if self.from_flags else name
+            flag = name.partition(".")[0]  # thresholds are given in one
+            shown = (f"--{flag}" if name in given else f"--option {name}") if self.from_flags else name
             origin = PolicyOrigin(kind=kind, source=shown)
             made = value if name in given else spelling.convert(meaning, value)
             settings.append(Setting(key=meaning.key, value=made, origin=origin, spelling=shown))
         return settings
+
+
+def _stated(value: BaseModel) -> Iterator[tuple[str, Any]]:
+    """The fields that were given, by name; those of a value inside it have its name before theirs."""
+    for name in value.model_fields_set:
+        shown, part = name.replace("_", "-"), getattr(value, name)
+        if isinstance(part, BaseModel):
+            yield from ((f"{shown}.{inner}", each) for inner, each in _stated(part))
+        else:
+            yield shown, part
 
 
 def follow(
@@ -130,7 +143,8 @@ def follow(
     meant, or the file cannot be used."""
     flags = dict(given)
     more = _beside_rewrite(flags)
-    rewrite = policy_options.make_policy(flags.pop("strategy", None), flags.pop("target-file-size", None), flags)
+    strategy, target = flags.pop("strategy", None), flags.pop("target-file-size", None)
+    rewrite = policy_options.make_policy(strategy, target, flags, whole=not file)
     followed = FollowedPolicy(rewrite=rewrite, more=more, source=file or None, environment=environment)
     if followed.source is not None or more:
         _ = followed.book  # a file that cannot be used is told before a catalog is opened
@@ -145,7 +159,7 @@ def _beside_rewrite(flags: dict[str, Any]) -> dict[str, Any]:
         return {}
     from iceberg_compaction.policy import spelling
 
-    spellings = spelling.Spellings()
+    spellings = spelling.PolicySpellings()
     meant = {name: spellings.meaning(name) for name in others}
     own = [
         name

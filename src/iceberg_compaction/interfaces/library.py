@@ -13,8 +13,11 @@ from iceberg_compaction.interfaces import orphan_options, policy_options, upkeep
 from iceberg_compaction.interfaces.cli import run_names
 from iceberg_compaction.interfaces.followed_policy import FollowedPolicy
 from iceberg_compaction.model import byte_size, durations, moments, policies
+from iceberg_compaction.model.maintenance import MaintenanceStep
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
+from iceberg_compaction.operations.deletes import choose_deletes
+from iceberg_compaction.operations.deletes.delete_upkeep import CleanDeletes
 from iceberg_compaction.operations.rewrite_files import commit_results
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
 from iceberg_compaction.operations.rewrite_files.resume.resume_run import ResumeRun
@@ -27,7 +30,7 @@ from iceberg_compaction.plan.triggers import table_check
 from iceberg_compaction.record import health_log, past_runs
 from iceberg_compaction.record.reports import report_run
 from iceberg_compaction.settings import CatalogSettings
-from iceberg_compaction.workflow import diagnose, explain_table, operate, resumable
+from iceberg_compaction.workflow import diagnose, explain_table, operate, resumable, table_upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,9 +41,11 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.model.cancel_request import Cancellation
+    from iceberg_compaction.model.deletes_plan import DeletesPlan
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.expire_plan import ExpirePlan
     from iceberg_compaction.model.explanation import Explanation
+    from iceberg_compaction.model.maintenance import TableMaintenance
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.orphan_plan import OrphanPlan
     from iceberg_compaction.model.outcome import Outcome
@@ -99,7 +104,7 @@ class Compactor:
         self.catalog = connect.connect(_settings(catalog)) if isinstance(catalog, str | CatalogSettings) else catalog
         given = {**wiring.default_options(), **(options or {})}
         self.policy = policy_options.make_policy(strategy, target_file_size, given)
-        self.policy = policy_options.make_policy(strategy, target_file_size, options or {})
+        self.policy = policy_options.make_policy(strategy, target_file_size, given, whole=policy is None)
         self._followed = FollowedPolicy(rewrite=self.policy, source=policy, environment=environment, from_flags=False)
         if policy is not None:
             _ = self._followed.book  # what cannot be used is told now
@@ -188,6 +193,20 @@ class Compactor:
         operation = commit_results.CommitResults(given=plan, results=tuple(results))
         return operate.operate(operation, self._house(), self._run())
 
+    def maintain(self, name: str, steps: Sequence[str] = ()) -> TableMaintenance:
+        """All upkeep that the policy of a table asks for, in the one safe order; or these steps: tags, expire, ttl,
+        deletes, rewrite, manifests, orphans."""
+        full = self._full_name(name)
+        table = load_tables.load_table(self.catalog, full)
+        policy = self._followed.effective(full, table.properties).policy
+        named = [MaintenanceStep(step) for step in steps]
+
+        def perform(operation: Any, loaded: Any) -> Outcome:
+            house = operate.House(catalog=self.catalog, engines=self._engine_for_one, loaded=loaded)
+            return operate.operate(operation, house, self._run())
+
+        return table_upkeep.maintain(table, full, policy, table_upkeep.steps_of(policy, named), perform)
+
     def plan_manifests(
         self, name: str, *, target_size: int | str | None = None, spec_id: int | None = None
     ) -> ManifestPlan:
@@ -268,6 +287,17 @@ class Compactor:
         missing in storage leave the table, and their rows are lost; `even_most`: even if most of them are missing."""
         operation = upkeep_operations.repair(self._full_name(name), branch=self._branch, **options)
         return operate.operate(operation, self._house(), self._run())
+
+    def plan_deletes(self, name: str, **wanted: Any) -> DeletesPlan:
+        """What `clean_deletes` would do, and why; writes nothing."""
+        return operate.plan_only(self._deletes(name, **wanted), self._house(), self._run())
+
+    def clean_deletes(self, name: str, **wanted: Any) -> Outcome:
+        """Tidy delete files without rewriting data: `dangling=True` drops those that apply to nothing, `merge=True`
+        merges position deletes, `convert=True` turns equality deletes into position deletes; all of it if none is
+        named. `where` and `granularity` are as in the command `deletes`; `verify="deep"` also reads all rows before and
+        after."""
+        return operate.operate(self._deletes(name, **wanted), self._house(), self._run())
 
     def history(
         self,
@@ -361,6 +391,15 @@ class Compactor:
         only_changed = options.pop("only_changed", False)
         goal = upkeep_operations.tag_goal(name=options.pop("name_pattern", None), **options)
         return upkeep_operations.tags(self._full_name(name), goal, branch=self._branch, only_changed=only_changed)
+
+    def _deletes(self, name: str, *, verify: str = "counts", **wanted: Any) -> CleanDeletes:
+        goal = choose_deletes.goal_of(**wanted)
+        return CleanDeletes(
+            table=self._full_name(name),
+            goal=goal,
+            branch=self._branch,
+            deep=policies.ProofLevel(verify).value == "deep",
+        )
 
     def _undo(self, run_id: str, table: str | None, despite_differences: bool = False) -> UndoRun:
         name, remembered = self._past_run(run_id, table)

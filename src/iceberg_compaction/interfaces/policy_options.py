@@ -31,9 +31,14 @@ _OPTIONS_OF = {
 
 
 def make_policy(
-    strategy: policies.Strategy | str | None, target_file_size: int | str | None, options: Mapping[str, Any]
+    strategy: policies.Strategy | str | None,
+    target_file_size: int | str | None,
+    options: Mapping[str, Any],
+    *,
+    whole: bool = True,
 ) -> policies.Policy:
-    """A policy from arguments and options; unknown names and impossible values in one sentence."""
+    """A policy from arguments and options; unknown names and impossible values in one sentence. `whole`: no file states
+    the strategy, where no argument does."""
     names = {name.replace("_", "-") for name in policies.Policy.model_fields}
     given = {option_name(name): value for name, value in options.items()}
     if unknown := sorted(given.keys() - names):
@@ -54,7 +59,8 @@ def make_policy(
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "options"
         raise errors.ConfigError(f"Wrong value for {where}: {validation_words.text(first['msg'])}.") from error
-    _check_strategy(policy)
+    if whole or "strategy" in policy.model_fields_set:
+        _check_strategy(policy)
     return policy
 
 

@@ -24,7 +24,7 @@ class ExplainedVerdict(str, Enum):
     UNSUPPORTED = "unsupported"
 
 
-class UpkeepStep(Value):
+class UpkeepSetting(Value):
     """One step beside the rewrite of files."""
 
     name: str
@@ -72,7 +72,7 @@ class Explanation(Value):
     time_zone: str = "UTC"
     next_due_ms: int | None = None
     quiet_until_ms: int | None = None
-    upkeep: tuple[UpkeepStep, ...] = ()
+    upkeep: tuple[UpkeepSetting, ...] = ()
     settings: tuple[EffectiveSetting, ...]  # every value
     ignored: tuple[IgnoredSetting, ...] = ()
 

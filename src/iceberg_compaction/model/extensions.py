@@ -26,10 +26,10 @@ def load(group: str, name: str, *, kind: str, ours: Sequence[str]) -> Any:
     packages have it, or it cannot be imported."""
     points = list(metadata.entry_points(group=group, name=name))
     if not points:
-        known = [*ours, *names(group)]
-        near = difflib.get_close_matches(name, known, n=1)
+        choices = [*ours, *names(group)]
+        near = difflib.get_close_matches(name, choices, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        raise errors.ConfigError(f"{name!r} is not {kind}{hint}; choose one of {', '.join(known)}.")
+        raise errors.ConfigError(f"{name!r} is not {kind}{hint}; choose one of {', '.join(choices)}.")
     if len({point.value for point in points}) > 1:
         packages = ", ".join(sorted({_package(point) for point in points}))
         raise errors.ConfigError(f"{name!r} is the name of {kind} in several packages ({packages}); keep one of them.")

@@ -4,6 +4,7 @@ Room is left for costs that are learned: a later model gives other figures to th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -14,6 +15,16 @@ from iceberg_compaction.model.value import Count, Difference, Finite, Value
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a run may cost, in dollars, with the reason in words: `max-cost is $10.00`. It comes from a policy and the
+    runs of the last hour."""
+
+    dollars: float
+    words: str
+
 
 # Columns of PLAN_GROUPS that add up to the fields of the same name.
 _SUMS = ("reads", "writes", "core_seconds", "spared_requests", "spared_seconds", "freed_bytes", "cost", "saving")

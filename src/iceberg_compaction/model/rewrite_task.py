@@ -3,6 +3,7 @@ which travels once beside the code so that credentials never become rows that an
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Annotated
 
 from pydantic import Field
@@ -54,6 +55,8 @@ class RewriteTask(Value):
     # Nulls, lower and upper bound of floats and texts by field id, as manifests tell; {} and None: not told.
     told: tuple[dict[int, Told], ...] = ()
     deletes: tuple[DeleteFile, ...] = ()  # every delete file that applies to one of the files, or to several
+    # Of a task that writes position deletes: those that stay, so that positions in them need not be written again.
+    kept_deletes: tuple[DeleteFile, ...] = ()
     sections: tuple[TaskSection, ...] = ()  # where the files lie, if in several partitions; they have the deletes then
     sizes: Sizes | None = None  # of the output files; None: those of the context
     parted: bool = False  # rows are sent to the partitions of their values, even if they are in the output's spec
@@ -80,6 +83,13 @@ class RewriteTask(Value):
 _FILE_COLUMNS = ("file_paths", "file_sizes", "record_counts", "sequence_numbers", "nan_counts", "told")
 
 
+class Granularity(str, Enum):
+    """What a position delete file is for, by Iceberg's names (`write.delete.granularity`)."""
+
+    FILE = "file"  # one data file
+    PARTITION = "partition"  # data files of one partition
+
+
 class RewriteContext(Value):
     """What every task of a run needs to know."""
 
@@ -99,13 +109,15 @@ class RewriteContext(Value):
     min_row_group: int = DEFAULT_MIN_ROW_GROUP  # bytes; smaller row groups are merged, not taken over
     only_measured: bool = False  # rows are read and measured, and nothing is written
     past_rows: PastRows | None = None  # rows that go as if they were deleted; None: all stay
+    position_deletes: Granularity | None = None  # tasks write these for the rows that their deletes take, and no rows
     delete_contents: Annotated[dict[str, bytes], Field(repr=False)] = {}  # small delete files, read once and sent along
     io_properties: Annotated[dict[str, str], Field(repr=False)] = {}  # FileIO only, never the catalog's
     trace: dict[str, str] = {}  # the span that tasks belong to, as W3C headers; empty: nobody traces the run
 
 
 class StagedFile(Value):
-    """A data file that is written but not yet part of the table, with all that its manifest entry needs."""
+    """A file that is written but not yet part of the table, with all that its manifest entry needs: a data file, or
+    position deletes."""
 
     file_path: str
     file_size_in_bytes: int
@@ -121,6 +133,9 @@ class StagedFile(Value):
     split_offsets: tuple[int, ...] = ()
     sort_order_id: int | None = None
     row_checksum: int | None = None  # model.proof.Side's, of a file all of whose rows were encoded
+    content: int = 0  # model.table_view.DATA or POSITION_DELETES
+    referenced_data_file: str | None = None  # position deletes: their data file, if it is a single one
+    sequence_number: int | None = None  # data sequence number; None: that of the planned snapshot (R1)
 
 
 def _row_groups(count: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator
 
@@ -13,13 +13,10 @@ from iceberg_compaction import errors
 from iceberg_compaction.model import durations
 from iceberg_compaction.model.byte_size import ByteSize
 from iceberg_compaction.model.policies import Policy
-from iceberg_compaction.model.triggers import Triggers
 from iceberg_compaction.model.value import Value
 
 MINUTES_A_DAY = 24 * 60
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-TRIGGER_PRESETS = ("strategy", "guide", "amoro")
-Plain: TypeAlias = bool | int | float | str  # what a threshold may be; whoever uses it checks it
 
 
 def parse_duration(value: Any) -> float:
@@ -47,22 +44,6 @@ class _Part(Value):
     """A part of the policy; its fields have the names that files have."""
 
     model_config = ConfigDict(alias_generator=_kebab)
-
-
-class TriggerSettings(_Part):
-    """What makes a table due. The thresholds are those of the preset, by name; whoever decides checks them."""
-
-    preset: Annotated[str, Field(description="strategy: the strategy alone decides; guide or amoro: as they do")] = (
-        "strategy"
-    )
-    thresholds: Annotated[dict[str, Plain], Field(description="thresholds by name, as the preset calls them")] = {}
-
-    @field_validator("preset")
-    @classmethod
-    def _is_preset(cls, preset: str) -> str:
-        if preset not in TRIGGER_PRESETS:
-            raise ValueError(f"it must be one of {', '.join(TRIGGER_PRESETS)}")
-        return preset
 
 
 class CronSchedule(_Part):
@@ -195,19 +176,11 @@ class MaintenanceSteps(_Part):
     tags: TagsStep = TagsStep()
 
 
-class SpendingLimits(_Part):
-    """What the work may cost, in the currency of the price file."""
-
-    max_cost: Annotated[float | None, Field(ge=0, description="of one run")] = None
-    hourly_cost: Annotated[float | None, Field(ge=0, description="of all runs within an hour")] = None
-
-
 class TablePolicy(_Part):
     """All that is wanted for one table. `rewrite` has the options of Iceberg's rewrite_data_files and ours."""
 
     enabled: Annotated[bool, Field(description="false: runs pass the table over")] = True
     rewrite: Policy = Policy()
-    triggers: TriggerSettings = TriggerSettings()
     schedule: CronSchedule = CronSchedule()
     quiet_hours: Annotated[
         tuple[QuietHours, ...],
@@ -215,24 +188,11 @@ class TablePolicy(_Part):
         Field(description="hours in which no run begins, such as mon-fri 8:00-18:00 Europe/Berlin"),
     ] = ()
     maintenance: MaintenanceSteps = MaintenanceSteps()
-    limits: SpendingLimits = SpendingLimits()
     owner: Annotated[str | None, Field(description="who answers for the table")] = None
-    tenant: Annotated[str | None, Field(description="whose budget pays")] = None
     environment: Annotated[str | None, Field(description="development, staging, production or another name")] = None
     check_every_writes: Annotated[
         int | None, Field(ge=1, description="after every so many writes the database handler looks for small files")
     ] = None
-
-    def complete_rewrite(self) -> Policy:
-        """The options of the rewrite with what triggers and limits say; what `rewrite` says itself is stronger."""
-        more: dict[str, Any] = {}
-        if not self.rewrite.triggers.active and (self.triggers.preset != "strategy" or self.triggers.thresholds):
-            more["triggers"] = Triggers.model_validate({"preset": self.triggers.preset, **self.triggers.thresholds})
-        if self.rewrite.max_cost is None and self.limits.max_cost is not None:
-            more["max_cost"] = self.limits.max_cost
-        if self.rewrite.hourly_cost_limit is None and self.limits.hourly_cost is not None:
-            more["hourly_cost_limit"] = self.limits.hourly_cost
-        return self.rewrite.model_copy(update=more) if more else self.rewrite
 
     @property
     def digest(self) -> str:

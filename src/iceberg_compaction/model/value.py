@@ -12,7 +12,7 @@ Count = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
 
 # A count that may be negative, and a number.
 Difference = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 class Value(BaseModel):

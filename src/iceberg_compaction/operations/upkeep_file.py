@@ -75,5 +75,11 @@ def _operation(content: dict[str, Any]) -> Operation[Any]:
 
             repair = RepairPlan.model_validate(content)
             return repair_table.RepairTable(table=repair.table, goal=repair.goal, branch=repair.branch, given=repair)
+        case "deletes":
+            from iceberg_compaction.model.deletes_plan import DeletesPlan
+            from iceberg_compaction.operations.deletes import delete_upkeep
+
+            given = DeletesPlan.model_validate(content)
+            return delete_upkeep.CleanDeletes(table=given.table, branch=given.branch, given=given)
         case other:
             raise errors.ConfigError(f"This version knows no operation {str(other)[:40]!r}; make a new plan.")

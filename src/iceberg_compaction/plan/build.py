@@ -40,8 +40,8 @@ from iceberg_compaction.plan.triggers import partition_scores
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iceberg_compaction.model.budget import Budget
     from iceberg_compaction.model.copy_plan import Copying
+    from iceberg_compaction.model.plan_cost import Budget
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.table_view import TableView
     from iceberg_compaction.plan.candidates import CandidateFiles

@@ -63,10 +63,10 @@ def with_neighbours(files: CandidateFiles, request: PlanRequest) -> CandidateFil
     return replace(files, packing_key=packing_key)
 
 
-def with_fed_partitions(files: CandidateFiles, request: PlanRequest, capacity: int) -> CandidateFiles | None:
+def with_fed_partitions(files: CandidateFiles, request: PlanRequest) -> CandidateFiles:
     """The same files; those of the current spec are in the pool, too, if rows of pooled files go to their partition, or
     may go there as far as metadata knows. So a group has all rows of the partitions that it writes, and sorts them as
-    a whole. None: all of them are more bytes than the capacity."""
+    a whole."""
     pooled = files.packing_key != files.partition
     if not pooled.any():
         return files
@@ -81,8 +81,6 @@ def with_fed_partitions(files: CandidateFiles, request: PlanRequest, capacity: i
             numbers = np.unique(np.concatenate([cells, own]), axis=0, return_inverse=True)[1].reshape(-1)
             fed = fed[np.isin(numbers[len(cells) :], numbers[: len(cells)])]
     pooled[fed] = True
-    if files.bytes[pooled].sum() > capacity:
-        return None
     return replace(files, packing_key=np.where(pooled, len(files.numbering) - 1, files.packing_key))
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from iceberg_compaction.model.explanation import UpkeepStep
+from iceberg_compaction.model.explanation import UpkeepSetting
 from iceberg_compaction.model.policy_origin import DEFAULT_ORIGIN, EffectiveSetting
 from iceberg_compaction.policy import policy_keys
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Sizes
     from iceberg_compaction.model.policy_origin import EffectivePolicy
     from iceberg_compaction.model.table_policy import MaintenanceSteps, TablePolicy
-    from iceberg_compaction.policy.spelling import Spellings
+    from iceberg_compaction.policy.spelling import PolicySpellings
 
 _SIZES = {"target": "target-file-size-bytes", "min": "min-file-size-bytes", "max": "max-file-size-bytes"}
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 def all_settings(
-    effective: EffectivePolicy, spellings: Spellings, sizes: Sizes | None = None
+    effective: EffectivePolicy, spellings: PolicySpellings, sizes: Sizes | None = None
 ) -> tuple[EffectiveSetting, ...]:
     """Every value, in the order of the classes. `sizes`: as planning resolves those that are derived."""
     stated = {setting.name: setting for setting in effective.settings}
@@ -54,7 +54,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def upkeep(steps: MaintenanceSteps) -> tuple[UpkeepStep, ...]:
+def upkeep(steps: MaintenanceSteps) -> tuple[UpkeepSetting, ...]:
     """What is kept tidy beside data files."""
     refs = "" if steps.expire.max_ref_age is None else f", refs after {duration(steps.expire.max_ref_age)}"
     expire = (
@@ -72,7 +72,7 @@ def upkeep(steps: MaintenanceSteps) -> tuple[UpkeepStep, ...]:
         "tags": tags,
     }
     return tuple(
-        UpkeepStep(name=name, enabled=getattr(steps, name).enabled, sentence=sentence)
+        UpkeepSetting(name=name, enabled=getattr(steps, name).enabled, sentence=sentence)
         for name, sentence in words.items()
     )
 

@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _HEAD = """\
-# What is wanted for which table. `iceberg-compact policy check FILE` checks this file, `iceberg-compact explain TABLE
-# --policy FILE` shows what comes of it. The most specific entry wins, value by value.
+# What is wanted for which table. The most specific entry wins, value by value.
+# Check this file:        iceberg-compact policy check FILE
+# See what comes of it:   iceberg-compact explain TABLE --policy FILE
 
 # The whole catalog.
 strategy: small-files
-# target-file-size-bytes: 512MiB   # default: the table's own write.target-file-size-bytes
-# min-input-files: 5               # files that make a group worth rewriting
-# max-bytes-to-rewrite: 100GiB     # a budget for each run of a table
-# schedule: "0 2 * * *"            # when a scheduler looks at the tables; `explain` shows when that is next
-# quiet-hours: mon-fri 8:00-18:00 Europe/Berlin   # no run begins then
+# target-file-size-bytes: 512MiB  # default: write.target-file-size-bytes
+# min-input-files: 5              # files that make a group worth rewriting
+# max-bytes-to-rewrite: 100GiB    # a budget for each run of a table
+# schedule: "0 2 * * *"           # `explain` shows when that is next
+# quiet-hours: mon-fri 8:00-18:00 Europe/Berlin  # no run begins then
 # owner: data-platform
 # maintenance:
 #   expire: {enabled: true, max-snapshot-age: 5d, min-snapshots-to-keep: 1}
@@ -52,10 +53,8 @@ def _namespace(name: str, looks: Sequence[TableHealth | BrokenTable]) -> Iterato
     files, size = sum(each.data_files for each in tables), sum(each.bytes for each in tables)
     sick = sum(each.sick for each in tables)
     small = sum(each.small_files for each in tables)
-    yield (
-        f"  # {plurals.count(len(looks), 'table')}, {plurals.count(files, 'data file')}, {format_size(size)}; "
-        f"{small:,} small files; {plurals.count(sick, 'table needs', 'tables need')} work"
-    )
+    yield f"  # {plurals.count(len(looks), 'table')}, {plurals.count(files, 'data file')}, {format_size(size)};"
+    yield f"  # {small:,} small files; {plurals.count(sick, 'table needs', 'tables need')} work"
     entries = [line for look in looks for line in _table(look)]
     yield f"  {_name(name)}:" + ("" if entries else " {}")
     if entries:

@@ -6,10 +6,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from iceberg_compaction.model import table_policy
+from iceberg_compaction.model.triggers import TriggerPreset
 from iceberg_compaction.policy import policy_keys, profiles
-
-_SCALAR: dict[str, Any] = {"type": ["string", "number", "boolean"]}
 
 
 def schema() -> dict[str, Any]:
@@ -62,8 +60,8 @@ def _settings() -> dict[str, Any]:
         part[last] = _value(key)
     triggers = properties.get("triggers", {})
     if "properties" in triggers:
-        triggers["additionalProperties"] = _SCALAR
-        properties["triggers"] = {"anyOf": [{"enum": list(table_policy.TRIGGER_PRESETS)}, triggers]}
+        presets = [preset.value for preset in TriggerPreset]
+        properties["triggers"] = {"anyOf": [{"enum": presets}, triggers]}
     schedule = properties["schedule"]
     properties["schedule"] = {"anyOf": [{"type": "string", "description": "five fields of cron"}, schedule]}
     return properties

@@ -41,9 +41,10 @@ class PolicyBook:
     flags: tuple[Setting, ...] = ()
     profile: str | None = None  # of a flag or an argument
     environment: str | None = None
-    spellings: spelling.Spellings = field(default_factory=spelling.Spellings)
+    spellings: spelling.PolicySpellings = field(default_factory=spelling.PolicySpellings)
     # What was made before: thousands of tables share a few policies.
     _made: dict[Any, EffectivePolicy] = field(default_factory=dict, repr=False, compare=False)
+    _wide: dict[str, list[PolicySection]] = field(default_factory=dict, repr=False, compare=False)
     _profiles: dict[str, PolicySection] = field(default_factory=dict, repr=False, compare=False)
     _policies: dict[str, TablePolicy] = field(default_factory=dict, repr=False, compare=False)
 
@@ -51,7 +52,8 @@ class PolicyBook:
         """The policy of one table. ConfigError: values contradict each other or cannot be meant; MetadataError: a
         property of the table is to blame."""
         exact, others = self._index
-        sections = [*exact.get(table, ()), *(each for each in others if each.is_about(table))]
+        patterns = (each for each in others if each.level > Level.NAMESPACE and each.is_about(table))
+        sections = [*exact.get(table, ()), *self._wide_sections(table), *patterns]
         own = table_properties.relevant(properties)
         identity = (tuple(id(each) for each in sections), tuple(sorted(own.items())))
         if identity not in self._made:
@@ -76,6 +78,14 @@ class PolicyBook:
             name = section.table
             (others if name is None else exact.setdefault(name, [])).append(section)
         return exact, others
+
+    def _wide_sections(self, table: str) -> list[PolicySection]:
+        """The sections of the catalog and of the table's namespace, which its neighbours share."""
+        namespace = table if '"' in table else table.rpartition(".")[0]
+        if namespace not in self._wide:
+            _, others = self._index
+            self._wide[namespace] = [each for each in others if each.level <= Level.NAMESPACE and each.is_about(table)]
+        return self._wide[namespace]
 
     def check_environment(self) -> None:
         """ConfigError: the chosen environment is none of the file's."""
@@ -181,7 +191,7 @@ def _drop_contradictions(chosen: dict[str, EffectiveSetting]) -> list[IgnoredSet
     return dropped
 
 
-def _validate(table: str, chosen: Mapping[str, EffectiveSetting], spellings: spelling.Spellings) -> TablePolicy:
+def _validate(table: str, chosen: Mapping[str, EffectiveSetting], spellings: spelling.PolicySpellings) -> TablePolicy:
     values = {_path(name, spellings): setting.value for name, setting in chosen.items() if not _is_read_later(setting)}
     try:
         return TablePolicy.model_validate(policy_keys.nested(values))
@@ -200,7 +210,7 @@ def _refusal(
     loc: tuple[int | str, ...],
     words: str,
     chosen: Mapping[str, EffectiveSetting],
-    spellings: spelling.Spellings,
+    spellings: spelling.PolicySpellings,
 ) -> errors.CompactionError:
     way = tuple(str(part).replace("-", "_") for part in loc)
     blamed = [
@@ -231,11 +241,10 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _path(name: str, spellings: spelling.Spellings) -> tuple[str, ...]:
-    key = spellings.keys.get(name)
-    return key.path if key is not None else policy_keys.threshold(name.removeprefix(policy_keys.TRIGGERS)).path
+def _path(name: str, spellings: spelling.PolicySpellings) -> tuple[str, ...]:
+    return spellings.keys[name].path
 
 
-def _in_order(chosen: Mapping[str, EffectiveSetting], spellings: spelling.Spellings) -> list[str]:
+def _in_order(chosen: Mapping[str, EffectiveSetting], spellings: spelling.PolicySpellings) -> list[str]:
     order = {name: number for number, name in enumerate(spellings.keys)}
     return sorted(chosen, key=lambda name: (order.get(name, len(order)), name))

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from pydantic.fields import FieldInfo
 
-TRIGGERS = "triggers."  # the beginning of names that are open: thresholds
-OPEN = ("triggers", "thresholds")
+TRIGGERS = "triggers."  # the beginning of the names of thresholds
 
 
 class KeyKind(Enum):
@@ -41,11 +40,6 @@ class PolicyKey:
     default: Any = None
 
 
-def threshold(name: str) -> PolicyKey:
-    """The key of a threshold, which only the trigger that uses it checks."""
-    return PolicyKey(name=f"{TRIGGERS}{name}", path=(*OPEN, name))
-
-
 def all_keys() -> dict[str, PolicyKey]:
     """Every value by its printed name. Those about the rewrite of files come without a prefix."""
     keys = {key.name: key for key in _fields(policies.Policy, ("rewrite",), "")}
@@ -58,7 +52,7 @@ def _fields(model: type[BaseModel], path: tuple[str, ...], prefix: str) -> Itera
     for name, field in model.model_fields.items():
         way, printed = (*path, name), prefix + name.replace("_", "-")
         part = field.annotation
-        if (isinstance(part, type) and issubclass(part, policies.Policy)) or way == OPEN:
+        if isinstance(part, type) and issubclass(part, policies.Policy):
             continue
         if isinstance(part, type) and issubclass(part, BaseModel):
             yield from _fields(part, way, f"{printed}.")
@@ -80,7 +74,7 @@ def _kind(name: str, field: FieldInfo) -> KeyKind:
     }
     if byte_size.validate in validators:
         return KeyKind.SIZE
-    if table_policy.parse_duration in validators or name.endswith("_seconds"):
+    if table_policy.parse_duration in validators or name.endswith(("_seconds", "_interval")):
         return KeyKind.DURATION
     return KeyKind.PLAIN
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from iceberg_compaction.policy.policy_sections import Setting
-    from iceberg_compaction.policy.spelling import Spellings
+    from iceberg_compaction.policy.spelling import PolicySpellings
 
 _SOME_TABLE = "table"
 _LINE = re.compile(r", line (\d+): ")
 
 
-def check(path: str | Path, spellings: Spellings) -> PolicyReview:
+def check(path: str | Path, spellings: PolicySpellings) -> PolicyReview:
     """All problems of a file, each a sentence with its line."""
     try:
         document = load_file.examine(path, spellings)
@@ -54,7 +54,7 @@ def _line(problem: str) -> int:
     return 10**9 if match is None else int(match[1])
 
 
-def _wrong_values(document: PolicyDocument, spellings: Spellings) -> Iterator[str]:
+def _wrong_values(document: PolicyDocument, spellings: PolicySpellings) -> Iterator[str]:
     """Values that cannot be meant, each by itself."""
     for section in document.sections:
         for setting in section.settings:
@@ -62,13 +62,15 @@ def _wrong_values(document: PolicyDocument, spellings: Spellings) -> Iterator[st
             yield from _problem(PolicyDocument(file=document.file, sections=(alone,)), spellings, _SOME_TABLE, None)
 
 
-def _contradictions(document: PolicyDocument, spellings: Spellings) -> Iterator[str]:
+def _contradictions(document: PolicyDocument, spellings: PolicySpellings) -> Iterator[str]:
     for environment in (None, *document.environments):
         for section in document.sections:
             yield from _problem(document, spellings, _table_of(section), environment)
 
 
-def _problem(document: PolicyDocument, spellings: Spellings, table: str, environment: str | None) -> Iterator[str]:
+def _problem(
+    document: PolicyDocument, spellings: PolicySpellings, table: str, environment: str | None
+) -> Iterator[str]:
     book = PolicyBook(document=document, environment=environment, spellings=spellings)
     try:
         effective = book.for_table(table, {})
@@ -94,7 +96,7 @@ def _table_of(section: PolicySection) -> str:
     return f"{name}.{_SOME_TABLE}" if section.level is Level.NAMESPACE else name
 
 
-def compare(old: str | Path, new: str | Path, spellings: Spellings) -> PolicyComparison:
+def compare(old: str | Path, new: str | Path, spellings: PolicySpellings) -> PolicyComparison:
     """The values that two files do not have in common, whatever their order and spelling."""
     before, after = (_by_name(load_file.load(each, spellings)) for each in (old, new))
     names = [*before, *(name for name in after if name not in before)]

@@ -54,7 +54,7 @@ class Meaning:
     negated: bool = False  # the name says the opposite
 
 
-class Spellings:
+class PolicySpellings:
     """Every name that is read, made from the classes and the table of synonyms."""
 
     def __init__(self) -> None:
@@ -85,21 +85,19 @@ class Spellings:
         for form in (folded, *(folded.removeprefix(prefix) for prefix in _PREFIXES if folded.startswith(prefix))):
             if form in self._meanings:
                 return self._meanings[form]
-            if form in synonyms.THRESHOLDS:
-                return Meaning(key=policy_keys.threshold(synonyms.THRESHOLDS[form]))
-            if opened := self._threshold(form):
-                return opened
+            if threshold := self._threshold(form):
+                return threshold
         return None
 
     def _threshold(self, form: str) -> Meaning | None:
-        for prefix in reversed(_TRIGGER_PREFIXES):
-            if form.startswith(prefix):
-                rest = form.removeprefix(prefix)
-                # A threshold that has a field of its own is that field.
-                return self._meanings.get(rest) or Meaning(
-                    key=policy_keys.threshold(synonyms.THRESHOLDS.get(rest, rest))
-                )
-        return None
+        """The threshold of a name, with or without the word triggers before it."""
+        prefix = next((each for each in reversed(_TRIGGER_PREFIXES) if form.startswith(each)), "")
+        rest = form.removeprefix(prefix)
+        key = self.keys.get(policy_keys.TRIGGERS + synonyms.THRESHOLDS.get(rest, rest))
+        if key is None or not (prefix or rest in synonyms.THRESHOLDS):
+            return None
+        is_amoros = rest in synonyms.AMORO_TRIGGERS and key.kind is policy_keys.KeyKind.DURATION
+        return Meaning(key=key, factor=synonyms.MILLISECOND if is_amoros else None)
 
     def reason_to_ignore(self, name: str) -> str | None:
         """Why a name that is well known has no effect here; None: it is not one of those."""
@@ -122,6 +120,8 @@ def convert(meaning: Meaning, value: Any) -> Any:
     key, factor = meaning.key, meaning.factor
     if isinstance(value, bool) or value is None:
         return not value if meaning.negated and value is not None else value
+    if key.name.startswith(policy_keys.TRIGGERS) and str(value).strip() == "-1":
+        return "off"  # Amoro's word for it
     if key.kind is policy_keys.KeyKind.SIZE:
         return _size(value, factor)
     if key.kind is policy_keys.KeyKind.DURATION:

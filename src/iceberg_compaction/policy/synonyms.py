@@ -36,11 +36,10 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
     "compaction-strategy": ("strategy",),
     "compaction-type": ("strategy",),
     # costs
-    "max-cost": ("limits.max-cost",),
-    "cost-limit": ("max-cost", "limits.max-cost"),
-    "cost-limit-run": ("max-cost", "limits.max-cost"),
-    "cost-limit-hourly": ("max-cost-per-hour", "max-hourly-cost", "hourly-cost", "limits.hourly-cost"),
-    "hourly-cost": ("max-cost-per-hour", "max-hourly-cost", "limits.hourly-cost"),
+    "cost-limit": ("max-cost",),
+    "cost-limit-run": ("max-cost",),
+    "cost-limit-hourly": ("hourly-cost-limit",),
+    "hourly-cost": ("hourly-cost-limit",),
     # when
     "enable": ("enabled",),
     "self-optimizing-enabled": ("enabled",),
@@ -100,15 +99,14 @@ NEGATED: Final = frozenset({"suspend"})
 THRESHOLDS: Final[dict[str, str]] = {
     "max-file-count-per-partition": "max-file-count-per-partition",
     "max-delete-ratio": "max-delete-ratio",
-    "self-optimizing-fragment-ratio": "amoro-fragment-ratio",
+    "self-optimizing-fragment-ratio": "fragment-size-divisor",
     "self-optimizing-min-target-size-ratio": "min-target-size-ratio",
     "self-optimizing-minor-trigger-file-count": "minor-trigger-file-count",
     "self-optimizing-minor-trigger-interval": "minor-trigger-interval",
     "self-optimizing-major-trigger-duplicate-ratio": "major-trigger-duplicate-ratio",
-    "self-optimizing-major-trigger-file-count": "major-trigger-file-count",
     "self-optimizing-full-trigger-interval": "full-trigger-interval",
-    "self-optimizing-full-rewrite-all-files": "full-rewrite-all-files",
 }
+MILLISECOND: Final = 0.001  # the unit of Amoro's intervals
 AMORO_TRIGGERS: Final = tuple(name for name in THRESHOLDS if name.startswith("self-optimizing-"))
 
 VALUES: Final[dict[str, dict[str, str]]] = {
@@ -142,6 +140,8 @@ IGNORED: Final[dict[str, str]] = {
     "shuffle-partitions-per-file": "sorting needs no shuffle here",
     "force": "it is for one request; use --rewrite-all",
     "self-optimizing-quota": _AMORO_OWN,
+    "self-optimizing-major-trigger-file-count": "Amoro itself does not use it any more",
+    "self-optimizing-full-rewrite-all-files": "what a full trigger asks for, the strategy chooses; see strategy: full",
     "self-optimizing-group": _AMORO_OWN,
     "self-optimizing-min-plan-interval": _AMORO_OWN,
     "self-optimizing-execute-num-retries": "tasks are tried again by the engine",

@@ -16,17 +16,19 @@ _TABLE_METADATA = ".metadata.json"  # with or without .gz, before or after it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFileNames:
-    """The names of the data files of one task attempt. A location provider may leave the partition out of a path, so an
-    attempt with several partitions has their numbers in the names."""
+    """The names of the files of one task attempt. A location provider may leave the partition out of a path, so an
+    attempt with several partitions has their numbers in the names. Those of delete files end as Iceberg's own do."""
 
     task_id: int
     attempt: str
     run_id: str
     partition_number: int | None = None
+    deletes: bool = False
 
     def name(self, number: int) -> str:
         partition = "" if self.partition_number is None else f"-p{self.partition_number:05d}"
-        return f"{self.task_id:05d}-{self.attempt}-{self.run_id}{partition}-{number:05d}.parquet"
+        kind = "-deletes" if self.deletes else ""
+        return f"{self.task_id:05d}-{self.attempt}-{self.run_id}{partition}-{number:05d}{kind}.parquet"
 
 
 def manifest(run_id: str, number: int, *, snapshot_id: int | None = None) -> str:

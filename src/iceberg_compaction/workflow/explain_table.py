@@ -71,7 +71,7 @@ def explain(catalog: Catalog, request: ExplainRequest, run: Run) -> Explanation:
         policy_digest=effective.policy.digest,
         profile=effective.profile,
         environment=effective.policy.environment,
-        triggers=effective.policy.triggers.preset,
+        triggers=effective.policy.rewrite.triggers.preset.value,
         upkeep=all_settings.upkeep(effective.policy.maintenance),
         settings=all_settings.all_settings(
             effective, request.source.book.spellings, None if plan is None else plan.sizes

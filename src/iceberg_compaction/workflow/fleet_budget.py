@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction.model import plurals
 from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.plan_cost import dollars
-from iceberg_compaction.operations.rewrite_files import policy_rule
+from iceberg_compaction.operations.rewrite_files.planning import policy_rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

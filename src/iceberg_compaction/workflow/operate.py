@@ -47,6 +47,7 @@ class House:
 
     catalog: Catalog
     engines: EngineFactory
+    loaded: Table | None = None  # the table as it was just now, so that it is not loaded again
 
 
 def operate(operation: Operation[P], house: House, run: Run) -> outcome.Outcome:
@@ -87,7 +88,7 @@ def _operate(operation: Operation[P], house: House, run: Run, count: request_cou
 
 def _work(operation: Operation[P], house: House, run: Run, ledger: run_ledger.Ledger) -> outcome.Outcome:
     run.emit(events.Planning(table=operation.table, run_id=run.run_id))
-    table = load_tables.load_table(house.catalog, operation.table)
+    table = house.loaded or load_tables.load_table(house.catalog, operation.table)
     run.catalog = table_folders.entry(table).catalog
     recovered = recover.recover(table, run)
     if not recovered.legacies:
@@ -154,5 +155,5 @@ def _describe(plan: AnyPlan) -> dict[str, int]:
 def plan_only(operation: Operation[P], house: House, run: Run) -> P:
     """Make the plan that `operate` would perform now. Writes nothing."""
     run.emit(events.Planning(table=operation.table, run_id=run.run_id, performs=False))
-    table = load_tables.load_table(house.catalog, operation.table)
+    table = house.loaded or load_tables.load_table(house.catalog, operation.table)
     return operation.plan(table, run, run_ledger.Ledger(table=operation.table, run_id=run.run_id)).plan

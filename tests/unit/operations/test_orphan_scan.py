@@ -1,4 +1,4 @@
-"""Listed files against references: schemes, authorities, ages and the words about them."""
+"""Listed files against references: schemes, authorities and ages (R76)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def refer(paths: list[str], spellings: Spellings | None = None) -> References:
     spellings = spellings or Spellings()
     plain, whole = references._hashes(spellings, pa.array(paths, pa.string()))
     empty = np.zeros(0, dtype=np.uint64)
-    return References(spellings=spellings, whole=np.unique(whole), paths=np.unique(plain), content=empty)
+    sizes = np.zeros(len(np.unique(whole)), dtype=np.int64)
+    return References(spellings=spellings, whole=np.unique(whole), sizes=sizes, paths=np.unique(plain), content=empty)
 
 
 def look(folder: Path, referred: References, **rules: object) -> Scan:
@@ -82,7 +83,7 @@ def test_the_clock_that_is_behind_counts(tmp_path: Path, monkeypatch: pytest.Mon
     lay(tmp_path, "data/f.parquet", modified_ms=NOW - 4 * DAY)
     walk = walk_files.walk
 
-    def behind(io: object, folder: str, time: walk_files.StoreTime) -> object:
+    def behind(io: object, folder: str, time: walk_files.StoreTime, knows: object) -> object:
         time.notice("Sun, 10 Jan 2027 08:00:00 GMT")
         return walk(io, folder, time)  # type: ignore[arg-type]
 
@@ -92,7 +93,7 @@ def test_the_clock_that_is_behind_counts(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_files_without_a_time_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = pa.record_batch([["/t/f"], [1], pa.array([None], pa.int64()), [False]], schema=walk_files.PAGE)
-    monkeypatch.setattr(walk_files, "walk", lambda io, folder, time: iter([page]))
+    monkeypatch.setattr(walk_files, "walk", lambda io, folder, time, knows: iter([page]))
     assert look(tmp_path, refer([])).counts == Counter({Standing.UNTIMED: 1})
 
 

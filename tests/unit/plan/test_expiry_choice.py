@@ -1,4 +1,4 @@
-"""Which snapshots expire: the rules of Iceberg Java's `expireSnapshots`, and what is kept beside them."""
+"""Which snapshots expire (R71): the rules of Iceberg Java's `expireSnapshots`, and what is kept beside them."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ HOSTILE = {
     "beyond floats": ("target_file_size_mb: 1e999", "line 1: target_file_size_mb cannot be '1e999'"),
     "truth": ("enabled: perhaps", "line 1: enabled cannot be 'perhaps': it must be true or false"),
     "profile": ("profile: [guide]", r"line 1: \['guide'\] is no profile"),
-    "preset": ("triggers: mine", "line 1: triggers cannot be 'mine': it must be one of strategy, guide, amoro"),
+    "preset": ("triggers: mine", "line 1: triggers cannot be 'mine': it must be 'strategy', 'guide' or 'amoro'"),
     "hours": ("quiet_hours: [25:00-26:00]", "line 1: quiet_hours cannot be"),
     "day": ("quiet_hours: nonday 8:00-9:00", "line 1: quiet_hours cannot be"),
     "extends": ("extends: {a: 1}", "line 1: extends must be the path of a file"),

@@ -140,11 +140,11 @@ def test_a_table_that_is_configured_for_amoro(prefix: str) -> None:
         "triggers.preset": "amoro",
         "maintenance.expire.enabled": True,
         "maintenance.expire.max-snapshot-age": 43_200,
-        "triggers.amoro-fragment-ratio": 8,
+        "triggers.fragment-size-divisor": 8,
         "triggers.minor-trigger-file-count": 12,
-        "triggers.minor-trigger-interval": 3_600_000,
+        "triggers.minor-trigger-interval": 3600.0,
         "triggers.major-trigger-duplicate-ratio": 0.1,
-        "triggers.full-trigger-interval": -1,
+        "triggers.full-trigger-interval": "off",
     }
     ignored = {each.name: each.reason for each in effective.ignored}
     assert ignored == {
@@ -205,6 +205,6 @@ def test_a_file_extends_weaker_files(tmp_path: Path) -> None:
     (tmp_path / "team" / "policy.yaml").write_text("extends: ../base.yaml\nowner: team\nmin_input_files: 9")
     document = load_file.load(tmp_path / "team" / "policy.yaml", SPELLINGS)
     effective = PolicyBook(document=document, spellings=SPELLINGS).for_table("db.events", {})
-    assert (effective.policy.owner, effective.policy.tenant) == ("team", "base")
+    assert (effective.policy.owner, effective.policy.rewrite.tenant) == ("team", "base")
     assert effective.policy.rewrite.min_input_files == 4, "an entry of the table is stronger, wherever it stands"
     assert effective.origin("tenant").source.endswith("base.yaml")

@@ -29,7 +29,7 @@ VALUES = {
     "quiet-hours": st.just(["mon,tue 22:00-06:00 Europe/Berlin"]),
     "maintenance.expire.max-snapshot-age": st.integers(1, 10**7),
     "maintenance.orphans.enabled": st.booleans(),
-    "limits.max-cost": st.floats(0, 1000, allow_nan=False),
+    "max-cost": st.floats(0.01, 1000, allow_nan=False),
     "triggers.max-delete-ratio": st.floats(0, 1, allow_nan=False),
     "triggers.preset": st.sampled_from(["guide", "amoro", "strategy"]),
 }

@@ -40,15 +40,15 @@ def prepare(
     chosen = live.take(pa.array(rows)).append_column("row", pa.array(rows))
     chosen = chosen.append_column("where", chosen["partition"].cast(pa.string()))
     chosen = chosen.sort_by([("spec_id", "ascending"), ("where", "ascending"), ("file_path", "ascending")])
-    starts = _starts(chosen)
+    starts = task_starts(chosen)
     index = delete_index.build(live, unpartitioned_specs=delete_scopes.unpartitioned(table.specs()))
     applied = deletes_for_plan.DeletesForPlan(files=live, rows=chosen["row"].to_numpy().astype(np.int64), index=index)
-    tasks = _tasks(chosen, starts, applied.of_slices(starts))
+    tasks = tasks_of(chosen, starts, applied.of_slices(starts))
     context = shared_context.measuring_context(table, run_id, schema, cut_tasks.all_deletes(tasks), past_rows)
     return engine_door.Job(tasks=tuple(tasks), context=context)
 
 
-def _starts(files: pa.Table) -> list[int]:
+def task_starts(files: pa.Table) -> list[int]:
     """Where tasks begin: at each partition, and where a task is large enough."""
     starts: list[int] = []
     size, previous = 0, None
@@ -63,7 +63,8 @@ def _starts(files: pa.Table) -> list[int]:
     return starts
 
 
-def _tasks(files: pa.Table, starts: Sequence[int], deletes: Sequence[tuple[DeleteFile, ...]]) -> list[RewriteTask]:
+def tasks_of(files: pa.Table, starts: Sequence[int], deletes: Sequence[tuple[DeleteFile, ...]]) -> list[RewriteTask]:
+    """A task for each slice of the files, with the delete files that apply to it."""
     names = ("file_path", "file_size_in_bytes", "record_count", "sequence_number")
     paths, sizes, records, numbers = (files[name].to_pylist() for name in names)
     spec_ids, partitions = files["spec_id"].to_pylist(), files["where"].to_pylist()

@@ -107,6 +107,27 @@ def measuring_context(
     )
 
 
+def position_context(
+    table: Table,
+    run_id: str,
+    schema: Schema,
+    deletes: Sequence[rewrite_task.DeleteFile],
+    granularity: rewrite_task.Granularity,
+) -> rewrite_task.RewriteContext:
+    """The context of tasks that write position deletes for the rows that these delete files take."""
+    measuring = measuring_context(table, run_id, schema, deletes)
+    properties = {key: value for key, value in table.properties.items() if key.startswith("write.")}
+    return measuring.model_copy(
+        update={
+            "only_measured": False,
+            "position_deletes": granularity,
+            "properties": measuring.properties | properties,
+            "verify": policies.ProofLevel.COUNTS,
+            "trace": spans.carrier(),
+        }
+    )
+
+
 def _delete_fields(table: Table, schema: Schema, deletes: Sequence[rewrite_task.DeleteFile]) -> dict[int, str]:
     """The top-level columns, from older schemas, that are or hold the fields which equality deletes compare and the
     schema has lost (R23)."""

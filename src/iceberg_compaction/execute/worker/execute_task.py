@@ -17,6 +17,7 @@ from iceberg_compaction.execute.worker.arrange import arrange_rows
 from iceberg_compaction.execute.worker.copy import mixed_rows
 from iceberg_compaction.execute.worker.memory import memory_use
 from iceberg_compaction.execute.worker.output import sink
+from iceberg_compaction.execute.worker.position_deletes import position_task
 from iceberg_compaction.execute.worker.proof import measurements
 from iceberg_compaction.model import rewrite_task
 from iceberg_compaction.storage import passing_faults, request_counts, task_progress
@@ -87,6 +88,9 @@ def _perform(
     reservation: memory_budget.Reservation,
 ) -> rewrite_task.TaskResult:
     started = time.monotonic()
+    if context.position_deletes is not None:
+        proof, deletes = position_task.write(task, context, attempt, limits, reservation)
+        return _result(task, started, proof=proof, staged=deletes)
     rows = source.open_source(task, context, limits, reservation)
     if context.only_measured:
         return _result(task, started, proof=measure_task.measure(rows, context.verify))

@@ -77,7 +77,7 @@ def prepare(
     )
     schema = Schema.model_validate_json(context.table_schema)
     partition_values = identity_columns.values(task, context, schema)
-    footers = _read_footers(reader, task, context, partition_values)
+    footers = read_footers(reader, task, context, partition_values)
     shape = _shape(task, context, footers)
     limits = fit_budgets.fit(shape, limits, reservation.most)
     reservation.raise_to(peak_forecast.forecast(shape, limits).before_rows)
@@ -118,12 +118,13 @@ def prepare(
     )
 
 
-def _read_footers(
+def read_footers(
     reader: read_files.DataFileReader,
     task: rewrite_task.RewriteTask,
     context: rewrite_task.RewriteContext,
     partition_values: Mapping[int, Any],
 ) -> list[read_files.Footer]:
+    """The footers of a task's inputs."""
     inputs = [
         read_files.InputFacts(path=path, rows=rows, size=size)
         for path, rows, size in zip(task.file_paths, task.record_counts, task.file_sizes, strict=True)

@@ -17,20 +17,22 @@ from iceberg_compaction.interfaces.cli.verbs.cache import cache
 from iceberg_compaction.interfaces.cli.verbs.cancel import cancel
 from iceberg_compaction.interfaces.cli.verbs.demo import demo
 from iceberg_compaction.interfaces.cli.verbs.doctor import doctor
-from iceberg_compaction.interfaces.cli.verbs.expire import expire
 from iceberg_compaction.interfaces.cli.verbs.explain import explain
 from iceberg_compaction.interfaces.cli.verbs.history import history
-from iceberg_compaction.interfaces.cli.verbs.manifests import manifests
 from iceberg_compaction.interfaces.cli.verbs.plan import plan
 from iceberg_compaction.interfaces.cli.verbs.policy import policy
 from iceberg_compaction.interfaces.cli.verbs.report import report
 from iceberg_compaction.interfaces.cli.verbs.resume import resume
 from iceberg_compaction.interfaces.cli.verbs.run import run
-from iceberg_compaction.interfaces.cli.verbs.tags import tags
-from iceberg_compaction.interfaces.cli.verbs.ttl import ttl
 from iceberg_compaction.interfaces.cli.verbs.undo import undo
+from iceberg_compaction.interfaces.cli.verbs.upkeep.deletes import deletes
+from iceberg_compaction.interfaces.cli.verbs.upkeep.expire import expire
+from iceberg_compaction.interfaces.cli.verbs.upkeep.maintain import maintain
+from iceberg_compaction.interfaces.cli.verbs.upkeep.manifests import manifests
 from iceberg_compaction.interfaces.cli.verbs.upkeep.orphans import orphans
 from iceberg_compaction.interfaces.cli.verbs.upkeep.repair import repair
+from iceberg_compaction.interfaces.cli.verbs.upkeep.tags import tags
+from iceberg_compaction.interfaces.cli.verbs.upkeep.ttl import ttl
 from iceberg_compaction.interfaces.cli.verbs.verify import verify
 from iceberg_compaction.interfaces.cli.verbs.watch import watch
 from iceberg_compaction.version import __version__
@@ -83,12 +85,14 @@ for _verb in (
     apply,
     run,
     resume,
+    maintain,
     manifests,
     ttl,
     orphans,
     expire,
     tags,
     repair,
+    deletes,
     history,
     report,
     watch,

@@ -31,6 +31,7 @@ _TAKEN = {
     "resume": (*_CATALOG, "state", "engine"),
     "manifests": (*_CATALOG, "state"),
     "orphans": (*_CATALOG, "state"),
+    "deletes": (*_CATALOG, "state", "engine"),
     "history": ("state",),
     "report": ("state",),
     "watch": ("state",),

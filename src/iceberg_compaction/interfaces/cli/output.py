@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.cache_figures import CacheFigures
     from iceberg_compaction.model.cancel_request import Cancellation
     from iceberg_compaction.model.explanation import Explanation
+    from iceberg_compaction.model.maintenance import TableMaintenance
     from iceberg_compaction.model.manifest_plan import ManifestPlan
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.plan_difference import PlanDifference
@@ -54,6 +55,7 @@ class Output(Protocol):
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def upkeep_plans(self, found: Sequence[UpkeepPlan | Unplanned], *, single: bool) -> None: ...
     def upkeep_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
+    def maintenance(self, results: Sequence[TableMaintenance], *, single: bool) -> None: ...
     def history(
         self, found: Sequence[RunRecord], unfinished: Sequence[UnfinishedListing], *, filtered: bool
     ) -> None: ...
@@ -101,6 +103,9 @@ class JsonOutput:
 
     def upkeep_plans(self, found: Sequence[UpkeepPlan | Unplanned], *, single: bool) -> None:
         self._write(found, single)
+
+    def maintenance(self, results: Sequence[TableMaintenance], *, single: bool) -> None:
+        self._write(results, single)
 
     def upkeep_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
         self._write(_with_commands(found), single)
@@ -194,7 +199,7 @@ class TableOutput:
         self._show(sentence)
 
     def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli.screens import manifest_tables
+        from iceberg_compaction.interfaces.cli.screens.upkeep import manifest_tables
         from iceberg_compaction.model.unplanned import Unplanned
 
         plans = [plan for plan in found if not isinstance(plan, Unplanned)]
@@ -205,12 +210,12 @@ class TableOutput:
         self._show_unplanned(found)
 
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli.screens import manifest_tables
+        from iceberg_compaction.interfaces.cli.screens.upkeep import manifest_tables
 
         self._show(*manifest_tables.overview(_with_commands(found)))
 
     def upkeep_plans(self, found: Sequence[UpkeepPlan | Unplanned], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli.screens import upkeep_tables
+        from iceberg_compaction.interfaces.cli.screens.upkeep import upkeep_tables
         from iceberg_compaction.model.unplanned import Unplanned
 
         plans = [plan for plan in found if not isinstance(plan, Unplanned)]
@@ -220,8 +225,13 @@ class TableOutput:
             self._show(upkeep_tables.plans_overview(plans))
         self._show_unplanned(found)
 
+    def maintenance(self, results: Sequence[TableMaintenance], *, single: bool) -> None:
+        from iceberg_compaction.interfaces.cli.screens.upkeep import maintenance_tables
+
+        self._show(maintenance_tables.overview(results) if results else "There are no tables.")
+
     def upkeep_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None:
-        from iceberg_compaction.interfaces.cli.screens import upkeep_tables
+        from iceberg_compaction.interfaces.cli.screens.upkeep import upkeep_tables
 
         self._show(*upkeep_tables.overview(_with_commands(found)))
 

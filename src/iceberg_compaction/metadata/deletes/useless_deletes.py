@@ -50,8 +50,13 @@ class Kinds:
 
 
 def of_snapshot(files: pa.Table, index: DeleteIndex, global_specs: frozenset[int]) -> int:
-    """The number of delete files of a snapshot, of which these are all live files, that apply to nothing and may be
-    dropped."""
+    """The number of delete files of a snapshot that apply to nothing and may be dropped."""
+    return int(mask_of_snapshot(files, index, global_specs).sum())
+
+
+def mask_of_snapshot(files: pa.Table, index: DeleteIndex, global_specs: frozenset[int]) -> Mask:
+    """Which delete files of a snapshot, of which these are all live files, apply to nothing and may be dropped; a mask
+    over the delete files alone."""
     data = files["content"].to_numpy() == table_view.DATA
     deletes = files.filter(pa.array(~data))
     numbers = files["sequence_number"].to_numpy()[data]
@@ -59,7 +64,7 @@ def of_snapshot(files: pa.Table, index: DeleteIndex, global_specs: frozenset[int
     paths = files["file_path"].filter(pa.array(data))
     dead = ~pc.is_in(deletes["referenced_data_file"], value_set=paths.combine_chunks(), skip_nulls=True).to_numpy()
     oldest = int(numbers.min()) if len(numbers) else ENDLESS
-    return int(Kinds(deletes, global_specs).useless(unmet=unmet, oldest=oldest, dead=dead).sum())
+    return Kinds(deletes, global_specs).useless(unmet=unmet, oldest=oldest, dead=dead)
 
 
 def _all_null(files: pa.Table) -> Mask:

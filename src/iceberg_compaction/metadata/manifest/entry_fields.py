@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 EXISTING, ADDED, DELETED = 0, 1, 2
 BLOCK_SIZE_IN_BYTES = 64 << 20  # v1 demands the field and says to write a default
 
+_REFERENCED = {"name": "referenced_data_file", "type": ["null", "string"], "default": None, "field-id": 143}
 _COUNTS = pa.list_(pa.struct([pa.field("key", pa.int32(), False), pa.field("value", pa.int64(), False)]))
 _BOUNDS = pa.list_(pa.struct([pa.field("key", pa.int32(), False), pa.field("value", pa.binary(), False)]))
 _STORED: dict[type[types.IcebergType], pa.DataType] = {
@@ -63,14 +64,17 @@ class ManifestLayout:
         return all(type(field.field_type) in writable for field in self.partition_fields)
 
 
-def avro_schema(layout: ManifestLayout) -> dict[str, Any]:
-    """The Avro schema of a manifest, with Iceberg's field ids."""
+def avro_schema(layout: ManifestLayout, *, references: bool = False) -> dict[str, Any]:
+    """The Avro schema of a manifest, with Iceberg's field ids. `references`: delete files may say which data file they
+    are for, which PyIceberg leaves out."""
     data_file = manifest.data_file_with_partition(types.StructType(*layout.partition_fields), layout.format_version)
     entry = manifest.manifest_entry_schema_with_data_file(layout.format_version, data_file)
     avro: Any = AvroSchemaConversion().iceberg_to_avro(entry, schema_name="manifest_entry")
     for field in _field(avro, "data_file")["type"]["fields"]:
         if field["name"] == "equality_ids":
             field["type"][1]["items"] = "int"  # as the spec says; PyIceberg takes long
+    if references:
+        _field(avro, "data_file")["type"]["fields"].append(dict(_REFERENCED))
     name_apart(_field(_field(avro, "data_file")["type"], "partition")["type"]["fields"])
     built: dict[str, Any] = avro
     return built
@@ -93,11 +97,11 @@ def _field(record: Any, name: str) -> dict[str, Any]:
 
 
 def added(files: Sequence[StagedFile], layout: ManifestLayout, *, snapshot_id: int, sequence_number: int) -> pa.Table:
-    """ADDED entries, one per file. The data sequence number is explicit (R1); the file sequence number is left null,
-    to be inherited from the commit (R10)."""
+    """ADDED entries, one per file. The data sequence number is explicit (R1), the given one where a file has none of
+    its own; the file sequence number is left null, to be inherited from the commit (R10)."""
     rows = len(files)
     data_file = {
-        "content": pa.repeat(pa.scalar(manifest.DataFileContent.DATA.value, pa.int32()), rows),
+        "content": pa.array([file.content for file in files], pa.int32()),
         "file_path": pa.array([file.file_path for file in files], pa.string()),
         "file_format": pa.repeat(pa.scalar("PARQUET"), rows),
         "record_count": pa.array([file.record_count for file in files], pa.int64()),
@@ -112,15 +116,22 @@ def added(files: Sequence[StagedFile], layout: ManifestLayout, *, snapshot_id: i
         "split_offsets": pa.array([list(file.split_offsets) or None for file in files], pa.list_(pa.int64())),
         "sort_order_id": pa.array([file.sort_order_id for file in files], pa.int32()),
     }
+    if any(file.referenced_data_file is not None for file in files):
+        data_file["referenced_data_file"] = pa.array([file.referenced_data_file for file in files], pa.string())
     if layout.partition_fields:
         data_file["partition"] = _partition(tuples(files, layout), layout)
     entry = {
         "status": pa.repeat(pa.scalar(ADDED, pa.int32()), rows),
         "snapshot_id": pa.repeat(pa.scalar(snapshot_id, pa.int64()), rows),
-        "sequence_number": pa.repeat(pa.scalar(sequence_number, pa.int64()), rows),
+        "sequence_number": pa.array(sequence_numbers(files, sequence_number), pa.int64()),
         "data_file": pa.StructArray.from_arrays(list(data_file.values()), list(data_file)),
     }
     return pa.table(entry)
+
+
+def sequence_numbers(files: Sequence[StagedFile], planned: int) -> list[int]:
+    """The data sequence number of each file, given that of the planned snapshot."""
+    return [planned if file.sequence_number is None else file.sequence_number for file in files]
 
 
 def tuples(files: Sequence[StagedFile], layout: ManifestLayout) -> list[Record]:

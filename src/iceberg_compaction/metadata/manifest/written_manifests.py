@@ -16,6 +16,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.formats.avro import avro_decode, avro_encode, container
 from iceberg_compaction.metadata import fetch
 from iceberg_compaction.metadata.manifest import entry_fields
+from iceberg_compaction.model import table_view
 from iceberg_compaction.storage import counted_writes
 
 if TYPE_CHECKING:
@@ -125,12 +126,13 @@ def write_manifests(
     sequence: int,
     target: int | None = None,
 ) -> list[NewManifest]:
-    """Writes the files, all of one spec, as ADDED entries with `sequence` as their data sequence number, in manifests
-    of at most the target size."""
-    avro = entry_fields.avro_schema(layout)
+    """Writes the files, all of one spec and kind, as ADDED entries, in manifests of at most the target size. Their data
+    sequence number is `sequence`, unless they have one of their own."""
+    deletes = files[0].content != table_view.DATA
+    avro = entry_fields.avro_schema(layout, references=deletes)
     table = entry_fields.added(files, layout, snapshot_id=writing.snapshot_id, sequence_number=sequence)
     sync = secrets.token_bytes(container.SYNC_SIZE)
-    header = container.header(header_metadata(layout, avro, writing.codec), sync)
+    header = container.header(header_metadata(layout, avro, writing.codec, deletes=deletes), sync)
     made, first = [], 0
     for blocks in _rolled(avro_encode.blocks(avro, table, writing.codec, sync), len(header), target):
         last = first + sum(container.get_long(block, 0)[0] for block in blocks)
@@ -164,12 +166,13 @@ def _write_added(
         length=write_bytes(writing.io, path, parts),
         spec_id=layout.spec.spec_id,
         snapshot_id=writing.snapshot_id,
+        content=ManifestContent.DATA if files[0].content == table_view.DATA else ManifestContent.DELETES,
         added=Counts(
             files=len(files),
             records=sum(file.record_count for file in files),
             bytes=sum(file.file_size_in_bytes for file in files),
         ),
-        min_sequence_number=sequence,
+        min_sequence_number=min(entry_fields.sequence_numbers(files, sequence)),
         summaries=pyiceberg_manifest.construct_partition_summaries(
             layout.spec, layout.schema, entry_fields.tuples(files, layout)
         ),
@@ -229,8 +232,10 @@ def with_counts(io: FileIO, manifest: ManifestFile) -> ManifestFile:
     )
 
 
-def header_metadata(layout: entry_fields.ManifestLayout, avro: dict[str, object], codec: str) -> dict[str, bytes]:
-    """The metadata in the header of a manifest of data files."""
+def header_metadata(
+    layout: entry_fields.ManifestLayout, avro: dict[str, object], codec: str, *, deletes: bool = False
+) -> dict[str, bytes]:
+    """The metadata in the header of a manifest of data files, or of delete files."""
     spec_fields = [field.model_dump(by_alias=True, mode="json") for field in layout.spec.fields]
     metadata = {
         "schema": layout.schema.model_dump_json(),
@@ -238,7 +243,7 @@ def header_metadata(layout: entry_fields.ManifestLayout, avro: dict[str, object]
         "partition-spec": json.dumps(spec_fields),
         "partition-spec-id": str(layout.spec.spec_id),
         "format-version": str(layout.format_version),
-        **({"content": "data"} if layout.format_version > 1 else {}),
+        **({"content": "deletes" if deletes else "data"} if layout.format_version > 1 else {}),
         container.SCHEMA: json.dumps(avro),
         container.CODEC: codec,
     }

@@ -43,6 +43,7 @@ class FileKind(str, enum.Enum):
     PARTITION_STATISTICS = "partition-statistics"
 
 
+_LOADING_MODE, _ALL = "snapshot-loading-mode", "all"  # a property of REST catalogs
 _DATA = 0  # the content of a manifest entry
 _DELETED = 2  # the status of a manifest entry
 _SELECT = {
@@ -103,8 +104,20 @@ def table_files(metadata: TableMetadata, location: str, metadata_folder: str) ->
 
 def all_files(table: Table, metadata_folder: str, *, removed_too: bool = False) -> Iterator[pa.RecordBatch]:
     """Every file that the table refers to in any snapshot or anywhere else in its metadata."""
+    require_all_snapshots(table)
     yield table_files(table.metadata, table.metadata_location, metadata_folder)
     yield from snapshot_files(table.io, table.metadata.snapshots[::-1], removed_too=removed_too)
+
+
+def require_all_snapshots(table: Table) -> None:
+    """UnsupportedError: the catalog was told to show only some snapshots, so that files of the others would look as if
+    nobody needed them."""
+    mode = str(table.catalog.properties.get(_LOADING_MODE, _ALL)).strip().lower()
+    if mode != _ALL:
+        raise errors.UnsupportedError(
+            f"The catalog shows only snapshots that a branch or tag points to ({_LOADING_MODE}={mode}), which is too "
+            f"little to delete files on; set {_LOADING_MODE} to {_ALL}."
+        )
 
 
 def keys(paths: pa.Array) -> pa.Array:

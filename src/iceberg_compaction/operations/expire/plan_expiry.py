@@ -56,6 +56,7 @@ def make(table: Table, request: ExpireRequest, run: Run) -> expire_plan.ExpirePl
     """The plan. UnsupportedError: files of the table must not be deleted; ConfigError: what is asked for cannot be."""
     now_ms, goal = run.clock(), request.goal
     _check_garbage_collection(table, request.table)
+    reachable_files.require_all_snapshots(table)
     held = effective_retention.effective(goal, table.properties, now_ms)
     effective_retention.check_age(goal, held, now_ms)
     facts = table_facts.read(table.metadata, run)

@@ -73,22 +73,13 @@ def build(request: OrphanRequest, table: Table, run: Run) -> OrphanPlan:
     goal, spellings = request.goal, spellings_of(table, request.goal)
     _check_age(goal)
     _check_collected(table)
-    roots = tuple(each.rstrip("/") for each in goal.locations) or table_folders.roots(table)
+    roots = _outermost(goal.locations or table_folders.roots(table), spellings)
     _check_roots(roots, spellings)
     others = request.neighbourhoods.of(table.catalog)
     neighbours.check(table, roots, others, spellings, allow_unlisted=goal.allow_unlisted)
-    folders = {quarantine.folder_of(table, None), quarantine.folder_of(table, request.quarantine)}
     quarantine.check_folder(quarantine.folder_of(table, request.quarantine), roots, spellings)
     referred = references.read(table, spellings, roots)
-    rules = scan_folders.ScanRules(
-        older_than_ms=goal.older_than_ms,
-        clock=run.clock,
-        unfinished=unfinished_runs(table, run),
-        quarantines=tuple(spellings.split(folder) for folder in sorted(folders)),
-        partition_names=_hidden_partitions(table),
-        most_files=goal.most_files,
-    )
-    scan = scan_folders.scan(table.io, roots, referred, rules)
+    scan = scan_folders.scan(table.io, roots, referred, _rules(request, table, run, spellings))
     scan_folders.check_mismatches(scan, keep=goal.keep_mismatches)
     files = files_of(scan.table())
     current = publish.reload(table)
@@ -129,6 +120,28 @@ def build(request: OrphanRequest, table: Table, run: Run) -> OrphanPlan:
         metadata_location=current.metadata_location,
         refusal=refusal,
     )
+
+
+def _rules(request: OrphanRequest, table: Table, run: Run, spellings: path_forms.Spellings) -> scan_folders.ScanRules:
+    folders = {quarantine.folder_of(table, None), quarantine.folder_of(table, request.quarantine)}
+    return scan_folders.ScanRules(
+        older_than_ms=request.goal.older_than_ms,
+        clock=run.clock,
+        unfinished=unfinished_runs(table, run),
+        quarantines=tuple(spellings.split(folder) for folder in sorted(folders)),
+        partition_names=_hidden_partitions(table),
+        most_files=request.goal.most_files,
+    )
+
+
+def _outermost(folders: Sequence[str], spellings: path_forms.Spellings) -> tuple[str, ...]:
+    """The folders, without those that lie in another one in whatever spelling: no file is listed twice."""
+    kept: dict[tuple[str, str], str] = {}
+    for folder in sorted(folders, key=lambda each: len(spellings.split(each)[1])):
+        prefix, path = spellings.split(folder)
+        if not any(store == prefix and path_forms.is_below(path, outer) for store, outer in kept):
+            kept[prefix, path] = folder.rstrip("/") or folder
+    return tuple(sorted(kept.values()))
 
 
 def files_of(table: pa.Table) -> OrphanFiles:

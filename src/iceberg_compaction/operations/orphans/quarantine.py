@@ -20,7 +20,7 @@ from iceberg_compaction.storage import file_names, passing_faults, redact, remov
 from iceberg_compaction.storage.tree import copy_file, path_forms, walk_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyiceberg.io import FileIO
     from pyiceberg.table import Table
@@ -64,6 +64,7 @@ class Arrival:
     table: str
     table_uuid: str
     at_ms: int
+    confirm: Callable[[OrphanFiles], OrphanFiles]  # those that are orphans still, right before originals go
 
 
 def folder_of(table: Table, given: str | None) -> str:
@@ -85,9 +86,9 @@ def check_folder(folder: str, roots: Sequence[str], spellings: path_forms.Spelli
             )
 
 
-def put(io: FileIO, folder: str, number: int, files: OrphanFiles, arrival: Arrival) -> list[str]:
-    """Move the files into quarantine, under the manifest of this number. Returns the paths that stayed where they
-    are."""
+def put(io: FileIO, folder: str, number: int, files: OrphanFiles, arrival: Arrival) -> tuple[list[str], list[str]]:
+    """Move the files into quarantine, under the manifest of this number. Returns the paths that are gone, and those
+    that could not be moved."""
     base = f"{folder}/{arrival.run_id}"
     rows = zip(files.paths, files.sizes, files.modified_ms, strict=True)
     lines = [
@@ -106,9 +107,12 @@ def put(io: FileIO, folder: str, number: int, files: OrphanFiles, arrival: Arriv
     _write(io, f"{base}/manifest-{number:05d}.jsonl", lines)
     with futures.ThreadPoolExecutor(_THREADS, thread_name_prefix="quarantine") as pool:
         copied = list(pool.map(lambda line: _copy(io, line.original, line.moved, line.size), lines))
-    originals = [line.original for line, is_there in zip(lines, copied, strict=True) if is_there]
-    left = remove.remove_files(io, originals, remove.RemovalProof.ORPHAN)
-    return [*(line.original for line, is_there in zip(lines, copied, strict=True) if not is_there), *left]
+    there = [at for at, is_there in enumerate(copied) if is_there]
+    # Copies take time. A copy of a file that is needed by now does no harm.
+    confirmed = arrival.confirm(files.select(there)).paths
+    left = frozenset(remove.remove_files(io, confirmed, remove.RemovalProof.ORPHAN))
+    missed = [line.original for line, is_there in zip(lines, copied, strict=True) if not is_there]
+    return [path for path in confirmed if path not in left], [*missed, *sorted(left)]
 
 
 def manifests(io: FileIO, folder: str) -> list[QuarantineManifest]:

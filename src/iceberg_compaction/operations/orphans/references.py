@@ -40,6 +40,7 @@ class Judgement:
     mismatched: Bools  # the path fits, but the scheme or authority does not
     content: npt.NDArray[np.int64]  # the positions in References.content of those that are there
     plain: pa.Array  # the paths in their one form, without scheme and authority
+    sizes: npt.NDArray[np.int64]  # of referenced files, as the metadata says; 0: it does not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,7 @@ class References:
 
     spellings: Spellings
     whole: hash64.Hashes  # of prefix and path, sorted, each once
+    sizes: npt.NDArray[np.int64]  # of the same, as the metadata says; 0: it does not
     paths: hash64.Hashes  # of paths alone, sorted, each once
     content: hash64.Hashes  # the same as `whole` of data and delete files in the roots
     outside: Counter[str] = field(default_factory=Counter)  # data and delete files elsewhere, by outer folder
@@ -59,7 +61,9 @@ class References:
         referenced = _among(whole, self.whole)
         content = np.searchsorted(self.content, whole[_among(whole, self.content)]).astype(np.int64)
         mismatched = _among(path_hashes, self.paths) & ~referenced
-        return Judgement(referenced=referenced, mismatched=mismatched, content=content, plain=plain)
+        sizes = np.zeros(len(whole), dtype=np.int64)
+        sizes[referenced] = self.sizes[np.searchsorted(self.whole, whole[referenced])]
+        return Judgement(referenced=referenced, mismatched=mismatched, content=content, plain=plain, sizes=sizes)
 
     def needs(self, paths: Sequence[str]) -> Bools:
         """Whether the table refers to a file of the same path, with whatever scheme and authority."""
@@ -69,7 +73,7 @@ class References:
 
 def read(table: Table, spellings: Spellings, roots: Sequence[str] = ()) -> References:
     """Reads all metadata of the table. `roots`: the folders that are listed, without which all files are outside."""
-    whole, plain, content = [], [], []
+    whole, plain, content, sizes = [], [], [], []
     outside: Counter[str] = Counter()
     inside = [spellings.split(root) for root in roots]
     _, metadata_folder = table_folders.folders(table)
@@ -78,6 +82,7 @@ def read(table: Table, spellings: Spellings, roots: Sequence[str] = ()) -> Refer
         path_hashes, whole_hashes = _combine(prefixes, paths)
         plain.append(path_hashes)
         whole.append(whole_hashes)
+        sizes.append(pc.fill_null(batch.column("bytes"), 0).to_numpy())
         is_content = pc.is_in(batch.column("kind"), _CONTENT)
         if roots and pc.any(is_content).as_py():
             is_inside = _is_inside(prefixes, paths, inside)
@@ -85,9 +90,11 @@ def read(table: Table, spellings: Spellings, roots: Sequence[str] = ()) -> Refer
             elsewhere = pc.and_not(is_content, is_inside)
             if pc.any(elsewhere).as_py():
                 outside.update(_outer_folders(prefixes.filter(elsewhere), paths.filter(elsewhere)))
+    every, first = np.unique(np.concatenate(whole), return_index=True)
     return References(
         spellings=spellings,
-        whole=_unique(whole),
+        whole=every,
+        sizes=np.concatenate(sizes)[first],
         paths=_unique(plain),
         content=_unique(content),
         outside=outside,

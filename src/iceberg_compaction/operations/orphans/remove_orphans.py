@@ -154,14 +154,17 @@ class _Work:
                 table=self.plan.table,
                 table_uuid=self.plan.table_uuid,
                 at_ms=self.run.clock(),
+                confirm=self._still_orphans,
             )
-            left = quarantine.put(io, self.folder, number, files, arrival)
+            gone, left = quarantine.put(io, self.folder, number, files, arrival)
         else:
             left = list(remove.remove_files(io, files.paths, remove.RemovalProof.ORPHAN))
-        stayed = frozenset(left)
+            stayed = frozenset(left)
+            gone = [path for path in files.paths if path not in stayed]
         self.left += left
-        self.gone += len(files.paths) - len(stayed)
-        self.bytes += sum(size for path, size in zip(files.paths, files.sizes, strict=True) if path not in stayed)
+        self.gone += len(gone)
+        sizes = dict(zip(files.paths, files.sizes, strict=True))
+        self.bytes += sum(sizes[path] for path in gone)
 
     @property
     def folder(self) -> str:

@@ -84,17 +84,18 @@ def scan(io: FileIO, roots: Sequence[str], references: References, rules: ScanRu
     """List the folders and judge every file."""
     result, time = Scan(), walk_files.StoreTime()
     content = np.zeros(len(references.content), dtype=np.bool_)
+    lookup = _Lookup(references)
     for root in roots:
         before = result.counts.copy()
-        for page in walk_files.walk(io, root, time):
+        for page in walk_files.walk(io, root, time, lookup.knows):
             if not page.num_rows:
                 continue
             # Of two clocks, the one that is behind makes files younger.
             now_ms = min(rules.clock(), rules.clock() if time.now_ms is None else time.now_ms)
             result.cutoff_ms = now_ms - rules.older_than_ms
-            judgement = references.look_up(page.column("path"))
+            judgement = lookup.judge(page.column("path"))
             content[judgement.content] = True
-            _add(result, page, _judge(page, root, judgement, rules, result.cutoff_ms), rules.most_files)
+            _add(result, page, judgement, _judge(page, root, judgement, rules, result.cutoff_ms), rules.most_files)
         here = result.counts - before
         if here[Standing.ORPHAN] and not here[Standing.REFERENCED]:
             result.unclaimed.append(root)
@@ -103,9 +104,33 @@ def scan(io: FileIO, roots: Sequence[str], references: References, rules: ScanRu
     return result
 
 
-def _add(result: Scan, page: pa.RecordBatch, standings: Iterator[tuple[Standing, Bools]], most_files: int) -> None:
+class _Lookup:
+    """Judges every page once, though two ask."""
+
+    def __init__(self, references: References) -> None:
+        self._references = references
+        self._last: tuple[pa.Array, Judgement] | None = None
+
+    def judge(self, paths: pa.Array) -> Judgement:
+        if self._last is None or not self._last[0].equals(paths):
+            self._last = (paths, self._references.look_up(paths))
+        return self._last[1]
+
+    def knows(self, paths: pa.Array) -> Bools:
+        """Files of the table whose sizes are in its metadata."""
+        judgement = self.judge(paths)
+        return judgement.referenced & (judgement.sizes > 0)
+
+
+def _add(
+    result: Scan,
+    page: pa.RecordBatch,
+    judgement: Judgement,
+    standings: Iterator[tuple[Standing, Bools]],
+    most_files: int,
+) -> None:
     left = np.ones(page.num_rows, dtype=np.bool_)
-    sizes = page.column("size").to_numpy()
+    sizes = pc.coalesce(page.column("size"), pa.array(judgement.sizes)).to_numpy()
     for standing, fits in standings:
         rows = left & fits
         left &= ~rows

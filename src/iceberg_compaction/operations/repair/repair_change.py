@@ -139,8 +139,8 @@ class Mending:
             written = manifest_digest.read_back(table.io, made.to_manifest_file(), layout)
         if written != wanted:
             raise errors.ProofError(
-                f"The mended {where[0].lower()}{where[1:]} lists {written.entries} files instead of {wanted.entries}, or "
-                "other ones; nothing was committed."
+                f"The mended {where[0].lower()}{where[1:]} lists {written.entries} files instead of {wanted.entries}, "
+                "or other ones; nothing was committed."
             )
         self._totals.update(_differences(rows, corrected, live))
         return made

@@ -17,7 +17,8 @@ from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
-from iceberg_compaction.operations.rewrite_files import failed_files, planning_look, rebase, spending, table_figures
+from iceberg_compaction.operations.rewrite_files import failed_files, rebase, table_figures
+from iceberg_compaction.operations.rewrite_files.planning import planning_look, spending
 from iceberg_compaction.plan import build, plan_request, rates
 from iceberg_compaction.record import journal, leases
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.table_view import TableView
     from iceberg_compaction.operations.operation import EngineFactory, Legacy
-    from iceberg_compaction.operations.rewrite_files.policy_rule import PolicyRule
+    from iceberg_compaction.operations.rewrite_files.planning.policy_rule import PolicyRule
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 

@@ -17,11 +17,11 @@ from iceberg_compaction.operations.rewrite_files import (
     commit_batch,
     failed_files,
     rewrite_progress,
-    spending,
     staged_files,
     task_rounds,
 )
 from iceberg_compaction.operations.rewrite_files.groups import collect_groups
+from iceberg_compaction.operations.rewrite_files.planning import spending
 from iceberg_compaction.record.checkpoint import open_checkpoint
 
 if TYPE_CHECKING:

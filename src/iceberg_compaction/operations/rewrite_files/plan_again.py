@@ -15,7 +15,8 @@ from iceberg_compaction.model.outcome import GroupEnd
 from iceberg_compaction.model.rewrite_plan import EmptyPlan, LeftOutReason, Plan
 from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
-from iceberg_compaction.operations.rewrite_files import failed_files, planning_look, rebase, spending
+from iceberg_compaction.operations.rewrite_files import failed_files, rebase
+from iceberg_compaction.operations.rewrite_files.planning import planning_look, spending
 from iceberg_compaction.plan import build
 from iceberg_compaction.record import leases
 

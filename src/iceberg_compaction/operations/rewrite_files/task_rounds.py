@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.cancel import CancelToken
     from iceberg_compaction.execute.engine_door import Engine, Job, TaskEnd, Work
     from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
-    from iceberg_compaction.operations.rewrite_files.spending import SpendingMeter
+    from iceberg_compaction.operations.rewrite_files.planning.spending import SpendingMeter
 
 _log = logging.getLogger(__name__)
 

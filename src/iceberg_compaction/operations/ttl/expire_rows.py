@@ -110,7 +110,7 @@ class ExpireRows:
 
     def _remove_files(
         self, plan: ttl_plan.TtlPlan, bound: TimeBound, goal: TtlGoal, table: Table, run: Run
-    ) -> ttl_outcome.RemovedFiles:
+    ) -> ttl_outcome.LeavingFiles:
         """Commit that whole files leave."""
         assert plan.pin is not None  # a plan without a snapshot is empty
         chosen = _only(_choose(table, goal, bound, self.branch, run), plan)
@@ -128,7 +128,7 @@ class ExpireRows:
         result = replace_files.replace(table, request, run)
         run.emit(events.Committed(table=self.table, run_id=run.run_id, snapshot_id=result.snapshot_id))
         landed = tuple(group for group in groups if group.id in result.landed)
-        return ttl_outcome.RemovedFiles(groups=landed, result=result)
+        return ttl_outcome.LeavingFiles(groups=landed, result=result)
 
     def idle(self, plan: ttl_plan.TtlPlan, run: Run, ledger: Ledger) -> outcome.Outcome:
         return outcome.Healthy(table=plan.table, sentence=plan.sentence, run_id=run.run_id, plan_id=plan.id)

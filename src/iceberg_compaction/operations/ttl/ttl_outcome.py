@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemovedFiles:
+class LeavingFiles:
     """The commit by which whole files left."""
 
     groups: tuple[ReplaceGroup, ...]
@@ -35,7 +35,7 @@ class RemovedFiles:
         return sum(int(pc.sum(group.removed["file_size_in_bytes"]).as_py() or 0) for group in self.groups)
 
 
-def outcome_of(plan: TtlPlan, removal: RemovedFiles | None, rewrites: RunFacts, run_id: str) -> outcome.Outcome:
+def outcome_of(plan: TtlPlan, removal: LeavingFiles | None, rewrites: RunFacts, run_id: str) -> outcome.Outcome:
     """`rewrites` are the facts of files that were written anew, if there were any."""
     assert plan.pin is not None
     proof, snapshots = rewrites.proof, [commit.snapshot_id for commit in rewrites.commits]
@@ -70,7 +70,7 @@ def outcome_of(plan: TtlPlan, removal: RemovedFiles | None, rewrites: RunFacts, 
     )
 
 
-def _sentence(plan: TtlPlan, removal: RemovedFiles | None, rewrites: RunFacts, rewritten: int) -> str:
+def _sentence(plan: TtlPlan, removal: LeavingFiles | None, rewrites: RunFacts, rewritten: int) -> str:
     sentences = []
     if removal is not None:
         counts = f"{plurals.count(removal.files, 'data file')} with {plurals.count(removal.rows, 'row')}"

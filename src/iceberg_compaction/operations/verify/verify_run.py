@@ -12,7 +12,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.model import plurals
 from iceberg_compaction.model.verification import CheckVerdict, CommitCheck, Verification, worst
 from iceberg_compaction.operations.past_runs import measured_files, run_commits
-from iceberg_compaction.operations.verify import commit_files, compare_partitions, recorded_proof
+from iceberg_compaction.operations.verify import changed_deletes, commit_files, compare_partitions, recorded_proof
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -62,7 +62,7 @@ def _check(table: Table, snapshot: Snapshot, engine: Engine, run: Run) -> Commit
     try:
         files = commit_files.read(table, snapshot)
         if not files.written.num_rows and not files.replaced.num_rows:
-            return _check_list(table, files)
+            return _check_list(table, files, engine, run)
     except errors.MetadataError as error:
         return CommitCheck(snapshot_id=snapshot.snapshot_id, verdict=CheckVerdict.DIFFERS, sentence=str(error))
     written, *replaced = measured_files.measure(table, files.requests(table), engine, run)
@@ -78,17 +78,14 @@ def _expired(snapshot_id: int) -> CommitCheck:
     )
 
 
-def _check_list(table: Table, files: CommitFiles) -> CommitCheck:
-    """The check of a commit that only wrote manifests, or only dropped delete files: it lists the same data files."""
+def _check_list(table: Table, files: CommitFiles, engine: Engine, run: Run) -> CommitCheck:
+    """The check of a commit that only wrote manifests, or changed delete files: it lists the same data files, and those
+    whose delete files are others have the same rows."""
     snapshot = files.snapshot
     if files.parent is None:
         verdict, sentence = CheckVerdict.UNCHECKED, files.parent_gone
     else:
-        before, after = _data_files(files.parent), _data_files(commit_files.live(table, snapshot))
-        same = before.equals(after)
-        verdict = CheckVerdict.PROVED if same else CheckVerdict.DIFFERS
-        listed = plurals.count(after.num_rows, "data file")
-        sentence = f"it lists the same {listed} as its parent" if same else "it lists other data files than its parent"
+        verdict, sentence = _compare_lists(table, (files.parent, commit_files.live(table, snapshot)), engine, run)
     words = {
         CheckVerdict.PROVED: "is proved",
         CheckVerdict.DIFFERS: "differs",
@@ -100,6 +97,27 @@ def _check_list(table: Table, files: CommitFiles) -> CommitCheck:
         sentence=f"Snapshot {snapshot.snapshot_id} {words[verdict]}: {sentence}.",
         with_inputs=files.parent is not None,
     )
+
+
+def _compare_lists(
+    table: Table, sides: tuple[pa.Table, pa.Table], engine: Engine, run: Run
+) -> tuple[CheckVerdict, str]:
+    """The verdict on a snapshot with the data files of its parent, and why; given the live files of both."""
+    before, after = (_data_files(live) for live in sides)
+    if not before.equals(after):
+        return CheckVerdict.DIFFERS, "it lists other data files than its parent"
+    same = f"it lists the same {plurals.count(after.num_rows, 'data file')} as its parent"
+    paths = changed_deletes.reached(table, *sides)
+    if not len(paths):
+        return CheckVerdict.PROVED, same
+    try:
+        difference = changed_deletes.difference(table, sides, paths, table.schema(), engine, run)
+    except errors.ExecuteError as error:
+        return CheckVerdict.UNCHECKED, f"{same}, but rows could not be read: {str(error).rstrip('.')}"
+    if difference:
+        return CheckVerdict.DIFFERS, f"{same}, but with its delete files the rows are others. {difference}"
+    files = plurals.count(len(paths), "file")
+    return CheckVerdict.PROVED, f"{same}, and the rows of the {files} whose delete files are others are the same"
 
 
 def _data_files(live: pa.Table) -> pa.Table:

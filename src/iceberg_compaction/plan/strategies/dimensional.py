@@ -3,14 +3,15 @@
 The columns are those of cluster-by or, without it, those that partitioning and sort order suggest: sources of partition
 fields that still vary inside a partition, then the columns of the sort order. Rows are sorted by them one after the
 other, the first one first; a curve through all dimensions at once (z-order) needs a shuffle, which there is not yet.
-Candidates, groups and fixed point: as `sort`, see plan/strategies/ordered.py.
+Candidates, groups and fixed point: as `sort`, see plan/strategies/ordering/ordered.py.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.plan.strategies import ordered, rewrite_strategy, sort
+from iceberg_compaction.plan.strategies import rewrite_strategy, sort
+from iceberg_compaction.plan.strategies.ordering import ordered
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Policy

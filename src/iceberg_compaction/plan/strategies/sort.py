@@ -1,7 +1,7 @@
 """Strategy `sort`: sorts the rows of partitions by the table's sort order, or by the columns of the option sort-order.
 
 Candidates: files that are not sorted, or overlap others, and files of a wrong size next to them; see
-plan/strategies/ordered.py for units, groups and the fixed point.
+plan/strategies/ordering/ordered.py for units, groups and the fixed point.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.model import policies, row_order_terms
-from iceberg_compaction.plan.strategies import by_policy, delete_thresholds, ordered, rewrite_strategy
+from iceberg_compaction.plan.strategies import by_policy, delete_thresholds, rewrite_strategy
+from iceberg_compaction.plan.strategies.ordering import ordered
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Policy

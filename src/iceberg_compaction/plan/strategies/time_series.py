@@ -17,7 +17,8 @@ import numpy as np
 from iceberg_compaction.model import durations, plurals, policies, table_shape
 from iceberg_compaction.model.rewrite_plan import LeftOutReason
 from iceberg_compaction.plan import candidates, filters
-from iceberg_compaction.plan.strategies import by_policy, order_facts, ordered, rewrite_strategy, sort
+from iceberg_compaction.plan.strategies import by_policy, rewrite_strategy, sort
+from iceberg_compaction.plan.strategies.ordering import order_facts, ordered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.policy.policy_sections import PolicySection
     from iceberg_compaction.policy.sources.yaml_nodes import Node
-    from iceberg_compaction.policy.spelling import Spellings
+    from iceberg_compaction.policy.spelling import PolicySpellings
 
 _MOST_FILES = 20
 
 
-def load(path: str | Path, spellings: Spellings) -> PolicyDocument:
+def load(path: str | Path, spellings: PolicySpellings) -> PolicyDocument:
     """The document of a file and of those that it extends; a name that is not known is an error."""
     return _without_problems(examine(path, spellings))
 
 
-def examine(path: str | Path, spellings: Spellings) -> PolicyDocument:
+def examine(path: str | Path, spellings: PolicySpellings) -> PolicyDocument:
     """The same with all names that are not known, for whoever lists them."""
     return _join(str(path), list(_load(Path(path), str(path), (), spellings)))
 
 
-def parse(text: str, name: str, spellings: Spellings) -> PolicyDocument:
+def parse(text: str, name: str, spellings: PolicySpellings) -> PolicyDocument:
     """The document of a text, which may not extend files."""
     tree = yaml_nodes.parse(text, name)
     for base, line in _bases(tree, name):
@@ -66,7 +66,7 @@ def _join(file: str, documents: list[PolicyDocument]) -> PolicyDocument:
     )
 
 
-def _load(path: Path, shown: str, above: tuple[Path, ...], spellings: Spellings) -> Iterator[PolicyDocument]:
+def _load(path: Path, shown: str, above: tuple[Path, ...], spellings: PolicySpellings) -> Iterator[PolicyDocument]:
     """The document of a file, and then those that it extends."""
     tree = yaml_nodes.parse(_text(path, shown), shown)
     yield _deeper(read_sections.read(tree, shown, spellings), len(above))

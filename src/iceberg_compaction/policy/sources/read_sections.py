@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iceberg_compaction.policy.sources.yaml_nodes import Node
-    from iceberg_compaction.policy.spelling import Spellings
+    from iceberg_compaction.policy.spelling import PolicySpellings
 
 ENVIRONMENTS = ("development", "staging", "production", "dev", "prod", "test")
 _KIND = "CompactionPolicy"
@@ -30,13 +30,13 @@ _NOTES = frozenset(
 )
 
 
-def read(tree: Node, file: str, spellings: Spellings) -> PolicyDocument:
+def read(tree: Node, file: str, spellings: PolicySpellings) -> PolicyDocument:
     """The sections of a document; ConfigError: with file and line."""
     return _Reader(file, spellings).read(tree)
 
 
 class _Reader:
-    def __init__(self, file: str, spellings: Spellings) -> None:
+    def __init__(self, file: str, spellings: PolicySpellings) -> None:
         self._file = file
         self._spellings = spellings
         self._sections: list[PolicySection] = []

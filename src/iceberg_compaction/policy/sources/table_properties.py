@@ -14,7 +14,7 @@ from iceberg_compaction.policy.policy_sections import Level, PolicySection, Sett
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from iceberg_compaction.policy.spelling import Spellings
+    from iceberg_compaction.policy.spelling import PolicySpellings
 
 OURS = policies.POLICY_PROPERTIES[0]
 _AMORO = (
@@ -40,7 +40,7 @@ def relevant(properties: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in properties.items() if name.startswith(prefixes)}
 
 
-def read(properties: Mapping[str, str], spellings: Spellings) -> PolicySection:
+def read(properties: Mapping[str, str], spellings: PolicySpellings) -> PolicySection:
     """The section of a table's own properties. Names that are not known are listed as ignored: a property may be meant
     for another program, or for a later version."""
     settings: dict[str, Setting] = {}
@@ -69,7 +69,7 @@ def read(properties: Mapping[str, str], spellings: Spellings) -> PolicySection:
     )
 
 
-def _ignored(name: str, value: str, origin: PolicyOrigin, spellings: Spellings) -> IgnoredSetting:
+def _ignored(name: str, value: str, origin: PolicyOrigin, spellings: PolicySpellings) -> IgnoredSetting:
     reason = spellings.reason_to_ignore(name)
     if reason is None:
         near = spellings.nearest(name.removeprefix(OURS))

@@ -5,14 +5,14 @@ answers also tell the store's own time; local folders by the kernel; all other s
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlparse
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
 
 from iceberg_compaction import errors
@@ -28,8 +28,10 @@ from iceberg_compaction.storage import (
 from iceberg_compaction.storage.s3 import bucket_requests, object_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    import numpy as np
+    import numpy.typing as npt
     from pyiceberg.io import FileIO
 
     from iceberg_compaction.storage.s3 import plain_requests
@@ -37,12 +39,14 @@ if TYPE_CHECKING:
 PAGE = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("modified_ms", pa.int64()),  # by the clock of the store; null: it does not say
+        pa.field("size", pa.int64()),  # null: nobody asked for it
+        pa.field("modified_ms", pa.int64()),  # by the clock of the store; null: it does not say, or nobody asked
         pa.field("opaque", pa.bool_(), nullable=False),  # a link, or a name that is no text: not to be judged
     ]
 )
 _ROWS = 8192  # of a page
+_GONE = -1  # the size of a file that left
+Knows: TypeAlias = "Callable[[pa.Array], npt.NDArray[np.bool_]]"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,11 +62,12 @@ class StoreTime:
             self.now_ms = None
 
 
-def walk(io: FileIO, folder: str, time: StoreTime) -> Iterator[pa.RecordBatch]:
-    """Pages of all files anywhere below the folder, in no order. A folder that is not there is empty.
+def walk(io: FileIO, folder: str, time: StoreTime, knows: Knows | None = None) -> Iterator[pa.RecordBatch]:
+    """Pages of all files anywhere below the folder, in no order. A folder that is not there is empty. `knows`: which
+    files need neither size nor time; a local disk has those in another place than the names.
     UnsupportedError: the table's FileIO cannot list, or not exactly there."""
     folder = folder.rstrip("/")
-    pages = _pages(io, folder, time)
+    pages = _pages(io, folder, time, knows)
     while True:
         try:
             page = next(pages, None)
@@ -76,14 +81,14 @@ def walk(io: FileIO, folder: str, time: StoreTime) -> Iterator[pa.RecordBatch]:
         yield page
 
 
-def _pages(io: FileIO, folder: str, time: StoreTime) -> Iterator[pa.RecordBatch]:
+def _pages(io: FileIO, folder: str, time: StoreTime, knows: Knows | None) -> Iterator[pa.RecordBatch]:
     current = io.current if isinstance(io, vended_credentials.LastingIO) else io
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(current).__mro__}
     if "pyiceberg.io.pyarrow.PyArrowFileIO" in kinds:
         exact_paths.exact(current)
         scheme, authority, root = current.parse_location(folder, current.properties)  # type: ignore[attr-defined]
         if scheme == "file":
-            return _local(folder, root)
+            return _local(folder, root, knows)
         bucket = object_files.bucket_of(current, folder)
         if bucket is not None:
             return _objects(io, folder, f"{root.partition('/')[2]}/", time)
@@ -99,7 +104,7 @@ class _Rows:
 
     def __init__(self) -> None:
         self.paths: list[str] = []
-        self.sizes: list[int] = []
+        self.sizes: list[int | None] = []
         self.modified: list[int | None] = []
         self.opaque: list[bool] = []
 
@@ -119,7 +124,7 @@ class _Rows:
         self.opaque.append(opaque)
 
 
-def _local(folder: str, root: str) -> Iterator[pa.RecordBatch]:
+def _local(folder: str, root: str, knows: Knows | None) -> Iterator[pa.RecordBatch]:
     """Links are not followed: they may lead out of the folder, or back into it."""
     rows = _Rows()
     waiting = [(root, folder)]
@@ -132,20 +137,34 @@ def _local(folder: str, root: str) -> Iterator[pa.RecordBatch]:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append((entry.path, path))
                         continue
-                    try:
-                        status = entry.stat(follow_symlinks=False)
-                    except FileNotFoundError:
-                        continue
                     text = path if path.isascii() else path.encode(errors="replace").decode()
-                    is_plain = stat.S_ISREG(status.st_mode) and text == path
-                    rows.add(text, status.st_size, status.st_mtime_ns // 1_000_000, not is_plain)
+                    rows.paths.append(text)
+                    rows.opaque.append(text != path or not entry.is_file(follow_symlinks=False))
         except FileNotFoundError:
             continue  # it left meanwhile, or there never was such a folder
         except NotADirectoryError:
             raise errors.UnsupportedError(f"{shown} is no folder.") from None
         if rows.full():
-            yield rows.take()
-    yield rows.take()
+            yield _with_status(rows, folder, root, knows)
+    yield _with_status(rows, folder, root, knows)
+
+
+def _with_status(rows: _Rows, folder: str, root: str, knows: Knows | None) -> pa.RecordBatch:
+    """The page, with sizes and times of the files that are not known. Files that left meanwhile are not in it."""
+    spared = [False] * len(rows.paths) if knows is None else knows(pa.array(rows.paths, pa.string())).tolist()
+    gone = False
+    for path, opaque, is_spared in zip(rows.paths, rows.opaque, spared, strict=True):
+        size, modified_ms = None, None
+        if not opaque and not is_spared:
+            try:
+                status = os.stat(root + path[len(folder) :], follow_symlinks=False)
+                size, modified_ms = status.st_size, status.st_mtime_ns // 1_000_000
+            except FileNotFoundError:
+                size, gone = _GONE, True
+        rows.sizes.append(size)
+        rows.modified.append(modified_ms)
+    page = rows.take()
+    return page.filter(pc.fill_null(pc.not_equal(page["size"], _GONE), True)) if gone else page
 
 
 def _objects(io: FileIO, folder: str, prefix: str, time: StoreTime) -> Iterator[pa.RecordBatch]:

@@ -167,6 +167,10 @@ class DeleteFilter:
         """How many of a range of rows of a file are known to be deleted."""
         return int(np.count_nonzero(self._dead.mask(number, first, rows))) if self._marked[number] else 0
 
+    def dead_mask(self, number: int, first: int, rows: int) -> NDArray[np.bool_]:
+        """Which of a range of rows of a file are known to be deleted; all that are, once its keys are looked up."""
+        return self._dead.mask(number, first, rows)
+
     def pass_over(self, rows: int) -> None:
         """Counts rows that are known to be deleted and will not be read."""
         self._met += rows

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         TableOptions,
     )
     from iceberg_compaction.model.events import Event
-    from iceberg_compaction.operations.rewrite_files.policy_rule import PolicyRule
+    from iceberg_compaction.operations.rewrite_files.planning.policy_rule import PolicyRule
     from iceberg_compaction.record.store import RunStore
 
 AnyPlan: TypeAlias = Plan | EmptyPlan | Unplanned

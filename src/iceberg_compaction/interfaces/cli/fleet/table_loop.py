@@ -17,8 +17,8 @@ from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import exits, interrupt, progress
 from iceberg_compaction.model import durations, events, policies
 from iceberg_compaction.model.outcome import Failed, Skipped
-from iceberg_compaction.operations.rewrite_files import policy_rule
 from iceberg_compaction.operations.rewrite_files.file_rewrite import RewriteFiles
+from iceberg_compaction.operations.rewrite_files.planning import policy_rule
 from iceberg_compaction.workflow import fleet_budget, operate, rank_tables
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.observe.metrics.run_metrics import RunMetrics
     from iceberg_compaction.operations.operation import EngineFactory, Operation
-    from iceberg_compaction.operations.rewrite_files.policy_rule import PolicyRule
+    from iceberg_compaction.operations.rewrite_files.planning.policy_rule import PolicyRule
     from iceberg_compaction.record.runs import Run
     from iceberg_compaction.record.store import RunStore
     from iceberg_compaction.workflow.operate import House
@@ -101,11 +101,14 @@ class Session:
         self.budget = fleet_budget.FleetBudget(policy_rule.budget_of(policy), ranked)
         return [by_name[table.table] for table in ranked]
 
-    def operate(self, catalog: Any, operations: Sequence[Operation[Any]], *, single: bool) -> Iterator[Outcome]:
+    def operate(
+        self, catalog: Any, operations: Sequence[Operation[Any]], *, single: bool, loaded: Any = None
+    ) -> Iterator[Outcome]:
         """One operation after the other, or some side by side. One that cannot be done does not stop the rest, unless
-        it is the only one. After a cancel, the rest is skipped."""
+        it is the only one. After a cancel, the rest is skipped. `loaded`: the table, if it was loaded just now."""
         parallel = min(self._parallel, len(operations)) if threads.may_share(catalog) else 1
-        house = operate.House(catalog=catalog, engines=self._one_engine if parallel < 2 else self._shared_engine)
+        engines = self._one_engine if parallel < 2 else self._shared_engine
+        house = operate.House(catalog=catalog, engines=engines, loaded=loaded)
         if self._metrics is not None:
             self._metrics.expect([operation.table for operation in operations])
         with progress.progress(self._console) as shown:

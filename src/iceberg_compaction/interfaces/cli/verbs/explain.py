@@ -27,8 +27,8 @@ def explain(
     console: options.ConsoleOptions,
     how: ExplainOptions,
 ) -> None:
-    """Show why a table is compacted or not: its policy with the origin of each value, what a run would do now and why,
-    what it would leave alone, when the table is next due, and what the work costs and saves. Writes nothing.
+    """Show why a table is compacted or not. That is its policy with the origin of each value, what a run would do now
+    and why, what it would leave alone, when the table is next due, and what the work costs and saves. Writes nothing.
 
     Examples:
 

@@ -60,8 +60,8 @@ def policy(
         typer.Argument(metavar="NAME", help="A file (check), a table (show), two files (diff).", show_default=False),
     ] = None,
 ) -> None:
-    """Check a policy file, show the policy of a table, compare two files, begin a file from what the lake looks like,
-    or print the JSON schema for editors.
+    """Check, show, compare or begin policy files. `show` is about the policy of a table, `init` begins a file from what
+    the lake looks like, `schema` prints the JSON schema for editors.
 
     Examples:
 
@@ -101,7 +101,7 @@ def _check(file: str, console: options.ConsoleOptions) -> None:
     from iceberg_compaction.interfaces.cli import output
     from iceberg_compaction.policy import review, spelling
 
-    reviewed = review.check(file, spelling.Spellings())
+    reviewed = review.check(file, spelling.PolicySpellings())
     output.output(console.output).policy_review(reviewed)
     if not reviewed.ok:
         raise typer.Exit(exits.FAILED)
@@ -126,7 +126,7 @@ def _diff(files: Sequence[str], console: options.ConsoleOptions) -> None:
     from iceberg_compaction.interfaces.cli import output
     from iceberg_compaction.policy import review, spelling
 
-    output.output(console.output).policy_comparison(review.compare(files[0], files[1], spelling.Spellings()))
+    output.output(console.output).policy_comparison(review.compare(files[0], files[1], spelling.PolicySpellings()))
 
 
 def _init(catalog: options.CatalogOptions, how: PolicyVerbOptions) -> None:

@@ -15,7 +15,8 @@ import numpy as np
 from iceberg_compaction.model import byte_size, plurals, row_order_terms
 from iceberg_compaction.model.rewrite_plan import GroupReason, LeftOutReason
 from iceberg_compaction.plan import candidates, output_counts, packing, respec
-from iceberg_compaction.plan.strategies import group_filter, order_facts, overlap_units, rewrite_strategy
+from iceberg_compaction.plan.strategies import group_filter, rewrite_strategy
+from iceberg_compaction.plan.strategies.ordering import order_facts, overlap_units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,18 +58,15 @@ def capacity(policy: Policy) -> int:
 
 def pieces(files: CandidateFiles, request: PlanRequest, cold: Mask | None = None) -> Pieces:
     """The files in pieces. `cold`: packing keys whose files have the layout's sizes for cold partitions."""
-    pooled = respec.with_fed_partitions(files, request, capacity(request.policy))
-    moved = np.zeros(len(files.rows), np.bool_)
-    if pooled is None:  # what moves is too much for one task, and stays
-        moved, pooled = files.packing_key != files.partition, files
-    parts = _Parts(pooled, request, moved, np.zeros(len(files.numbering), np.bool_) if cold is None else cold)
+    pooled = respec.with_fed_partitions(files, request)
+    parts = _Parts(pooled, request, np.zeros(len(files.numbering), np.bool_) if cold is None else cold)
     return parts.pieces()
 
 
 class _Parts:
     """The files of a table in units, and what each unit needs."""
 
-    def __init__(self, files: CandidateFiles, request: PlanRequest, moved: Mask, cold: Mask) -> None:
+    def __init__(self, files: CandidateFiles, request: PlanRequest, cold: Mask) -> None:
         self._files, self._request, self._cold = files, request, cold
         self._forced = request.policy.rewrite_all
         self._sizes = request.sizes
@@ -77,13 +75,10 @@ class _Parts:
         ranges = order_facts.ranges(files, request)
         whole = (self._unsorted & ~ranges.bounded) | (files.packing_key != files.partition)
         self._units = overlap_units.find(files.packing_key, ranges, whole)
-        self._too_large = self._units.any(moved)
         self._reasons = self._needs()
         self._needed = np.logical_or.reduce(self._reasons[1:-1])
-        size = self._units.sums(files.bytes)
-        if not self._forced:
-            self._too_large |= self._needed & (size > capacity(request.policy))
-        self._size = size
+        self._size = self._units.sums(files.bytes)
+        self._too_large = self._needed & (self._size > capacity(request.policy)) & (not self._forced)
 
     def _needs(self) -> list[Mask]:
         """The masks of units that have each of REASONS."""

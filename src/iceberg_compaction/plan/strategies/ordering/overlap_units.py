@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from iceberg_compaction.plan.strategies.order_facts import KeyRanges
+    from iceberg_compaction.plan.strategies.ordering.order_facts import LeadingRanges
 
     Ints = NDArray[np.int64]
     Mask = NDArray[np.bool_]
@@ -41,7 +41,7 @@ class Units:
         return self.sums(mask) > 0
 
 
-def find(keys: Ints, ranges: KeyRanges, whole: Mask) -> Units:
+def find(keys: Ints, ranges: LeadingRanges, whole: Mask) -> Units:
     """The units of files with these packing keys. `whole`: files whose partition is one unit, because nothing is known
     about the range of their rows. Files without bounds are otherwise units by themselves, after all others."""
     lower, upper = (np.where(ranges.bounded, bound, _LAST) for bound in (ranges.lower, ranges.upper))

@@ -21,7 +21,7 @@ _NO_ORDER = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeyRanges:
+class LeadingRanges:
     """The least and the greatest value of the leading column in each file, as numbers of the same order."""
 
     lower: NDArray[np.int64]
@@ -29,15 +29,15 @@ class KeyRanges:
     bounded: NDArray[np.bool_]  # both are known
 
 
-def ranges(files: CandidateFiles, request: PlanRequest) -> KeyRanges:
+def ranges(files: CandidateFiles, request: PlanRequest) -> LeadingRanges:
     """The ranges of files; none is known if the view has bounds of another column than the leading one."""
     measured = None if request.rows is None else request.rows.measured
     if measured is None or request.view.clustering_column != measured:
         nothing = np.zeros(len(files.rows), np.int64)
-        return KeyRanges(lower=nothing, upper=nothing, bounded=np.zeros(len(files.rows), np.bool_))
+        return LeadingRanges(lower=nothing, upper=nothing, bounded=np.zeros(len(files.rows), np.bool_))
     lower, upper = (request.view.files[name] for name in ("cluster_lower", "cluster_upper"))
     bounded = (pc.and_(lower.is_valid(), upper.is_valid())).to_numpy()[files.rows]
-    return KeyRanges(
+    return LeadingRanges(
         lower=pc.fill_null(lower, 0).to_numpy()[files.rows],
         upper=pc.fill_null(upper, 0).to_numpy()[files.rows],
         bounded=bounded,
@@ -54,8 +54,8 @@ def is_sorted(files: CandidateFiles, request: PlanRequest) -> NDArray[np.bool_]:
     orders = {} if shape is None else shape.sort_orders
     ids = [order_id for order_id, own in orders.items() if row_order_terms.key(own[: len(terms)]) == key]
     named = pc.fill_null(request.view.files["sort_order_id"], _NO_ORDER).to_numpy()[files.rows]
-    known, marked = _by_snapshots(files, request, key)
-    ordered = np.isin(named, ids) | marked | (np.logical_not(known) & (not ids))
+    is_stated, marked = _by_snapshots(files, request, key)
+    ordered = np.isin(named, ids) | marked | (np.logical_not(is_stated) & (not ids))
     stays: NDArray[np.bool_] = files.packing_key == files.partition
     return ordered & stays
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.model.budget import Budget
-from iceberg_compaction.model.plan_cost import dollars
+from iceberg_compaction.model.plan_cost import Budget, dollars
 from iceberg_compaction.operations import run_facts
 from iceberg_compaction.record import past_spending
 

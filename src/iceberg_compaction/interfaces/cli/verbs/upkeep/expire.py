@@ -37,7 +37,7 @@ class ExpireOptions(upkeep_verb.UpkeepOptions):
     ] = False
     keep_files: Annotated[bool, typer.Option("--keep-files", help="Change metadata only; delete no file.")] = False
     deletes_per_second: Annotated[
-        float | None, typer.Option(min=0.1, metavar="N", help="Delete files at this pace; default: no limit.")
+        float | None, typer.Option(metavar="N", help="Delete files at this pace; default: no limit.")
     ] = None
 
 

@@ -1,0 +1,1 @@
+"""Screens of housekeeping. In: plans and outcomes. Out: tables and sentences."""

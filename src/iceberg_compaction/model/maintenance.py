@@ -1,0 +1,43 @@
+"""The upkeep of one table as a whole: the steps that were done, in their order, and the outcome of each."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Literal
+
+from iceberg_compaction.model.outcome import Kind, Outcome
+from iceberg_compaction.model.value import Value
+
+
+class MaintenanceStep(str, Enum):
+    """The steps, in the one order that is safe: a tag protects a snapshot before others expire, rows past their time go
+    before files are rewritten, and orphans are looked for when nothing else writes any more. What dead runs left is
+    removed before the first step, by every step itself."""
+
+    TAGS = "tags"
+    EXPIRE = "expire"
+    TTL = "ttl"
+    DELETES = "deletes"
+    REWRITE = "rewrite"
+    MANIFESTS = "manifests"
+    ORPHANS = "orphans"
+
+
+class StepOutcome(Value):
+    """What became of one step."""
+
+    step: MaintenanceStep
+    outcome: Outcome
+
+
+class TableMaintenance(Value):
+    """What was done to one table."""
+
+    kind: Literal["maintenance"] = "maintenance"
+    table: str
+    steps: tuple[StepOutcome, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Nothing failed. A table or step that cannot be worked on yet is no failure."""
+        return all(each.outcome.ok or each.outcome.kind is Kind.UNSUPPORTED for each in self.steps)

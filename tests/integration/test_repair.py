@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
@@ -11,6 +12,8 @@ from urllib.parse import urlparse
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import Phase, given
+from hypothesis import strategies as st
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Operation
@@ -19,6 +22,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from tests.factories import damage as damages
 from tests.factories import lake as lakes
 from tests.factories import manifests, runs
+from tests.factories.examples import examples
 from typer.testing import CliRunner
 
 from iceberg_compaction import Compactor, Kind, errors
@@ -391,3 +395,46 @@ def test_the_command_shows_by_default_and_mends_on_request(lake: Lake) -> None:
     assert mended.exit_code == 0, mended.output
     assert run("--check", "--deep").exit_code == 0
     assert "iceberg-compact repair --table t" in upkeep_operations.repair("t").command
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("repairs")
+
+
+@examples(8, phases=(Phase.explicit, Phase.generate))
+@given(
+    sizes=st.dictionaries(st.integers(0, 5), st.integers(0, 10**6), max_size=3),
+    records=st.dictionaries(st.integers(0, 5), st.integers(0, 100), max_size=3),
+    twice=st.lists(st.integers(0, 5), max_size=4),
+    order=st.permutations(range(6)),
+)
+def test_whatever_is_wrong_rows_and_numbers_are_the_same_afterwards(
+    folder: Path, sizes: dict[int, int], records: dict[int, int], twice: list[int], order: list[int]
+) -> None:
+    lake = lakes.file_lake(Path(tempfile.mkdtemp(dir=folder)))
+    table = make(lake, spec=BY_NAME)  # two partitions each
+    sound, before = ids(table), facts(table)
+    true = {entry.data_file.file_path: entry.data_file.file_size_in_bytes for entry in damages.live(table)}
+
+    def wrong(entries: list[ManifestEntry]) -> list[ManifestEntry]:
+        changed = [
+            damages.changed(
+                entry,
+                file_size_in_bytes=sizes.get(at, entry.data_file.file_size_in_bytes),
+                record_count=records.get(at, entry.data_file.record_count),
+            )
+            for at, entry in enumerate(entries)
+        ]
+        return [changed[at] for at in [*order, *twice]]
+
+    damages.damage(table, wrong)
+    plan = check(lake, deep=True)
+    assert {finding.remedy for finding in plan.findings} <= {Remedy.FIX}
+    if plan.sick:
+        mend(lake, deep=True)
+    assert facts(table) == before
+    assert ids(table) == sound
+    assert {entry.data_file.file_path: entry.data_file.file_size_in_bytes for entry in damages.live(table)} == true
+    assert sum(entry.data_file.record_count for entry in damages.live(table)) == 12
+    assert check(lake, deep=True).findings == ()

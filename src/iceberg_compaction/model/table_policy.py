@@ -78,7 +78,7 @@ class QuietHours(_Part):
 
     @property
     def words(self) -> str:
-        days = f"{','.join(self.days)} " if self.days else ""
+        days = f"{_day_words(self.days)} " if self.days else ""
         return f"{days}{self.start}-{self.end} {self.time_zone}"
 
 
@@ -86,6 +86,13 @@ def minutes(clock: str) -> int:
     """The minutes since midnight of a text such as 22:00."""
     hours, _, rest = clock.partition(":")
     return int(hours) * 60 + int(rest)
+
+
+def _day_words(days: tuple[str, ...]) -> str:
+    """Days in a row as their first and last one: mon-fri."""
+    first, last = DAYS.index(days[0]), DAYS.index(days[-1])
+    is_row = len(days) > 2 and days == DAYS[first : last + 1]
+    return f"{days[0]}-{days[-1]}" if is_row else ",".join(days)
 
 
 def _days(text: Any) -> list[str]:

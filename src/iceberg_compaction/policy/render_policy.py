@@ -33,7 +33,9 @@ def text(effective: EffectivePolicy) -> str:
         while common < min(len(before), len(parents)) and before[common] == parents[common]:
             common += 1
         lines += [f"{'  ' * depth}{parents[depth]}:" for depth in range(common, len(parents))]
-        stated = quiet if setting.name == "quiet-hours" else setting.value
+        stated = setting.value
+        if setting.name == "quiet-hours":
+            stated = quiet[0] if len(quiet) == 1 else quiet
         line = f"{'  ' * len(parents)}{name}: {value(setting.name, stated)}"
         lines.append(f"{line:<{_COMMENT_AT}}  # {setting.origin.words}")
         before = tuple(parents)

@@ -40,6 +40,7 @@ VERBS = (
     "orphans",
     "expire",
     "tags",
+    "repair",
     "deletes",
     "history",
     "report",

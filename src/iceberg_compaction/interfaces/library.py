@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.policy_origin import EffectivePolicy
     from iceberg_compaction.model.portable_task import PortableResult, PortableTask
+    from iceberg_compaction.model.repair_plan import RepairPlan
     from iceberg_compaction.model.resume_view import ResumeView
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.run_record import RunRecord
@@ -274,6 +275,18 @@ class Compactor:
         """Tag a table as it was at the end of each day, hour or month. Arguments, all optional, are those of the
         command: `every`, `at`, `zone`, `keep`, `name_pattern`, `max_delay`, `only_changed`."""
         return operate.operate(self._tags(name, options), self._house(), self._run())
+
+    def check_table(self, name: str, *, deep: bool = False) -> RepairPlan:
+        """What is wrong with a table's metadata, compared with its files; writes nothing. `deep`: rows are counted by
+        the footer of every Parquet file."""
+        operation = upkeep_operations.repair(self._full_name(name), branch=self._branch, deep=deep)
+        return operate.plan_only(operation, self._house(), self._run())
+
+    def repair_table(self, name: str, **options: bool) -> Outcome:
+        """Mend what `check_table` finds and can be mended. Options are `deep`; `drop_missing`: data files that are
+        missing in storage leave the table, and their rows are lost; `even_most`: even if most of them are missing."""
+        operation = upkeep_operations.repair(self._full_name(name), branch=self._branch, **options)
+        return operate.operate(operation, self._house(), self._run())
 
     def plan_deletes(self, name: str, **wanted: Any) -> DeletesPlan:
         """What `clean_deletes` would do, and why; writes nothing."""

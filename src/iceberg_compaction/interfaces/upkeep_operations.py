@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model import durations, moments
+from iceberg_compaction.model.repair_plan import RepairGoal
 from iceberg_compaction.model.snapshot_retention import RetentionGoal
 from iceberg_compaction.model.tag_plan import Every, TagGoal
 from iceberg_compaction.operations.expire.expire_snapshots import ExpireSnapshots
+from iceberg_compaction.operations.repair.repair_table import RepairTable
 from iceberg_compaction.operations.tags.make_tags import MakeTags
 
 if TYPE_CHECKING:
@@ -74,3 +76,11 @@ def tag_goal(
 def tags(table: str, goal: TagGoal, *, branch: str = "main", only_changed: bool = False) -> MakeTags:
     """The tags of a table. `only_changed`: none for a period without commits."""
     return MakeTags(table=table, goal=goal.model_copy(update={"only_changed": only_changed}), branch=branch)
+
+
+def repair(
+    table: str, *, branch: str = "main", deep: bool = False, drop_missing: bool = False, even_most: bool = False
+) -> RepairTable:
+    """The repair of a table's metadata."""
+    goal = RepairGoal(deep=deep, drop_missing=drop_missing, even_most=even_most)
+    return RepairTable(table=table, goal=goal, branch=branch)

@@ -41,6 +41,11 @@ class UpkeepPlan(Value):
         return not self.steps
 
     @property
+    def sick(self) -> bool:
+        """Whether the plan is about damage, which a dry run tells by its exit code."""
+        return False
+
+    @property
     def resources(self) -> tuple[str, ...]:
         """A run that performs the plan needs a lease of these; see `model.lease`."""
         return (lease.EVERYTHING,)

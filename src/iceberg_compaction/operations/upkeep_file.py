@@ -69,6 +69,12 @@ def _operation(content: dict[str, Any]) -> Operation[Any]:
 
             tags = TagPlan.model_validate(content)
             return make_tags.MakeTags(table=tags.table, goal=tags.goal, branch=tags.branch, given=tags)
+        case "repair":
+            from iceberg_compaction.model.repair_plan import RepairPlan
+            from iceberg_compaction.operations.repair import repair_table
+
+            repair = RepairPlan.model_validate(content)
+            return repair_table.RepairTable(table=repair.table, goal=repair.goal, branch=repair.branch, given=repair)
         case "deletes":
             from iceberg_compaction.model.deletes_plan import DeletesPlan
             from iceberg_compaction.operations.deletes import delete_upkeep

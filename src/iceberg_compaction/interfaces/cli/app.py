@@ -30,6 +30,7 @@ from iceberg_compaction.interfaces.cli.verbs.upkeep.expire import expire
 from iceberg_compaction.interfaces.cli.verbs.upkeep.maintain import maintain
 from iceberg_compaction.interfaces.cli.verbs.upkeep.manifests import manifests
 from iceberg_compaction.interfaces.cli.verbs.upkeep.orphans import orphans
+from iceberg_compaction.interfaces.cli.verbs.upkeep.repair import repair
 from iceberg_compaction.interfaces.cli.verbs.upkeep.tags import tags
 from iceberg_compaction.interfaces.cli.verbs.upkeep.ttl import ttl
 from iceberg_compaction.interfaces.cli.verbs.verify import verify
@@ -90,6 +91,7 @@ for _verb in (
     orphans,
     expire,
     tags,
+    repair,
     deletes,
     history,
     report,

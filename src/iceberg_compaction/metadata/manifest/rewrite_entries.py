@@ -1,11 +1,12 @@
-"""Rewrites manifests: one without some of its files, or several as one (R10, R12). Entries of the manifest list come
-in, a new manifest goes out. Blocks without a change are copied as bytes, and unknown fields are kept."""
+"""Rewrites manifests: one without some of its files or with corrected entries, or several as one (R10, R12). Entries of
+the manifest list come in, a new manifest goes out. Blocks without a change are copied as bytes, and unknown fields are
+kept."""
 
 from __future__ import annotations
 
 import json
 from concurrent import futures
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from pyiceberg.manifest import ManifestFile, PartitionFieldSummary
+
+    from iceberg_compaction.metadata.manifest.entry_correction import CorrectedColumns, EntryCorrection
 
 Removed = entry_change.Removed
 
@@ -58,6 +61,7 @@ class _EntryPart:
     header: dict[str, bytes]  # as our format version and codecs want it
     manifest_files: Sequence[ManifestFile]
     change: entry_change.EntryChange
+    corrected: CorrectedColumns | None = None  # None: files are as their entries say
 
     @property
     def where(self) -> str:
@@ -72,6 +76,19 @@ def rewrite_manifest(
     return _rewrite(
         writing, _open(writing, [(source, small_manifests.read(writing.io, source))], removed, entry_change.SLIM)
     )
+
+
+def correct_manifest(
+    writing: written_manifests.Writing, source: ManifestFile, parsed: container.Container, correction: EntryCorrection
+) -> written_manifests.NewManifest | None:
+    """Rewrites `source`, whose bytes were parsed, with corrected entries. The counts of its manifest list do not
+    matter. None: it has no live files."""
+    part = _open(writing, [(source, parsed)], Removed(pa.array([], pa.string())), entry_change.SLIM)
+    corrected = correction.of(part.change.slim)
+    part = replace(part, change=corrected.change(part.change), corrected=corrected)
+    if not part.change.kept.any():
+        return None
+    return _write(writing, [part], part.header, source.partitions).manifest
 
 
 def rewrite_small_manifests(
@@ -254,6 +271,8 @@ def _changed(part: _EntryPart, same: entry_change.Mask, todo: entry_change.Mask,
         column = column.filter(pa.array(todo))
         at = table.schema.get_field_index(name)
         table = table.append_column(name, column) if at < 0 else table.set_column(at, name, column)
+    if part.corrected is not None:
+        table = part.corrected.apply(table, todo)
     mine = json.loads(part.header[container.SCHEMA])
     return table if mine == schema else entry_schema.conform(table, mine, schema)
 

@@ -44,6 +44,7 @@ def perform(
     from iceberg_compaction.interfaces.cli import output
     from iceberg_compaction.interfaces.cli.fleet import result_files, table_loop
     from iceberg_compaction.model import unplanned
+    from iceberg_compaction.model.upkeep_plan import UpkeepPlan
 
     if how.out is not None and not targets.single:
         raise errors.ConfigError("--out writes the plan of one table; name one with --table.")
@@ -54,7 +55,9 @@ def perform(
         plans = _plans(catalog, operations, engines, how, single=targets.single)
         _save(plans, how)
         shown.upkeep_plans(plans, single=targets.single)
-        return exits.FAILED if any(map(unplanned.is_failed, plans)) else exits.DONE
+        if any(map(unplanned.is_failed, plans)):
+            return exits.FAILED
+        return exits.SICK if any(isinstance(plan, UpkeepPlan) and plan.sick for plan in plans) else exits.DONE
     store = wiring.store_to_write(str(how.state) if how.state else None)
     with (
         wiring.observing(how) as metrics,

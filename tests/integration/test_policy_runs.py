@@ -79,6 +79,7 @@ def test_triggers_of_flags_and_files_meet(lake: Lake, tmp_path: Path) -> None:
     args = ["plan", "--table", "db.t", "--policy", str(file), "--trigger", "max_file_count_per_partition=50"]
     triggers = document(call(lake, tmp_path, *args))["policy"]["triggers"]
     assert (triggers["max-file-count-per-partition"], triggers["max-delete-ratio"]) == (50, 0.7)
+    assert triggers["preset"] == "guide"
 
 
 def test_the_guides_file_and_the_custom_resource_plan_tables(lake: Lake, tmp_path: Path) -> None:
@@ -212,6 +213,12 @@ def test_the_library_takes_a_policy_in_every_form(form: str, lake: Lake, tmp_pat
 def test_the_library_refuses_a_policy_that_cannot_be_used(lake: Lake) -> None:
     with pytest.raises(errors.ConfigError, match="is not known; did you mean strategy"):
         Compactor(lake.catalog, engine="inline", policy={"stratgy": "full"})
+
+
+def test_the_librarys_options_may_belong_to_the_strategy_that_a_policy_states(lake: Lake) -> None:
+    make(lake, "sales")
+    compactor = Compactor(lake.catalog, options={"sort-order": "id"}, engine="inline", policy={"strategy": "sort"})
+    assert compactor.compact_table("sales").kind is Kind.COMPACTED
 
 
 def test_the_librarys_example_runs(lake: Lake) -> None:

@@ -174,6 +174,7 @@ def test_explain_has_every_value_with_its_origin(lake: Lake, tmp_path: Path) -> 
     assert values["verify"] == ("checksum", "default")
     assert explained["verdict"] == "runs"
     assert explained["gain"]["input_files"] == 6
+    assert 0 < explained["gain"]["cost"] < explained["gain"]["saving"]
     assert explained["next_due_ms"] is not None
     assert explained["ignored"][0]["name"] == "self-optimizing.quota"
 

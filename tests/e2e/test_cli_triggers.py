@@ -58,6 +58,17 @@ def test_a_run_under_triggers_and_the_next_one(shop: Shop) -> None:
     assert json.loads(shop.call(*run).stdout)["kind"] == "healthy"
 
 
+@pytest.mark.parametrize("strategy", [("sort", "--sort-order"), ("dimensional", "--cluster-by")])
+@pytest.mark.parametrize("forbidden", [("--trigger", "commits_since_rewrite=7"), ("--read-parallelism", "6")])
+def test_strategies_that_sort_leave_alone_what_triggers_or_readers_do(
+    shop: Shop, strategy: tuple[str, str], forbidden: tuple[str, str]
+) -> None:
+    args = ("--strategy", strategy[0], strategy[1], "id")
+    assert [group["files"] for group in shop.plan(*args)["groups"]] == [6]
+    made = shop.plan(*args, *forbidden)
+    assert (made["kind"], [left["files"] for left in made["left_out"]]) == ("healthy", [6])
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [

@@ -79,6 +79,7 @@ def test_triggers_of_flags_and_files_meet(lake: Lake, tmp_path: Path) -> None:
     args = ["plan", "--table", "db.t", "--policy", str(file), "--trigger", "max_file_count_per_partition=50"]
     triggers = document(call(lake, tmp_path, *args))["policy"]["triggers"]
     assert (triggers["max-file-count-per-partition"], triggers["max-delete-ratio"]) == (50, 0.7)
+    assert triggers["preset"] == "guide"
 
 
 def test_the_guides_file_and_the_custom_resource_plan_tables(lake: Lake, tmp_path: Path) -> None:
@@ -173,6 +174,7 @@ def test_explain_has_every_value_with_its_origin(lake: Lake, tmp_path: Path) -> 
     assert values["verify"] == ("checksum", "default")
     assert explained["verdict"] == "runs"
     assert explained["gain"]["input_files"] == 6
+    assert 0 < explained["gain"]["cost"] < explained["gain"]["saving"]
     assert explained["next_due_ms"] is not None
     assert explained["ignored"][0]["name"] == "self-optimizing.quota"
 
@@ -212,6 +214,28 @@ def test_the_library_takes_a_policy_in_every_form(form: str, lake: Lake, tmp_pat
 def test_the_library_refuses_a_policy_that_cannot_be_used(lake: Lake) -> None:
     with pytest.raises(errors.ConfigError, match="is not known; did you mean strategy"):
         Compactor(lake.catalog, engine="inline", policy={"stratgy": "full"})
+    with pytest.raises(errors.ConfigError, match="a TablePolicy, not a value of type int"):
+        Compactor(lake.catalog, engine="inline", policy=5)  # type: ignore[arg-type]
+    with pytest.raises(errors.ConfigError, match="There is no step 'foo' of upkeep; the steps are tags"):
+        Compactor(lake.catalog, engine="inline").maintain("t", ["foo"])
+
+
+def test_the_tables_that_are_due_are_those_of_the_policy(lake: Lake, tmp_path: Path) -> None:
+    make(lake, "t", files=2)
+    state = tmp_path / "runs.db"
+    assert call(lake, tmp_path, "doctor", "--remember").exit_code == 0
+    given = {"triggers": {"preset": "strategy", "max_file_count_per_partition": 1}}
+    (due,) = Compactor(lake.catalog, engine="inline", state=state, policy=given).due_tables()
+    assert [text.split(" > ")[1] for text in due.triggers] == ["max_file_count_per_partition 1"]
+    off = {"tables": {"db.t": {"triggers": {"max_file_count_per_partition": 2}}}}
+    (due,) = Compactor(lake.catalog, engine="inline", state=state, policy=off).due_tables()
+    assert due.state.value == "quiet"
+
+
+def test_the_librarys_options_may_belong_to_the_strategy_that_a_policy_states(lake: Lake) -> None:
+    make(lake, "sales")
+    compactor = Compactor(lake.catalog, options={"sort-order": "id"}, engine="inline", policy={"strategy": "sort"})
+    assert compactor.compact_table("sales").kind is Kind.COMPACTED
 
 
 def test_the_librarys_example_runs(lake: Lake) -> None:

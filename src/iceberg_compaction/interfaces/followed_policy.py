@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -17,7 +18,6 @@ from iceberg_compaction.model import policies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from iceberg_compaction.model.policy_origin import EffectivePolicy
     from iceberg_compaction.model.table_policy import TablePolicy
@@ -96,8 +96,13 @@ class FollowedPolicy:
         if isinstance(self.source, Value):
             text = json.dumps(self.source.model_dump(mode="json", by_alias=True, exclude_unset=True))
             return load_file.parse(text, _GIVEN, spellings)
-        if not hasattr(self.source, "keys"):
+        if isinstance(self.source, str | Path):
             return load_file.load(self.source, spellings)
+        if not hasattr(self.source, "keys"):
+            kind = type(self.source).__name__
+            raise errors.ConfigError(
+                f"A policy is a file, a mapping, a Policy or a TablePolicy, not a value of type {kind}."
+            )
         try:
             return load_file.parse(json.dumps(self.source, default=str), _GIVEN, spellings)
         except (TypeError, ValueError) as error:

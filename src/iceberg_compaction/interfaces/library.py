@@ -103,7 +103,6 @@ class Compactor:
     ) -> None:
         self.catalog = connect.connect(_settings(catalog)) if isinstance(catalog, str | CatalogSettings) else catalog
         given = {**wiring.default_options(), **(options or {})}
-        self.policy = policy_options.make_policy(strategy, target_file_size, given)
         self.policy = policy_options.make_policy(strategy, target_file_size, given, whole=policy is None)
         self._followed = FollowedPolicy(rewrite=self.policy, source=policy, environment=environment, from_flags=False)
         if policy is not None:
@@ -142,9 +141,12 @@ class Compactor:
 
     def due_tables(self) -> list[TableDue]:
         """Which tables the policy's triggers ask for, from their last looks in `state` alone, and when time alone will.
-        `doctor --remember` and runs write these looks; no table is read."""
+        `doctor --remember` and runs write these looks; no table is read, so that properties of tables do not count."""
         looks = () if self._store is None else health_log.HealthLog(entries=self._store.entries).each_latest()
-        return [table_check.check(look, self.policy, wiring.now_ms()) for look in looks]
+        now_ms = wiring.now_ms()
+        return [
+            table_check.check(look, self._followed.effective(look.table, {}).policy.rewrite, now_ms) for look in looks
+        ]
 
     def plan_table(self, name: str) -> Plan | EmptyPlan:
         """What `compact_table` would do, and why; writes nothing."""
@@ -196,6 +198,9 @@ class Compactor:
     def maintain(self, name: str, steps: Sequence[str] = ()) -> TableMaintenance:
         """All upkeep that the policy of a table asks for, in the one safe order; or these steps: tags, expire, ttl,
         deletes, rewrite, manifests, orphans."""
+        known = [step.value for step in MaintenanceStep]
+        if unknown := [step for step in steps if step not in known]:
+            raise errors.ConfigError(f"There is no step {unknown[0]!r} of upkeep; the steps are {', '.join(known)}.")
         full = self._full_name(name)
         table = load_tables.load_table(self.catalog, full)
         policy = self._followed.effective(full, table.properties).policy

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from iceberg_compaction.model import plurals
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.policy_origin import EffectiveSetting, IgnoredSetting
-from iceberg_compaction.model.value import Count, Value
+from iceberg_compaction.model.value import Count, Finite, Value
 
 if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
@@ -41,6 +41,9 @@ class ExpectedGain(Value):
     useless_deletes: Count
     core_seconds: float
     rates: str  # where the speed comes from
+    cost: Finite = 0.0  # dollars, by the price list
+    saving: Finite = 0.0  # likewise, over the policy's horizon
+    in_dollars: str = ""  # both in words, with their parts
 
     @property
     def sentence(self) -> str:
@@ -86,4 +89,7 @@ def gain_of(plan: Plan | EmptyPlan) -> ExpectedGain:
         useless_deletes=plan.useless_deletes,
         core_seconds=round(plan.copying.core_seconds, 3),
         rates=plan.copying.rates.encoding.sentence,
+        cost=plan.cost.cost,
+        saving=plan.cost.saving,
+        in_dollars=plan.cost.sentence,
     )

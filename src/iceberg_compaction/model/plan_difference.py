@@ -18,7 +18,7 @@ class GroupChange(str, Enum):
 class FigureChange(Value):
     """One figure of both plans."""
 
-    name: str  # files, bytes, groups, outputs, core-seconds
+    name: str  # files, bytes, groups, outputs, core-seconds; cost and saving in dollars
     old: int | float
     new: int | float
 

@@ -63,6 +63,8 @@ def _figures(old: AnyPlan, new: AnyPlan) -> tuple[FigureChange, ...]:
         "groups": (len(old.groups), len(new.groups)),
         "outputs": (old.output_files, new.output_files),
         "core-seconds": (old.copying.core_seconds, new.copying.core_seconds),
+        "cost": (old.cost.cost, new.cost.cost),
+        "saving": (old.cost.saving, new.cost.saving),
     }
     return tuple(FigureChange(name=name, old=pair[0], new=pair[1]) for name, pair in figures.items())
 

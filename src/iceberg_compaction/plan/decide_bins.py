@@ -55,6 +55,7 @@ def decide(request: PlanRequest) -> Decision:
         files = files.take(wanted)
     if request.guard is not None and request.guard.declines:
         files = _without_small(files, left_out, request)
+    request = replace(request, considered=files)
     if request.strategy.adapt is not None:
         request = replace(request, strategy=request.strategy.adapt(files, request))
     choice = request.strategy.choose(files, request)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.policies import Policy, Sizes
     from iceberg_compaction.model.table_shape import TableShape
     from iceberg_compaction.model.table_view import TableView
+    from iceberg_compaction.plan.candidates import CandidateFiles
     from iceberg_compaction.plan.read_guard import ReadGuard
     from iceberg_compaction.plan.strategies.rewrite_strategy import RewriteStrategy, RowsBy
 
@@ -37,6 +38,7 @@ class PlanRequest:
     budget: float | None = None  # dollars that the run may cost
     budget_words: str = ""
     guard: ReadGuard | None = None  # the read-side guard, where it changes something
+    considered: CandidateFiles | None = None  # files that filters, triggers and the guard leave; None: not yet asked
 
     @property
     def enough_bytes(self) -> int:

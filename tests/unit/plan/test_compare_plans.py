@@ -61,7 +61,10 @@ def test_groups_are_new_gone_or_changed() -> None:
         "groups": 0,
         "outputs": 0,
         "core-seconds": pytest.approx(3 * MIB / 40e6, rel=0.1),
+        "cost": pytest.approx(new.cost.cost - old.cost.cost),
+        "saving": pytest.approx(new.cost.saving - old.cost.saving),
     }
+    assert old.cost.cost > 0
     assert difference.sentence == "2 changed, 1 as before; the table has moved from snapshot 7 to 8."
     assert difference.groups[0].sentence == "day=2026-01-02: 3 came to it"
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from iceberg_compaction.model import durations, plurals, policies, table_shape
 from iceberg_compaction.model.rewrite_plan import LeftOutReason
-from iceberg_compaction.plan import candidates, filters
+from iceberg_compaction.plan import filters
 from iceberg_compaction.plan.strategies import by_policy, rewrite_strategy, sort
 from iceberg_compaction.plan.strategies.ordering import order_facts, ordered
 
@@ -75,7 +75,7 @@ def choose(files: CandidateFiles, request: PlanRequest) -> Choice:
 
 
 def group(_files: CandidateFiles, request: PlanRequest) -> Packing:
-    files = candidates.data_files(request)[0]
+    files = ordered.considered(request)
     hot, cold = _hot(files, request), _cold(files, request)
     if request.policy.rewrite_all:
         hot = np.zeros(len(hot), np.bool_)

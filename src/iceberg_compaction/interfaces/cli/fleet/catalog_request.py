@@ -94,5 +94,6 @@ def make_policy(options: PolicyOptions) -> FollowedPolicy:
     given = {**by_name, **options.given()}
     if options.trigger:
         thresholds = settings.parse_pairs(options.trigger, option="--trigger")
-        given["triggers"] = {"preset": given.get("triggers", "strategy"), **thresholds}
+        preset = {"preset": given["triggers"]} if "triggers" in given else {}  # else the file's or the table's counts
+        given["triggers"] = {**preset, **thresholds}
     return followed_policy.follow(given, file=options.policy_file, environment=options.environment)

@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from iceberg_compaction.interfaces.cli.screens import paragraphs
 from iceberg_compaction.interfaces.cli.screens.grid import figures, grid, sentences
+from iceberg_compaction.model import plan_cost
 from iceberg_compaction.model.byte_size import format_size
 from iceberg_compaction.model.plan_difference import GroupChange
 
@@ -59,4 +60,6 @@ def _groups(difference: PlanDifference) -> Iterator[RenderableType]:
 def _text(figure: FigureChange, value: float) -> str:
     if figure.name == "bytes":
         return format_size(value)
+    if figure.name in ("cost", "saving"):
+        return plan_cost.dollars(value)
     return f"{value:,.1f}" if figure.name == "core-seconds" else f"{value:,.0f}"

@@ -44,7 +44,9 @@ def story(explained: Explanation) -> Iterator[RenderableType]:
     if explained.gain is not None:  # else the sentence says it
         yield from _listed("Left alone", explained.left_alone)
     if explained.gain is not None:
-        yield from _listed("Cost and gain", [explained.gain.sentence])
+        yield from _listed(
+            "Cost and gain", [each for each in (explained.gain.sentence, explained.gain.in_dollars) if each]
+        )
     yield from _listed("When", list(_times(explained)))
     yield from _listed("Beside data files", _upkeep(explained))
     yield from values(explained.settings)

@@ -171,7 +171,12 @@ def choice(every: Pieces) -> Choice:
 
 
 def group(_files: CandidateFiles, request: PlanRequest) -> Packing:
-    return packed(pieces(candidates.data_files(request)[0], request), request)
+    return packed(pieces(considered(request), request), request)
+
+
+def considered(request: PlanRequest) -> CandidateFiles:
+    """All files that may be sorted. A group must not have others: triggers or the read-side guard may forbid them."""
+    return candidates.data_files(request)[0] if request.considered is None else request.considered
 
 
 def packed(every: Pieces, request: PlanRequest) -> Packing:

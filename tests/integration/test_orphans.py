@@ -145,14 +145,16 @@ def test_removed_orphans_come_back(catalog: Catalog, table: Table) -> None:
     assert (orphans.folder(table) / "data/a b%20c/left.parquet").read_bytes() == b"precious"
 
 
-def test_a_file_that_is_there_again_is_not_replaced(catalog: Catalog, table: Table) -> None:
+@pytest.mark.parametrize("content", [b"something new", b"new"])
+def test_a_file_that_is_there_again_is_not_replaced(catalog: Catalog, table: Table, content: bytes) -> None:
+    """Nor is its copy taken for it, if it happens to have as many bytes."""
     orphans.strew(table, "data/left.parquet", content=b"old")
     orphans.remove(catalog, "db.t")
-    orphans.strew(table, "data/left.parquet", content=b"something new")
+    orphans.strew(table, "data/left.parquet", content=content)
     back = operate.operate(EndQuarantine(table="db.t", way="restore"), orphans.house(catalog), wiring.new_run())
     assert back.kind is Kind.FAILED
     assert "other content" in back.sentence
-    assert (orphans.folder(table) / "data/left.parquet").read_bytes() == b"something new"
+    assert (orphans.folder(table) / "data/left.parquet").read_bytes() == content
     assert any(FOLDER in path and path.endswith(".parquet") for path in orphans.every_file(table))
 
 

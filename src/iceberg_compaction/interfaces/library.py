@@ -102,7 +102,6 @@ class Compactor:
     ) -> None:
         self.catalog = connect.connect(_settings(catalog)) if isinstance(catalog, str | CatalogSettings) else catalog
         given = {**wiring.default_options(), **(options or {})}
-        self.policy = policy_options.make_policy(strategy, target_file_size, given)
         self.policy = policy_options.make_policy(strategy, target_file_size, given, whole=policy is None)
         self._followed = FollowedPolicy(rewrite=self.policy, source=policy, environment=environment, from_flags=False)
         if policy is not None:

@@ -70,6 +70,7 @@ def test_many_tables_at_once(lake: Lake) -> None:
         (["--older-than", "1m"], "--allow-recent"),
         (["--older-than", "yesterday"], "not a moment"),
         (["--snapshot-id", "5"], "has no snapshot 5"),
+        *((["--deletes-per-second", pace, *ALL], "is no pace") for pace in ("0", "-1", "nan")),
     ],
 )
 def test_wrong_words_are_refused(lake: Lake, flags: list[str], words: str) -> None:
@@ -84,3 +85,10 @@ def test_tags_are_shown_and_wrong_words_are_refused(lake: Lake) -> None:
     assert call(lake, "tags", "--table", "db.one").exit_code == 0
     refused = call(lake, "tags", "--table", "db.one", "--every", "week")
     assert (refused.exit_code, "hour, day or month" in refused.stderr) == (2, True)
+    refused = call(lake, "tags", "--table", "db.one", "--max-delay", "99999999999d")
+    assert (refused.exit_code, "too long" in refused.stderr) == (2, True)
+
+
+def test_ttl_needs_a_column(lake: Lake) -> None:
+    refused = call(lake, "ttl", "--table", "db.one", "--older-than", "1d")
+    assert (refused.exit_code, "Missing option '--column'" in refused.stderr) == (2, True), refused.output

@@ -133,6 +133,31 @@ def test_a_catalog_that_shows_only_some_snapshots_is_refused(local_lake: Lake) -
     assert len(loaded(table).metadata.snapshots) == 4
 
 
+def test_another_entry_that_keeps_its_metadata_elsewhere_is_found(local_lake: Lake, tmp_path: Path) -> None:
+    table = make(local_lake)
+    alias = local_lake.catalog.register_table("db.elsewhere", table.metadata_location)
+    for value in ("of the next commit", "of this one"):
+        with alias.transaction() as change:
+            change.set_properties({"write.metadata.path": f"file://{tmp_path}/elsewhere", "why": value})
+    assert "/elsewhere/" in alias.refresh().metadata_location
+    result = expire(table)
+    assert (result.kind, "db.elsewhere" in result.sentence) == (Kind.UNSUPPORTED, True)
+
+
+def test_another_entry_that_cannot_be_loaded_may_be_the_same_table(local_lake: Lake) -> None:
+    table = make(local_lake)
+    alias = local_lake.catalog.register_table("db.broken", table.metadata_location)
+    with alias.transaction() as change:
+        change.set_properties({"metadata": "of its own"})
+    Path(alias.metadata_location.removeprefix("file://")).write_text("{")
+    result = expire(table)
+    assert (result.kind, "db.broken" in result.sentence) == (Kind.UNSUPPORTED, True)
+    local_lake.catalog.drop_table("db.broken")
+    stranger = make(local_lake, "stranger", appends=0)
+    Path(stranger.metadata_location.removeprefix("file://")).write_text("{")
+    assert any("could not be searched" in note for note in plan(table).notes)
+
+
 def test_files_of_another_entry_of_the_same_table_are_not_deleted(local_lake: Lake) -> None:
     """R48, R71"""
     table = make(local_lake)

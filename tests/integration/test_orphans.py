@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.table.statistics import PartitionStatisticsFile
+from pyiceberg.table.update import SetLocationUpdate
 from pyiceberg.transforms import IdentityTransform
 from tests.factories import lake, orphans
 from tests.factories.stores import make_start
@@ -145,14 +147,16 @@ def test_removed_orphans_come_back(catalog: Catalog, table: Table) -> None:
     assert (orphans.folder(table) / "data/a b%20c/left.parquet").read_bytes() == b"precious"
 
 
-def test_a_file_that_is_there_again_is_not_replaced(catalog: Catalog, table: Table) -> None:
+@pytest.mark.parametrize("content", [b"something new", b"new"])
+def test_a_file_that_is_there_again_is_not_replaced(catalog: Catalog, table: Table, content: bytes) -> None:
+    """Nor is its copy taken for it, if it happens to have as many bytes."""
     orphans.strew(table, "data/left.parquet", content=b"old")
     orphans.remove(catalog, "db.t")
-    orphans.strew(table, "data/left.parquet", content=b"something new")
+    orphans.strew(table, "data/left.parquet", content=content)
     back = operate.operate(EndQuarantine(table="db.t", way="restore"), orphans.house(catalog), wiring.new_run())
     assert back.kind is Kind.FAILED
     assert "other content" in back.sentence
-    assert (orphans.folder(table) / "data/left.parquet").read_bytes() == b"something new"
+    assert (orphans.folder(table) / "data/left.parquet").read_bytes() == content
     assert any(FOLDER in path and path.endswith(".parquet") for path in orphans.every_file(table))
 
 
@@ -413,6 +417,34 @@ def test_shared_and_nested_folders_are_refused(catalog: Catalog, table: Table) -
     catalog.register_table("db.other", inner.metadata_location)
     with pytest.raises(errors.UnsupportedError, match="another name"):
         orphans.find(catalog, "db.twin")
+
+
+def test_a_table_whose_location_was_inside_once_still_has_its_files_there(catalog: Catalog, table: Table) -> None:
+    inner = catalog.create_table("db.inner", lake.NUMBERS, location=f"{table.location()}/inner")
+    lake.append_small_files(inner, 1)
+    catalog.commit_table(inner, (), (SetLocationUpdate(location=f"{table.location()}-aside"),))
+    with pytest.raises(errors.UnsupportedError, match=r"db\.inner has its files in .*/inner/metadata"):
+        orphans.find(catalog, "db.t")
+
+
+def test_a_folder_of_another_table_behind_a_link_is_refused(catalog: Catalog, table: Table, tmp_path: Path) -> None:
+    os.symlink(orphans.folder(table), tmp_path / "link")
+    catalog.create_table("db.linked", lake.NUMBERS, location=f"file://{tmp_path}/link/inner")
+    with pytest.raises(errors.UnsupportedError, match="would be orphans"):
+        orphans.find(catalog, "db.t")
+
+
+def test_files_that_the_table_knows_by_another_way_through_links(catalog: Catalog, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    os.symlink(tmp_path / "real", tmp_path / "link")
+    table = catalog.create_table("db.linked", lake.NUMBERS, location=f"file://{tmp_path}/link/t")
+    lake.append_small_files(table, 12)
+    assert orphans.find(catalog, "db.linked", RECENT).empty
+    aside = tmp_path / "real/t/data/live.parquet"
+    pq.write_table(lake.rows(table.schema().as_arrow(), 3), aside)
+    table.add_files([aside.as_uri()])
+    with pytest.raises(errors.UnsupportedError, match="links make"):
+        orphans.find(catalog, "db.linked", RECENT)
 
 
 def test_the_same_table_under_two_names_is_refused(catalog: Catalog, table: Table) -> None:

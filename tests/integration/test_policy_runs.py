@@ -211,6 +211,13 @@ def test_the_library_takes_a_policy_in_every_form(form: str, lake: Lake, tmp_pat
     assert compactor.compact_table("sales").kind is Kind.COMPACTED
 
 
+def test_an_option_may_belong_to_the_strategy_that_a_policy_states(lake: Lake) -> None:
+    given = {"strategy": "sort"}
+    assert Compactor(lake.catalog, options={"sort-order": "id"}, policy=given).policy.sort_order
+    with pytest.raises(errors.ConfigError, match="is for the strategy sort"):
+        Compactor(lake.catalog, options={"sort-order": "id"})
+
+
 def test_the_library_refuses_a_policy_that_cannot_be_used(lake: Lake) -> None:
     with pytest.raises(errors.ConfigError, match="is not known; did you mean strategy"):
         Compactor(lake.catalog, engine="inline", policy={"stratgy": "full"})

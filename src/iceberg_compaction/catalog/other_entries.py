@@ -31,29 +31,30 @@ class OtherEntries:
 
 
 def find(table: Table) -> OtherEntries:
-    """Other entries with the same uuid, or the same location. A database is asked at once for the metadata of all its
-    entries; other catalogs are asked for each table, as long as these are not too many."""
+    """Other entries with the same uuid, or the same location. A database says at once which entries have their metadata
+    in the table's folders; all others are asked for one by one, as long as they are not too many. An entry that cannot
+    be loaded may be the same table: one in the table's folders counts as such, of another nobody knows."""
     own = table_names.text(table.name())
     try:
-        suspects = _in_database(table)
-        if suspects is None:
-            suspects = [name for name in load_tables.list_tables(table.catalog) if name != own]
-            if len(suspects) > MOST_LOADED:
-                return OtherEntries(looked=False)
+        near = _in_database(table)
+        others = [name for name in load_tables.list_tables(table.catalog) if name != own and name not in near]
+        few = others if len(others) <= MOST_LOADED else []
         with futures.ThreadPoolExecutor(_THREADS) as pool:
-            same = list(pool.map(lambda name: _is_same(table, name), suspects))
+            same = dict(zip((*near, *few), pool.map(lambda name: _is_same(table, name), (*near, *few)), strict=True))
     except errors.CompactionError:
         return OtherEntries(looked=False)  # it may be read, but not listed
-    return OtherEntries(names=tuple(name for name, is_same in zip(suspects, same, strict=True) if is_same))
+    names = tuple(name for name, is_same in same.items() if is_same or (is_same is None and name in near))
+    return OtherEntries(names=names, looked=len(few) == len(others) and all(same[each] is not None for each in few))
 
 
-def _in_database(table: Table) -> Sequence[str] | None:
-    """Entries whose metadata is in the folder of the table's own, or below its location. None: there is no database."""
+def _in_database(table: Table) -> Sequence[str]:
+    """Entries whose metadata is in the folder of the table's own, or below its location. None, if there is no database to
+    ask."""
     from pyiceberg.catalog import sql
     from sqlalchemy import orm, select
 
     if not isinstance(table.catalog, sql.SqlCatalog):
-        return None
+        return ()
     entries = sql.IcebergTables
     query = select(entries.table_namespace, entries.table_name, entries.metadata_location).where(
         entries.catalog_name == table.catalog.name
@@ -71,13 +72,15 @@ def _in_database(table: Table) -> Sequence[str] | None:
     return names
 
 
-def _is_same(table: Table, name: str) -> bool:
-    """Whether an entry is the same table, or one that has its files in the same place. One that cannot be loaded counts
-    as none: it is a view, was dropped meanwhile, or is broken."""
+def _is_same(table: Table, name: str) -> bool | None:
+    """Whether an entry is the same table, or one that has its files in the same place. None: it cannot be loaded, and
+    nobody knows."""
     try:
         other = load_tables.load_table(table.catalog, name)
+    except errors.NoSuchTableError:
+        return False  # a view, or dropped meanwhile
     except errors.CompactionError:
-        return False
+        return None
     same_place = _path(other.location()).rstrip("/") == _path(table.location()).rstrip("/")
     return other.metadata.table_uuid == table.metadata.table_uuid or same_place
 

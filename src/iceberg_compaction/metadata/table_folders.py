@@ -39,6 +39,15 @@ def roots(table: Table) -> tuple[str, ...]:
     return tuple(folder for folder in ordered if not any(folder.startswith(f"{other}/") for other in ordered))
 
 
+def used(table: Table) -> tuple[str, ...]:
+    """The folders in which the table has metadata files and manifest lists. A location that was changed leaves files
+    where it was before."""
+    metadata = table.metadata
+    logged = [each.metadata_file for each in metadata.metadata_log]
+    files = [table.metadata_location, *logged, *(each.manifest_list for each in metadata.snapshots)]
+    return tuple(sorted({file.rpartition("/")[0] for file in files}))
+
+
 def home(table: Table) -> TableHome:
     """Where the table is, as runs write it down."""
     data_path, metadata_path = folders(table)

@@ -13,15 +13,18 @@ from iceberg_compaction.model import plurals
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _NAMES = {"day": 86_400, "hour": 3600, "minute": 60, "second": 1}
+_LONGEST_DAYS = 365_000  # a thousand years: calendars and clocks in whole numbers end somewhere
 _TEXT = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)", re.ASCII)
 
 
 def parse_seconds(value: float | str) -> float:
-    """The seconds of a duration; ConfigError: it is none, or not positive."""
+    """The seconds of a duration; ConfigError: it is none, not positive, or longer than any calendar."""
     match = _TEXT.fullmatch(value.strip().lower()) if isinstance(value, str) else None
     seconds = float(match[1]) * _UNITS[match[2]] if match else value
     if isinstance(seconds, str) or not 0 < seconds < math.inf:
         raise errors.ConfigError(f"{value!r} is not a duration; write it as 90s, 15m, 2h or 1d.")
+    if seconds > _LONGEST_DAYS * _UNITS["d"]:
+        raise errors.ConfigError(f"{value!r} is too long for a duration; write {_LONGEST_DAYS}d at most.")
     return seconds
 
 

@@ -21,6 +21,12 @@ def test_anything_else_is_refused_in_one_sentence(text: float | str) -> None:
         durations.parse_seconds(text)
 
 
+def test_a_duration_longer_than_calendars_go_is_refused() -> None:
+    assert durations.parse_seconds("365000d") == 365_000 * 86_400
+    with pytest.raises(errors.ConfigError, match="'365001d' is too long for a duration; write 365000d at most"):
+        durations.parse_seconds("365001d")
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [

@@ -41,6 +41,7 @@ def _of_group(group: Any) -> list[inspect.Parameter]:
     found = []
     for field in fields(group):
         default = field.default if field.default_factory is MISSING else field.default_factory()
+        default = inspect.Parameter.empty if default is MISSING else default  # an option that must be given
         found.append(
             inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name])
         )

@@ -31,6 +31,7 @@ class Neighbour:
     table: str
     uuid: str
     roots: tuple[str, ...]
+    used: tuple[str, ...] = ()  # folders of metadata that it has, wherever its location was once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,8 @@ def look(catalog: Catalog) -> Neighbourhood:
             return None  # dropped meanwhile, or no table of Iceberg
         except errors.CompactionError as error:
             return f"The table {name} of the catalog cannot be looked at: {error}"
-        return Neighbour(table=name, uuid=str(table.metadata.table_uuid), roots=table_folders.roots(table))
+        uuid, roots = str(table.metadata.table_uuid), table_folders.roots(table)
+        return Neighbour(table=name, uuid=uuid, roots=roots, used=table_folders.used(table))
 
     workers = _AT_ONCE if threads.may_share(catalog) else 1
     with futures.ThreadPoolExecutor(workers, thread_name_prefix="neighbours") as pool:
@@ -90,7 +92,7 @@ def check(
             f"{others.unknown[0].rstrip('.')}.{more} Its files would be orphans of {name} if they lay in the same "
             "folders; say --allow-unlisted if you know that no table does."
         )
-    own = [spellings.split(root) for root in roots]
+    own = [form(root) for root in roots for form in (spellings.split, spellings.real)]
     for other in others.neighbours:
         if other.table == name:
             continue
@@ -99,15 +101,12 @@ def check(
                 f"{other.table} is the same table as {name} under another name (uuid {uuid}), so that each has files "
                 "that the other does not refer to; orphans of such tables cannot be told."
             )
-        for root in other.roots:
-            prefix, theirs = spellings.split(root)
-            nested = [mine for store, mine in own if store == prefix and _overlap(mine, theirs)]
-            if nested:
+        for folder in (*other.roots, *other.used):
+            theirs = (spellings.split(folder), spellings.real(folder))
+            # Around a folder of metadata there is nothing of that table.
+            nested = path_forms.overlap if folder in other.roots else path_forms.is_below
+            if any(store == prefix and nested(path, mine) for prefix, mine in own for store, path in theirs):
                 raise errors.UnsupportedError(
-                    f"{other.table} has its files in {root}, which is a folder of {name} as well, or inside one, or "
+                    f"{other.table} has its files in {folder}, which is a folder of {name} as well, or inside one, or "
                     "around one; its files would be orphans."
                 )
-
-
-def _overlap(one: str, other: str) -> bool:
-    return path_forms.is_below(one, other) or path_forms.is_below(other, one)

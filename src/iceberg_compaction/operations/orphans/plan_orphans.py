@@ -23,7 +23,7 @@ from iceberg_compaction.record.checkpoint import checkpoints
 from iceberg_compaction.storage.tree import path_forms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
     from pyiceberg.table import Table
@@ -79,6 +79,7 @@ def build(request: OrphanRequest, table: Table, run: Run) -> OrphanPlan:
     neighbours.check(table, roots, others, spellings, allow_unlisted=goal.allow_unlisted)
     quarantine.check_folder(quarantine.folder_of(table, request.quarantine), roots, spellings)
     referred = references.read(table, spellings, roots)
+    _check_links(roots, referred.outside, spellings)
     scan = scan_folders.scan(table.io, roots, referred, _rules(request, table, run, spellings))
     scan_folders.check_mismatches(scan, keep=goal.keep_mismatches)
     files = files_of(scan.table())
@@ -189,6 +190,20 @@ def _check_roots(roots: Sequence[str], spellings: path_forms.Spellings) -> None:
                 f"{root} is the root of a file store, where files of others are; a table must have a folder of its own "
                 "for its orphans to be told."
             )
+
+
+def _check_links(roots: Sequence[str], outside: Iterable[str], spellings: path_forms.Spellings) -> None:
+    """Files that the table refers to by another way through links would be listed as orphans."""
+    for folder in outside:
+        prefix, real = spellings.real(folder)
+        for root in roots:
+            store, path = spellings.real(root)
+            linked = real != spellings.split(folder)[1] or path != spellings.split(root)[1]
+            if linked and store == prefix and path_forms.overlap(real, path):
+                raise errors.UnsupportedError(
+                    f"The table refers to files below {folder}, which links make a folder of {root} or one around it; "
+                    "such files would be taken for orphans."
+                )
 
 
 def _hidden_partitions(table: Table) -> tuple[str, ...]:

@@ -150,7 +150,9 @@ def bring_back(io: FileIO, line: QuarantinedFile) -> str | None:
     if moved is None:
         return None if original is not None else f"{line.original} is lost: it is not in quarantine either."
     if original is not None:
-        return None if original == moved else f"{line.original} is there again with other content, and was left alone."
+        if original == moved and copy_file.is_same(io, line.original, line.moved):
+            return None
+        return f"{line.original} is there again with other content, and was left alone."
     if not _copy(io, line.moved, line.original, moved):
         return f"{line.original} could not be written; its copy is still in quarantine."
     return None

@@ -4,6 +4,7 @@ the harmless mistake. Paths come in, prefixes (scheme and authority) and plain p
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from dataclasses import dataclass, field
@@ -51,6 +52,13 @@ class Spellings:
         """The prefix and the plain path of one location, in their one form."""
         return self.prefix(location), _plain(exact_paths.split(location)[2])
 
+    def real(self, location: str) -> tuple[str, str]:
+        """The same as `split`, with the links of a local path resolved."""
+        prefix, path = self.split(location)
+        if prefix != "file://":
+            return prefix, path
+        return prefix, _plain(os.path.realpath(exact_paths.split(location)[2]))
+
     def split_all(self, locations: pa.Array) -> tuple[pa.DictionaryArray, pa.Array]:
         """The same for many: prefixes as a dictionary with few values, and plain paths."""
         parts = pc.extract_regex(locations, _PARTS)
@@ -76,6 +84,11 @@ def parse_equal(pairs: Iterable[str], *, option: str) -> dict[str, str]:
 def is_below(path: str, root: str) -> bool:
     """Whether a plain path is a root or lies below it."""
     return path == root or path.startswith(f"{root}/")
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether a plain path is the other one, or lies below or around it."""
+    return is_below(one, other) or is_below(other, one)
 
 
 def _plain_all(paths: pa.Array) -> pa.Array:

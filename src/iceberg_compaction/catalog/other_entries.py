@@ -48,8 +48,7 @@ def find(table: Table) -> OtherEntries:
 
 
 def _in_database(table: Table) -> Sequence[str]:
-    """Entries whose metadata is in the folder of the table's own, or below its location. None, if there is no database
-    to ask."""
+    """Entries whose metadata is in the folder of the table's own, or below its location; none without a database."""
     from pyiceberg.catalog import sql
     from sqlalchemy import orm, select
 

@@ -47,7 +47,9 @@ def expire(
 ) -> ExpireSnapshots:
     """The expiry of a table's snapshots. `count_files`: the plan finds the files that would go, too."""
     if per_second is not None and not 0 < per_second < math.inf:
-        raise errors.ConfigError(f"{per_second:g} files a second is no pace; write a number above 0, or leave it out.")
+        raise errors.ConfigError(
+            f"{per_second:g} files each second is no pace; write a number above 0, or leave it out."
+        )
     return ExpireSnapshots(table=table, goal=goal, per_second=per_second, count_files=count_files)
 
 

@@ -213,7 +213,8 @@ class _Work:
             return ("The files were deleted and cannot be brought back.",)
         until = times.timestamptz((self.run.clock() + orphan_plan.PURGE_MS) // 1000 * 1_000_000)
         command = journal.command_line("orphans restore", self.plan.table, "main").strip("`")
+        purge = journal.command_line("orphans purge", self.plan.table, "main")
         return (
             f"They are in {self.folder}/{self.run.run_id}. `{command} --run {self.run.run_id}` brings them back, until "
-            f"`iceberg-compact orphans purge` deletes them, which it does not do before {until}.",
+            f"{purge} deletes them, which it does not do before {until}.",
         )

@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.model import table_names
+from iceberg_compaction.model import extensions, table_names
+from iceberg_compaction.model.policies import Strategy
 from iceberg_compaction.model.policy_review import PolicyComparison, PolicyDifference, PolicyReview
 from iceberg_compaction.policy import due_times, policy_book
 from iceberg_compaction.policy.policy_book import PolicyBook
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from iceberg_compaction.model.policy_origin import EffectivePolicy
     from iceberg_compaction.policy.policy_sections import Setting
     from iceberg_compaction.policy.spelling import PolicySpellings
 
@@ -83,6 +85,18 @@ def _problem(
         blamed = next((each for each in effective.settings if each.name in ("schedule.cron", "quiet-hours")), None)
         start = "" if blamed is None else f"{policy_book.at(blamed.origin)}: "
         yield f"{start}{error}"
+    yield from _unknown_strategy(effective)
+
+
+def _unknown_strategy(effective: EffectivePolicy) -> Iterator[str]:
+    """A strategy that is neither ours nor of an installed package. Its package is not loaded."""
+    name = effective.policy.rewrite.strategy
+    if isinstance(name, Strategy) or name in extensions.names(extensions.STRATEGIES):
+        return
+    try:
+        extensions.load(extensions.STRATEGIES, name, kind="a strategy", ours=[each.value for each in Strategy])
+    except errors.ConfigError as error:
+        yield f"{policy_book.at(effective.origin('strategy'))}: {error}"
 
 
 def _table_of(section: PolicySection) -> str:

@@ -87,6 +87,13 @@ def test_a_schedule_and_a_time_zone_are_checked_with_their_lines(tmp_path: Path)
     assert "is no time zone" in review.check(file, SPELLINGS).problems[0]
 
 
+def test_a_strategy_that_nobody_has_is_a_problem_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("owner: a\ntables: {shop.a: {strategy: full},\n shop.b: {strategy: smal-files}}")
+    (problem,) = review.check(file, SPELLINGS).problems
+    assert "line 3: 'smal-files' is not a strategy (did you mean small-files?); choose one of" in problem
+
+
 def test_a_file_of_ten_megabytes_is_not_read_to_its_end(tmp_path: Path) -> None:
     file = tmp_path / "large.yaml"
     file.write_text("# nothing\n" * 1_000_000)

@@ -46,11 +46,10 @@ def select(decision: Decision, request: PlanRequest) -> Selection:
     if decision.costs is not None and request.policy.rewrite_job_order is JobOrder.NONE:
         kept = kept[np.argsort(-decision.costs.gain_per_cost()[kept], kind="stable")]  # most for the money first
     kept = kept[_failed_last(packed, kept, request.view.failed)]
-    whole = _whole_groups(decision, kept, request)
-    reached = kept[: whole + 1]
+    reached, is_cut = _reached(decision, kept, request)
     positions = _positions(packed, reached)
     first = np.cumsum(bins.count[reached]) - bins.count[reached]
-    if len(reached) > whole:
+    if is_cut:
         start = int(first[-1])
         spent = 0.0 if decision.costs is None else float(decision.costs.cost[reached[:-1]].sum())
         length = _shortened(packed, positions, start, request, spent)
@@ -79,6 +78,25 @@ def _failed_last(packed: Packing, bins: NDArray[np.int64], failed: pa.Int64Array
     if failed is not None:
         np.maximum.at(rank, packed.bin_of, failed.to_numpy()[packed.files.rows])
     return np.argsort(rank[bins], kind="stable")
+
+
+def _reached(decision: Decision, kept: NDArray[np.int64], request: PlanRequest) -> tuple[NDArray[np.int64], bool]:
+    """The groups that the budgets reach, and whether they end within the last of them. A group that is sorted as a
+    whole cannot be shortened: it waits, and smaller ones behind it do not wait with it."""
+    if request.rows is None:
+        whole = _whole_groups(decision, kept, request)
+        return kept[: whole + 1], whole < len(kept)
+    bins, policy = decision.packing.bins, request.policy
+    needs = np.stack([bins.count[kept], bins.bytes[kept], np.zeros(len(kept))]).astype(np.float64)
+    if decision.costs is not None:
+        needs[2] = decision.costs.cost[kept]
+    limits = (policy.max_files_to_rewrite, policy.max_bytes_to_rewrite, request.budget)
+    left = np.array([np.inf if limit is None else float(limit) for limit in limits])
+    fits = np.zeros(len(kept), np.bool_)
+    for number in range(len(kept)):
+        fits[number] = bool((needs[:, number] <= left).all())
+        left = left - needs[:, number] * fits[number]
+    return kept[fits], False
 
 
 def _whole_groups(decision: Decision, kept: NDArray[np.int64], request: PlanRequest) -> int:

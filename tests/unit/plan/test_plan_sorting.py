@@ -186,6 +186,14 @@ def test_a_budget_that_cuts_a_group_drops_it() -> None:
     assert reasons(plan) == {LeftOutReason.OVER_BUDGET: 4}
 
 
+def test_a_group_that_is_too_much_for_a_budget_does_not_keep_smaller_ones_waiting() -> None:
+    files = [KeyedFile(path=f"large-{number}", keys=tuple(range(100)), partition='{"p": 1}') for number in range(6)]
+    files += [KeyedFile(path=f"small-{number}", keys=tuple(range(100)), partition='{"p": 2}') for number in range(3)]
+    plan = plan_of(KeyedTable(files=tuple(files)), max_files_to_rewrite=4)
+    assert plan.files["file_path"].to_pylist() == ["small-0", "small-1", "small-2"]
+    assert reasons(plan) == {LeftOutReason.OVER_BUDGET: 6}
+
+
 def test_rewrite_all_sorts_every_file() -> None:
     table = keyed((0, 5), (5, 9))
     plan = plan_of(table, rewrite_all=True)

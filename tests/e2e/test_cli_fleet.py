@@ -382,7 +382,7 @@ def test_tables_side_by_side_on_spark(fleet: Fleet, spark: Any) -> None:
 def test_many_tables_share_one_budget_and_are_summed_up(fleet: Fleet) -> None:
     result = fleet.run("--table", "db.*", "--exclude", "locked", "--max-cost", "0.5", "--no-progress")
     assert result.exit_code == 0, result.output
-    assert "3 tables: 3 compacted, 0 with nothing to do. Estimated cost $0.0" in result.stdout
+    assert "3 tables: 3 compacted, 0 with nothing to do. Estimated cost " in result.stdout
     assert " of $0.5, expected to save about $0.0" in result.stdout
     again = fleet.run("--table", "db.*", "--exclude", "locked", "--output", "json", "--no-progress")
     assert set(kinds(again).values()) == {"healthy"}

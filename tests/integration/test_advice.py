@@ -95,7 +95,7 @@ def shared_lake(tmp_path_factory: pytest.TempPathFactory) -> lakes.Lake:
     return lakes.file_lake(tmp_path_factory.mktemp("advice"))
 
 
-@examples(40, suppress_health_check=[HealthCheck.too_slow])
+@examples(20, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32))
 def test_every_advised_command_has_as_much_to_do_as_the_advice_says(shared_lake: lakes.Lake, seed: int) -> None:
     name = random_table(shared_lake, seed)

@@ -173,7 +173,7 @@ def test_an_early_start_is_of_use_or_ends_without_a_word(tmp_path: Path) -> None
     assert (output.splitlines(), noise) == (["0 1 2", "0 1 2"], "")
 
 
-@pytest.mark.slow
+@pytest.mark.lab
 def test_executors_elsewhere_get_the_code(tmp_path: Path) -> None:
     process = _start(_CLUSTER, tmp_path, PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
     output, noise = process.communicate(timeout=240)

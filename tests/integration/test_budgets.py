@@ -14,6 +14,7 @@ from iceberg_compaction import Compactor, Kind, Policy, Strategy
 from iceberg_compaction.execute import perform_task
 from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 from iceberg_compaction.model.outcome import Compacted, GroupEnd, Healthy
+from iceberg_compaction.operations.rewrite_files.planning import policy_rule
 from iceberg_compaction.workflow.fleet_budget import FleetBudget
 from iceberg_compaction.workflow.rank_tables import RankedTable
 
@@ -124,6 +125,10 @@ def test_one_budget_for_all_tables_is_never_passed(local_lake: Lake) -> None:
         parts.append(operation.policy.policy_of(table.table, {}, 0).max_cost)
         budget.charge(Compacted(table=table.table, sentence="", run_id="r", snapshot_id=1, cost=parts[-1] or 0.0))
     assert parts == [4.0, 2.0, 2.0]  # the big one leaves half to those behind it
+    modest = Compactor(local_lake.catalog, engine="inline", options={"max-cost": 0.25})
+    operation = FleetBudget(8.0, tables).fit(modest._rewrite("db.big"))
+    assert operation is not None
+    assert policy_rule.made_of(operation.policy, "db.big", {}, 0).max_cost == 0.25  # the table's own limit is less
     late = FleetBudget(1.0, [ranked("db.a", 1, 2), ranked("db.b", 1, 2)])
     late.charge(Compacted(table="db.a", sentence="", run_id="r", snapshot_id=1, cost=1.0))
     assert late.fit(own._rewrite("db.b")) is None

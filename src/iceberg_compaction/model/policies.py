@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import re
 from enum import Enum
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
@@ -310,12 +309,9 @@ class Policy(Value):
         return self
 
 
-NO_BUDGETS = MappingProxyType({"max_cost": None, "hourly_cost_limit": None})
-
-
 def without_budgets(policy: Policy) -> Policy:
     """The same wishes, whatever a single run may cost."""
-    return policy.model_copy(update=dict(NO_BUDGETS))
+    return policy.model_copy(update={"max_cost": None, "hourly_cost_limit": None})
 
 
 def digest(policy: Policy) -> str:

@@ -49,7 +49,7 @@ class FleetBudget:
             part = max(part, left / (len(self._waiting) + 1), _LEAST)
             if wanted is not None:
                 self._reserved[operation.table] = part
-        policy = policy_rule.AdjustedPolicy(given=operation.policy, changes={"max_cost": part})
+        policy = policy_rule.PolicyWithin(given=operation.policy, max_cost=part)
         return replace(operation, policy=policy)
 
     def charge(self, outcome: Outcome) -> None:

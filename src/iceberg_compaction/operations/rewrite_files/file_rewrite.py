@@ -13,12 +13,11 @@ from iceberg_compaction.catalog import publish
 from iceberg_compaction.metadata import look, maintainers, rewrite_times, table_folders, target_partitions
 from iceberg_compaction.model import policies
 from iceberg_compaction.model.outcome import Kind
-from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.model.rewrite_plan import EmptyPlan
 from iceberg_compaction.operations import run_facts
 from iceberg_compaction.operations.operation import PlannedWork
 from iceberg_compaction.operations.rewrite_files import failed_files, rebase, table_figures
-from iceberg_compaction.operations.rewrite_files.planning import planning_look, spending
+from iceberg_compaction.operations.rewrite_files.planning import planning_look, policy_rule, spending
 from iceberg_compaction.plan import build, plan_request, rates
 from iceberg_compaction.record import journal, leases
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.checkpoint import CheckpointHead
     from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.table_view import TableView
     from iceberg_compaction.operations.operation import EngineFactory, Legacy
@@ -88,9 +88,7 @@ class RewriteFiles:
         return PlannedWork(plan=plan, manifests=head.manifests)
 
     def _policy(self, table: Table, run: Run) -> Policy:
-        if isinstance(self.policy, Policy):
-            return self.policy
-        return self.policy.policy_of(self.table, table.properties, run.clock())
+        return policy_rule.made_of(self.policy, self.table, table.properties, run.clock())
 
     def perform(
         self, planned: PlannedWork[Plan | EmptyPlan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory

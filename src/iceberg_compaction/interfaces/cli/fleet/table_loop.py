@@ -15,7 +15,7 @@ from iceberg_compaction.catalog import threads
 from iceberg_compaction.execute.engine_door import StartsLate
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import exits, interrupt, progress
-from iceberg_compaction.model import durations, events, policies
+from iceberg_compaction.model import durations, events
 from iceberg_compaction.model.outcome import Failed, Skipped
 from iceberg_compaction.operations.rewrite_files.file_rewrite import RewriteFiles
 from iceberg_compaction.operations.rewrite_files.planning import policy_rule
@@ -90,7 +90,7 @@ class Session:
         """The operations, those first that save most for their cost."""
         by_name = {operation.table: operation for operation in operations}
         house = operate.House(catalog=catalog, engines=self._engines)
-        free = policy_rule.AdjustedPolicy(given=policy, changes=policies.NO_BUDGETS)
+        free = policy_rule.PolicyWithoutBudgets(given=policy)
 
         def plan(name: str) -> Any:
             self._cancel.check()

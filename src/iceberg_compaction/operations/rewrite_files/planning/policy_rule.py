@@ -5,7 +5,7 @@ twice."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from iceberg_compaction.model import policies
 
@@ -29,20 +29,39 @@ class PolicyRule(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdjustedPolicy:
-    """A policy, or the rule that makes it, with other values of some options, whatever it says of them."""
+class PolicyWithoutBudgets:
+    """A policy, or the rule that makes it, whatever a run may cost."""
 
     given: Policy | PolicyRule
-    changes: Mapping[str, Any]
 
     @property
-    def budget(self) -> float | None:
-        return budget_of(self.given)
+    def budget(self) -> None:
+        return None
 
     def policy_of(self, table: str, properties: Mapping[str, str], now_ms: int) -> Policy:
-        given = self.given
-        made = given if isinstance(given, policies.Policy) else given.policy_of(table, properties, now_ms)
-        return made.model_copy(update=dict(self.changes))
+        return policies.without_budgets(made_of(self.given, table, properties, now_ms))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyWithin:
+    """The same for a run that may cost at most so much, or less if the policy of its table says less."""
+
+    given: Policy | PolicyRule
+    max_cost: float
+
+    @property
+    def budget(self) -> float:
+        return self.max_cost
+
+    def policy_of(self, table: str, properties: Mapping[str, str], now_ms: int) -> Policy:
+        made = made_of(self.given, table, properties, now_ms)
+        limit = self.max_cost if made.max_cost is None else min(made.max_cost, self.max_cost)
+        return made.model_copy(update={"max_cost": limit})
+
+
+def made_of(given: Policy | PolicyRule, table: str, properties: Mapping[str, str], now_ms: int) -> Policy:
+    """The policy of a table."""
+    return given if isinstance(given, policies.Policy) else given.policy_of(table, properties, now_ms)
 
 
 def budget_of(policy: Policy | PolicyRule) -> float | None:

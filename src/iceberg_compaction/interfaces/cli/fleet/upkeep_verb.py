@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.unplanned import Unplanned
     from iceberg_compaction.model.upkeep_plan import UpkeepPlan
     from iceberg_compaction.operations.operation import EngineFactory, Operation
+    from iceberg_compaction.record.store import RunStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ def perform(
     engines = engines or wiring.engine_factory("inline")
     shown = output.output(console.output)
     if how.dry_run or how.out is not None:
-        plans = _plans(catalog, operations, engines, how, single=targets.single)
+        plans = plan_each(catalog, operations, engines, wiring.store_to_read(how.state), single=targets.single)
         _save(plans, how)
         shown.upkeep_plans(plans, single=targets.single)
         if any(map(unplanned.is_failed, plans)):
@@ -71,23 +72,22 @@ def perform(
     return result_files.exit_code(outcomes, fail_on=())
 
 
-def _plans(
+def plan_each(
     catalog: Any,
     operations: Sequence[Operation[Any]],
     engines: EngineFactory,
-    how: UpkeepOptions,
+    store: RunStore | None = None,
     *,
     single: bool,
-) -> list[UpkeepPlan | Unplanned]:
-    """The plan of every table. One that must not be changed or cannot be looked at is listed, as in `plan`."""
+) -> list[Any]:
+    """The plan of every table. One that must not be changed or cannot be looked at is an `Unplanned`, as in `plan`."""
     from iceberg_compaction import errors
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli.fleet import plan_loop
     from iceberg_compaction.workflow import operate
 
-    plans: list[UpkeepPlan | Unplanned] = []
+    plans: list[Any] = []
     house = operate.House(catalog=catalog, engines=engines)
-    store = wiring.store_to_read(how.state)
     for operation in operations:
         try:
             plans.append(operate.plan_only(operation, house, wiring.new_run(store=store)))

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from iceberg_compaction.interfaces.cli import exits, lean_start, logs, options, spread
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from iceberg_compaction.model.manifest_plan import ManifestPlan
-    from iceberg_compaction.model.unplanned import Unplanned
-    from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import RewriteManifests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +48,7 @@ def manifests(
     lean_start.spare_pandas()
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import output
-    from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files, table_loop
+    from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files, table_loop, upkeep_verb
     from iceberg_compaction.model import byte_size, unplanned
     from iceberg_compaction.operations.rewrite_manifests import manifest_rewrite
 
@@ -68,7 +61,7 @@ def manifests(
     ]
     shown = output.output(console.output)
     if asked.dry_run:
-        plans = _plans(opened, operations, single=targets.single)
+        plans = upkeep_verb.plan_each(opened, operations, wiring.engine_factory(), single=targets.single)
         shown.manifest_plans(plans, single=targets.single)
         raise typer.Exit(exits.FAILED if any(map(unplanned.is_failed, plans)) else exits.DONE)
     store = wiring.store_to_write(str(asked.state) if asked.state else None)
@@ -82,24 +75,3 @@ def manifests(
         exits.complain(session.stopped)
         raise typer.Exit(exits.code_of(session.stopped))
     raise typer.Exit(result_files.exit_code(found, fail_on=()))
-
-
-def _plans(catalog: Any, operations: Sequence[RewriteManifests], *, single: bool) -> list[ManifestPlan | Unplanned]:
-    """The plan of every table. One that must not be rewritten or cannot be looked at is listed, as in `plan`."""
-    from iceberg_compaction import errors
-    from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.interfaces.cli.fleet import plan_loop
-    from iceberg_compaction.workflow import operate
-
-    plans: list[ManifestPlan | Unplanned] = []
-    house = operate.House(catalog=catalog, engines=wiring.engine_factory())
-    for operation in operations:
-        try:
-            plans.append(operate.plan_only(operation, house, wiring.new_run()))
-        except errors.CompactionError as error:
-            if not isinstance(error, errors.UnsupportedError):
-                if single or isinstance(error, errors.ConfigError):
-                    raise
-                exits.complain(error)
-            plans.append(plan_loop.unplanned_table(operation.table, error))
-    return plans

@@ -358,7 +358,7 @@ def days(table: Table, where: str) -> list[int]:
         ("id between 5 and 12", [1, 2]),
         ("not (id < 20)", [3]),
         ("id in (3, 25)", [1, 3]),
-        ("id = 1e1", None),
+        ("id = 1e1", [2]),
         ("id > 9.0 and id < 11.00", [2]),
         ("id > '9' and id < 11", [2]),
         ("ID = 5 or day = '2026-01-03'", [1, 3]),  # whatever the case
@@ -408,46 +408,51 @@ def test_files_are_left_out_by_partition_and_bounds(events: Table, where: str, k
         ("day = '2026-13-01'", "does not fit column Day of type date"),
         ("day = '12026-13-01'", "does not fit column Day of type date"),
         ("day = '5881580-07-12'", "'5881580-07-12' is out of its range"),
-        ("at > '12026-01-01'", "'12026-01-01T00:00:00' has no zone"),
-        ("at > '2026-01-01'", r"write it as '2026-01-31T00:00:00\+00:00'"),
         ("place = 'a'", "does not fit column place"),
     ],
 )
 def test_a_filter_that_cannot_be_applied_says_why(events: Table, where: str, message: str) -> None:
     with pytest.raises(errors.ConfigError, match=message) as caught:
         look.look(events, name="db.events", where=where)
-    assert len(str(caught.value)) < 300
+    assert len(str(caught.value)) < 400
 
 
 @pytest.mark.parametrize(
-    ("where", "bounds_of", "nans", "kept"),
+    ("where", "bounds_of", "counts", "kept"),
     [
-        ("l <> 5", (b"\5\0\0\0\0\0\0\0", b"\5\0\0\0\0\0\0\0"), None, False),
-        ("l <> 5", (b"\5\0\0\0", b"\5\0\0\0"), None, False),  # written before the column became a long
-        ("l <> 5", (b"\5\0\0", b"\5\0\0"), None, True),
-        ("l <> 5", (b"\5\0\0\0", b"\6\0\0\0"), None, True),
-        ("l <> 5", (b"\5\0\0\0", None), None, True),
-        ("d <> 2.5", (struct.pack("<d", 2.5), struct.pack("<d", 2.5)), 0, False),
-        ("d <> 2.5", (struct.pack("<d", 2.5), struct.pack("<d", 2.5)), 1, True),  # NaN is another number
-        ("d <> 2.5", (struct.pack("<d", 2.5), struct.pack("<d", 2.5)), None, True),
-        ("d not in (0.0, 1.5)", (struct.pack("<d", 0), struct.pack("<d", 0)), 0, True),  # may be -0.0
-        ("f <> 2.5", (struct.pack("<f", 2.5), struct.pack("<f", 2.5)), 0, False),
-        ("f <> 0.1", (struct.pack("<f", 0.1), struct.pack("<f", 0.1)), 0, True),  # not 0.1 in double precision
-        ("f <> '1e99'", (struct.pack("<f", types.FloatType.max),) * 2, 0, True),
-        ("s <> 'a'", (b"a", b"a"), None, False),
-        ("s <> 'a'", (b"a", b"b"), None, True),  # as when cut
-        ("s not like 'ab%'", (b"ab", b"abz"), None, False),
-        ("s not like 'ab%'", (b"ab", b"ac"), None, True),
-        ("s not like 'ab%'", (b"a", b"ab"), None, True),
-        ("s not like 'ab%'", (None, b"ab"), None, True),
+        ("l <> 5", (b"\5\0\0\0\0\0\0\0", b"\5\0\0\0\0\0\0\0"), (0, None), False),
+        ("l <> 5", (b"\5\0\0\0", b"\5\0\0\0"), (0, None), False),  # written before the column became a long
+        ("l <> 5", (b"\5\0\0", b"\5\0\0"), (0, None), True),
+        ("l <> 5", (b"\5\0\0\0", b"\6\0\0\0"), (0, None), True),
+        ("l <> 5", (b"\5\0\0\0", None), (0, None), True),
+        ("d <> 2.5", (struct.pack("<d", 2.5), struct.pack("<d", 2.5)), (0, 0), False),
+        ("d <> 2.5", (struct.pack("<d", 2.5), struct.pack("<d", 2.5)), (0, 1), True),  # NaN is another number
+        ("d <> 2.5", (struct.pack("<d", 2.5), struct.pack("<d", 2.5)), (0, None), True),
+        ("d not in (0.0, 1.5)", (struct.pack("<d", 0), struct.pack("<d", 0)), (0, 0), True),  # may be -0.0
+        ("f <> 2.5", (struct.pack("<f", 2.5), struct.pack("<f", 2.5)), (0, 0), False),
+        ("f <> 0.1", (struct.pack("<f", 0.1), struct.pack("<f", 0.1)), (0, 0), True),  # not 0.1 in double precision
+        ("f <> '1e99'", (struct.pack("<f", types.FloatType.max),) * 2, (0, 0), True),
+        ("s <> 'a'", (b"a", b"a"), (0, None), False),
+        ("s <> 'a'", (b"a", b"a"), (1, None), True),  # for the null, as in Iceberg Java
+        ("s not in ('a', 'b')", (b"a", b"a"), (None, None), True),  # it may have one
+        ("s <> 'a'", (b"a", b"b"), (0, None), True),  # as when cut
+        ("s not like 'ab%'", (b"ab", b"abz"), (0, None), False),
+        ("s not like 'ab%'", (b"ab", b"abz"), (1, None), True),  # for the null, as in Iceberg Java
+        ("s not like 'ab%'", (b"ab", b"ac"), (0, None), True),
+        ("s not like 'ab%'", (b"a", b"ab"), (0, None), True),
+        ("s not like 'ab%'", (None, b"ab"), (0, None), True),
     ],
 )
 def test_a_file_of_one_value_only_is_left_out_where_that_is_excluded(
-    lake: lakes.Lake, where: str, bounds_of: tuple[bytes | None, bytes | None], nans: int | None, kept: bool
+    lake: lakes.Lake,
+    where: str,
+    bounds_of: tuple[bytes | None, bytes | None],
+    counts: tuple[int | None, int | None],
+    kept: bool,
 ) -> None:
     table = lakes.make_table(lake.catalog, lake.name(f"t{uuid.uuid4().hex}"), SCHEMA)
     field_id = SCHEMA.find_field(where[0]).field_id
-    values = (4, 1, nans, *bounds_of)  # one of the four rows is null, which matches no comparison
+    values = (4, *counts, *bounds_of)  # of nulls and of NaN
     names = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
     told = {name: {} if value is None else {field_id: value} for name, value in zip(names, values, strict=True)}
     manifests.add_files(table, [manifests.fake_data_file(table, "0.parquet", record_count=4, **told)])

@@ -14,6 +14,7 @@ from pyiceberg.expressions import visitors
 from pyiceberg.schema import Schema
 
 from iceberg_compaction.metadata import partition_tuples
+from iceberg_compaction.metadata.filter import bucketed
 from iceberg_compaction.metadata.manifest import column_metrics
 from iceberg_compaction.model import table_view
 
@@ -69,7 +70,7 @@ def _tuple_test(
     expression: expressions.BooleanExpression, spec: PartitionSpec, schema: Schema
 ) -> Callable[[str], bool]:
     try:
-        projected = visitors.inclusive_projection(schema, spec)(expression)
+        projected = _projected(expression, spec, visitors.inclusive_projection(schema, spec))
     except OverflowError:  # PyIceberg counts months and years with Python's dates, which end with the year 9999
         return lambda _: True
     evaluate = visitors.expression_evaluator(
@@ -82,6 +83,21 @@ def _tuple_test(
         return any(evaluate(variant) for variant in _variants(values, rules))
 
     return may_match
+
+
+def _projected(expression: Any, spec: PartitionSpec, project: Any) -> expressions.BooleanExpression:
+    """The condition on tuples of the spec. Buckets are looked for in the spec itself."""
+    match expression:
+        case expressions.And() | expressions.Or():
+            left, right = (_projected(side, spec, project) for side in (expression.left, expression.right))
+            joined: expressions.BooleanExpression = type(expression)(left, right)
+            return joined
+        case bucketed.Bucketed():
+            return expression.of_partition(spec)
+        case bucketed.Undecided() | bucketed.Unknown():
+            return bucketed.without(expression)
+    projected: expressions.BooleanExpression = project(expression)
+    return projected
 
 
 def _variants(values: typedef.Record, rules: list[transforms.Transform[Any, Any]]) -> Iterator[typedef.Record]:
@@ -132,7 +148,7 @@ class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
     def visit_is_null(self, term: Any) -> Mask:
         if _field(term).field_id not in self._top_level:  # a null parent may not be counted
             return self.visit_true()
-        return ~self._surely(pc.equal(self._count("null_value_counts", term), 0))
+        return ~self._no_null(term)
 
     def visit_not_null(self, term: Any) -> Mask:
         return ~self._all("null_value_counts", term)
@@ -144,14 +160,14 @@ class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
         return ~self._all("nan_value_counts", term)
 
     def visit_less_than(self, term: Any, literal: Any) -> Mask:
-        excluded = pc.greater if isinstance(_field(term).field_type, _FLOATS) else pc.greater_equal
-        return self.visit_not_null(term) & ~self._beyond(excluded, "lower_bounds", term, literal.value)
+        excluded = pc.greater_equal if _is_strict(literal.value, _field(term).field_type) else pc.greater
+        return self._has_value(term) & ~self._beyond(excluded, "lower_bounds", term, literal.value)
 
     def visit_less_than_or_equal(self, term: Any, literal: Any) -> Mask:
-        return self.visit_not_null(term) & ~self._beyond(pc.greater, "lower_bounds", term, literal.value)
+        return self._has_value(term) & ~self._beyond(pc.greater, "lower_bounds", term, literal.value)
 
     def visit_greater_than(self, term: Any, literal: Any) -> Mask:
-        excluded = pc.less if isinstance(_field(term).field_type, _FLOATS) else pc.less_equal
+        excluded = pc.less_equal if _is_strict(literal.value, _field(term).field_type) else pc.less
         above = ~self._beyond(excluded, "upper_bounds", term, literal.value)
         return self.visit_not_null(term) & (above | self._may_hold_nan(term))
 
@@ -160,7 +176,7 @@ class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
         return self.visit_not_null(term) & (above | self._may_hold_nan(term))
 
     def visit_equal(self, term: Any, literal: Any) -> Mask:
-        return self.visit_not_null(term) & self._within(term, literal.value, literal.value)
+        return self._has_value(term) & self._within(term, literal.value, literal.value)
 
     def visit_not_equal(self, term: Any, literal: Any) -> Mask:
         return self.visit_not_in(term, {literal.value})
@@ -171,11 +187,13 @@ class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
         within = self.visit_false()
         for low, high in pairs:
             within = within | self._within(term, low, high)
-        return self.visit_not_null(term) & within
+        return self._has_value(term) & within
 
     def visit_not_in(self, term: Any, literals: Any) -> Mask:
-        """Null matches no comparison, as in SQL: a file has no match if its one value is among those excluded."""
-        return self.visit_not_null(term) & ~(self._one_of(term, literals) & ~self._may_hold_nan(term))
+        """Null matches no comparison, as in SQL: a file has no match if its one value is among those excluded. Iceberg
+        Java keeps a file that also has a null."""
+        one_value = self._one_of(term, literals) & ~self._may_hold_nan(term) & self._no_null(term)
+        return self.visit_not_null(term) & ~one_value
 
     def visit_starts_with(self, term: Any, literal: Any) -> Mask:
         prefix = _bytes(literal.value)
@@ -192,7 +210,13 @@ class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
         if lower is None or upper is None:
             return self.visit_true()
         within = pc.and_(pc.starts_with(lower, prefix), pc.starts_with(upper, prefix))  # and so is all between them
-        return self.visit_not_null(term) & ~self._surely(within)
+        # A null does not match either, but Iceberg Java keeps a file that has one.
+        return self.visit_not_null(term) & ~(self._surely(within) & self._no_null(term))
+
+    def _has_value(self, term: Any) -> Mask:
+        """Where not all is null or NaN: to be below a number, or equal to one, takes a number."""
+        counts = [self._count(metric, term) for metric in ("null_value_counts", "nan_value_counts", "value_counts")]
+        return self.visit_not_null(term) & ~self._surely(pc.equal(pc.add(counts[0], counts[1]), counts[2]))
 
     def _one_of(self, term: Any, values: Any) -> Mask:
         """Where both bounds are the same one of these values: an upper bound that was cut is above the lower one."""
@@ -224,6 +248,9 @@ class _MayMatch(visitors.BoundBooleanExpressionVisitor["Mask"]):
     def _all(self, metric: str, term: Any) -> Mask:
         """Where every value is one of those that the metric counts."""
         return self._surely(pc.equal(self._count(metric, term), self._count("value_counts", term)))
+
+    def _no_null(self, term: Any) -> Mask:
+        return self._surely(pc.equal(self._count("null_value_counts", term), 0))
 
     def _may_hold_nan(self, term: Any) -> Mask:
         """NaN is no bound, and some engines count it greater than every number."""
@@ -259,6 +286,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bool):
         return int(value)
     return value.encode() if isinstance(value, str) else value
+
+
+def _is_strict(value: Any, kind: types.IcebergType) -> bool:
+    """Whether a bound that is equal to the value holds no row beyond it, in all engines: not so for the two zeros, nor
+    where a comparison may be in single or in double precision."""
+    return not isinstance(kind, _FLOATS) or (isinstance(kind, types.DoubleType) and value != 0)
 
 
 def _is_one_value(value: Any, kind: types.IcebergType) -> bool:

@@ -5,17 +5,66 @@ from __future__ import annotations
 import decimal
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg import types
 from pyiceberg.expressions import literals
 
 from iceberg_compaction.model import times
 
+if TYPE_CHECKING:
+    from iceberg_compaction.metadata.filter.filter_tree import LiteralTerm
+
 _NUMBERS = (types.IntegerType, types.LongType, types.DecimalType, types.FloatType, types.DoubleType)
 _EXACT = decimal.Context(prec=100)
 _FAR = re.compile(r"-|\d{5,}-|0000-", re.ASCII)  # how a date begins that is not within the years 1 to 9999
+_ZONE = re.compile(r"T.*(Z|[+-]\d\d(:?\d\d)?)", re.ASCII)
+_UTC = re.compile(r"(?<=\d)(Z| *(UTC|GMT))$", re.ASCII)
+_NO_SECONDS = re.compile(r"(.*T\d\d:\d\d)(Z|[+-].*)?", re.ASCII)
+_INFINITY = re.compile(r"[+-]?inf(inity)?", re.ASCII | re.IGNORECASE)
+_TIMES = (types.TimestampType, types.TimestamptzType)
 _DIGITS = 38  # that a decimal may have, in Iceberg and in Arrow
+
+
+def fit_term(value: LiteralTerm, kind: types.IcebergType) -> Any:
+    """The same for a value of a filter, before which its type may stand. ValueError: the column has another type."""
+    if (
+        value.typed
+        and not isinstance(kind, _TIMES)
+        and not (value.typed == "date" and isinstance(kind, types.DateType))
+    ):
+        raise ValueError(f"it cannot be compared with a {value.typed}")
+    return fit(value.literal, kind)
+
+
+def moment_text(text: str, *, zoned: bool) -> str:
+    """A moment as people write it, in full: midnight where it has no time, and UTC where it has no zone and needs
+    one."""
+    moment = _UTC.sub("+00:00", text.strip()).replace(" ", "T", 1)
+    moment = moment if "T" in moment else f"{moment}T00:00:00"
+    if short := _NO_SECONDS.fullmatch(moment):
+        moment = f"{short[1]}:00{short[2] or ''}"
+    return f"{moment}+00:00" if zoned and not _ZONE.search(moment) else moment
+
+
+def moment_micros(text: str) -> int:
+    """The microseconds since 1970 of a moment in UTC. ValueError: it is none, or has another offset."""
+    return times.to_micros(moment_text(text, zoned=False))
+
+
+def day_literal(days: int) -> Any:
+    """A day by its number since 1970."""
+    return literals.DateLiteral(_within(days, types.IntegerType, f"day {days}"))
+
+
+def micros_literal(micros: int, kind: types.IcebergType) -> Any:
+    """A moment by its number of microseconds since 1970."""
+    number = _within(micros, types.LongType, f"the moment {micros}")
+    return (
+        literals.TimestampLiteral(number)
+        if isinstance(kind, types.TimestampType)
+        else literals.LongLiteral(number).to(kind)
+    )
 
 
 def fit(literal: Any, kind: types.IcebergType) -> Any:
@@ -23,13 +72,14 @@ def fit(literal: Any, kind: types.IcebergType) -> Any:
     number and refuses a decimal of another scale."""
     if isinstance(literal, literals.StringLiteral):
         if isinstance(kind, types.TimestampType | types.TimestamptzType):
-            moment = literal.value.strip().replace(" ", "T", 1)
-            moment = moment if "T" in moment else f"{moment}T00:00:00"
+            moment = moment_text(literal.value, zoned=isinstance(kind, types.TimestamptzType))
             return _far_moment(moment, kind) if _FAR.match(moment) else literals.StringLiteral(moment)
         if isinstance(kind, types.DateType) and _FAR.match(literal.value):
             return literals.DateLiteral(_within(times.to_days(literal.value), types.IntegerType, literal.value))
         if not isinstance(kind, _NUMBERS):
             return literal
+        if isinstance(kind, types.FloatType | types.DoubleType) and _INFINITY.fullmatch(literal.value.strip()):
+            return _infinity(kind, -1 if literal.value.strip().startswith("-") else 1)
         literal = literals.DecimalLiteral(_number(literal.value))
     if isinstance(literal, literals.DecimalLiteral | literals.LongLiteral):
         return _fit_number(literal, kind)
@@ -67,6 +117,13 @@ def _fit_number(literal: literals.DecimalLiteral | literals.LongLiteral, kind: t
             if not types.LongType.min <= literal.value <= types.LongType.max:
                 raise ValueError(f"{literal.value} is out of its range")
     return literal
+
+
+def _infinity(kind: types.IcebergType, sign: int) -> Any:
+    """In single precision the greatest number stands for it, see above."""
+    if isinstance(kind, types.DoubleType):
+        return literals.DoubleLiteral(sign * math.inf)
+    return literals.FloatLiteral(types.FloatType.max if sign > 0 else types.FloatType.min)
 
 
 def _double(value: decimal.Decimal | int) -> float:

@@ -3,27 +3,32 @@ Inclusive everywhere (R47): a doubt keeps the file, so that no file with a match
 
 from __future__ import annotations
 
-import difflib
+import contextlib
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyparsing
-from pyiceberg import expressions, types
-from pyiceberg.expressions import literals, parser, visitors
+from pyiceberg.expressions import visitors
 from pyiceberg.schema import Schema
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata.filter import pruning, typed_literals
-from iceberg_compaction.model import plurals
+from iceberg_compaction.metadata.filter import (
+    bucketed,
+    filter_tree,
+    filter_words,
+    fit_conditions,
+    pruning,
+    time_values,
+    word_cursor,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     import pyarrow as pa
+    from pyiceberg import expressions
     from pyiceberg.partitioning import PartitionSpec
 
-_DEPTH = 100  # conditions inside conditions; Python's own limit is met at some hundreds
 _SHOWN = 160  # characters of a filter, or of what is wrong with it, that a sentence repeats
 
 
@@ -48,21 +53,56 @@ class Filter:
 
 
 def parse(text: str, schema: Schema) -> Filter:
-    """The filter for files of a table with this schema; ConfigError says what is wrong with it."""
+    """The filter for files of a table with this schema; ConfigError says what is wrong with it, and where."""
+    optional = _all_optional(schema)
+    with _errors_of(text):
+        return _bound(fit_conditions.fit(filter_tree.parse(text), optional), optional, text)
+
+
+def check(text: str) -> None:
+    """ConfigError: the filter cannot be read, whatever the table. Its columns are not known, nor the time."""
+    pinned = _pinned(text, frozenset(), 0)
+    with _errors_of(pinned):
+        filter_tree.parse(pinned)
+
+
+def pin(text: str, schema: Schema, now_ms: int) -> str:
+    """The filter with a date or a timestamp for all that depends on the clock, such as current_date() - interval 7
+    days: whoever reads or performs a plan later sees the same rows. ConfigError: it cannot be read."""
+    return _pinned(text, {name.lower() for name in schema.column_names}, now_ms)
+
+
+def _pinned(text: str, columns: Collection[str], now_ms: int) -> str:
+    pinned, done = [], 0
+    with _errors_of(text):
+        words = word_cursor.WordCursor(text)
+        while (word := words.peek()).kind != "end":
+            of_struct = words.at > 0 and words.last().is_mark(".")
+            if of_struct or not time_values.is_next(words, columns.__contains__):
+                words.next()
+                continue
+            value = time_values.read(words, now_ms)
+            if value.from_clock:
+                pinned += [text[done : word.at], f"{value.kind} '{value.text}'"]
+                done = words.last().end
+    return "".join([*pinned, text[done:]])
+
+
+@contextlib.contextmanager
+def _errors_of(text: str) -> Iterator[None]:
     try:
         text.encode()  # half a character of a damaged argument makes libraries crash
-        parsed = parser.parse(text)
-    except (pyparsing.ParseBaseException, ValueError, ArithmeticError) as error:
-        raise errors.ConfigError(
-            f"The filter {_short(repr(text))} cannot be read{_position(error)}: "
-            "write conditions such as day >= '2026-01-31' and (region in ('eu', 'us') or name like 'a%')."
-        ) from error
+        yield
+    except UnicodeEncodeError as error:
+        raise errors.ConfigError(f"The filter {_short(repr(text))} cannot be read: {error.reason}.") from None
+    except filter_words.FilterError as error:
+        where = filter_words.pointed_at(text, error.at)
+        raise errors.ConfigError(f"The filter {_short(repr(text))} {error.lead}: {error}.{where}") from error
     except RecursionError:
-        raise _too_deep(text) from None
-    if _depth(parsed) > _DEPTH:
-        raise _too_deep(text)
-    optional = _all_optional(schema)
-    return _bound(_fit_all(parsed, lambda predicate: _fit(predicate, optional, text)), optional, text)
+        raise errors.ConfigError(
+            f"The filter {_short(repr(text))} has conditions inside conditions more than {filter_tree.DEPTH} deep; "
+            "write it with fewer parentheses."
+        ) from None
 
 
 def bind(unbound: expressions.BooleanExpression, schema: Schema) -> Filter:
@@ -71,37 +111,12 @@ def bind(unbound: expressions.BooleanExpression, schema: Schema) -> Filter:
 
 
 def _bound(unbound: expressions.BooleanExpression, optional: Schema, text: str) -> Filter:
-    bound = visitors.bind(optional, unbound, case_sensitive=True)
+    bound = visitors.bind(optional, bucketed.without(unbound), case_sensitive=True)
     return Filter(text=text, schema=optional, expression=bound, unbound=unbound)
-
-
-def _position(error: Exception) -> str:
-    return f" from character {error.column} on" if isinstance(error, pyparsing.ParseBaseException) else ""
 
 
 def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-
-
-def _too_deep(text: str) -> errors.ConfigError:
-    return errors.ConfigError(
-        f"The filter {_short(repr(text))} has conditions inside conditions more than {_DEPTH} deep; "
-        "write it with fewer parentheses."
-    )
-
-
-def _depth(expression: expressions.BooleanExpression) -> int:
-    """How deep conditions are inside others; no recursion, as this is what guards against it."""
-    level, depth = [expression], 0
-    while level:
-        depth += 1
-        level = [
-            child
-            for parent in level
-            for child in (getattr(parent, side, None) for side in ("child", "left", "right"))
-            if isinstance(child, expressions.BooleanExpression)
-        ]
-    return depth
 
 
 def _all_optional(schema: Schema) -> Schema:
@@ -111,70 +126,3 @@ def _all_optional(schema: Schema) -> Schema:
         return [relax(item) for item in node] if isinstance(node, list) else node
 
     return Schema.model_validate(relax(json.loads(schema.model_dump_json())) | {"identifier-field-ids": []})
-
-
-def _fit_all(
-    expression: expressions.BooleanExpression, fit: Callable[[Any], Any], *, negate: bool = False
-) -> expressions.BooleanExpression:
-    """The expression with every predicate fitted and every NOT taken into the predicates."""
-    match expression:
-        case expressions.Not():
-            return _fit_all(expression.child, fit, negate=not negate)
-        case expressions.And() | expressions.Or():
-            left, right = (_fit_all(side, fit, negate=negate) for side in (expression.left, expression.right))
-            is_and = isinstance(expression, expressions.And) is not negate
-            return expressions.And(left, right) if is_and else expressions.Or(left, right)
-        case expressions.UnboundPredicate():
-            fitted = fit(expression)
-            return _negated(fitted) if negate else fitted
-    return ~expression if negate else expression
-
-
-def _negated(predicate: Any) -> expressions.BooleanExpression:
-    """Where NaN is not greater than a number, NOT makes it match, and the opposite comparison does not."""
-    is_float = isinstance(getattr(predicate, "literal", None), literals.FloatLiteral | literals.DoubleLiteral)
-    if is_float and isinstance(predicate, expressions.GreaterThan | expressions.GreaterThanOrEqual):
-        return expressions.Or(~predicate, expressions.IsNaN(term=predicate.term))
-    inverted: expressions.BooleanExpression = ~predicate
-    return inverted
-
-
-def _fit(predicate: Any, schema: Schema, text: str) -> expressions.BooleanExpression:
-    """The predicate with the column's own spelling and literals that the column's type holds exactly; it binds."""
-    field, name = _find(predicate.term.name, schema, text)
-    kind = field.field_type
-    fitted: expressions.UnboundPredicate
-    try:
-        match predicate:
-            case expressions.LiteralPredicate():
-                fitted = type(predicate)(name, typed_literals.fit(predicate.literal, kind))
-            case expressions.SetPredicate():
-                values = [typed_literals.fit(literal, kind) for literal in predicate.literals]
-                fitted = type(predicate)(name, [value for value in values if not _beyond(value, kind)])
-            case _:
-                fitted = type(predicate)(name)
-        visitors.bind(schema, fitted, case_sensitive=True)
-    except (ValueError, TypeError, ArithmeticError) as error:
-        hint = " (write it as '2026-01-31T00:00:00+00:00')" if isinstance(kind, types.TimestamptzType) else ""
-        raise errors.ConfigError(
-            f"The filter {_short(repr(text))} does not fit column {name} of type {kind}{hint}: "
-            f"{_short(str(error).rstrip('.'))}."
-        ) from error
-    return fitted
-
-
-def _find(name: str, schema: Schema, text: str) -> tuple[types.NestedField, str]:
-    columns = schema.column_names
-    matches = [name] if name in columns else [column for column in columns if column.lower() == name.lower()]
-    if len(matches) == 1:
-        return schema.find_field(matches[0]), matches[0]
-    near = matches or difflib.get_close_matches(name, columns, n=3) or columns[:10]
-    problem = "more than one column is named" if matches else "there is no column"
-    be = plurals.form(len(near), "is", "are")
-    raise errors.ConfigError(
-        f"The filter {_short(repr(text))} cannot be applied: {problem} {_short(name)}; there {be} {', '.join(near)}."
-    )
-
-
-def _beyond(literal: Any, kind: types.IcebergType) -> bool:
-    return isinstance(literal.to(kind), literals.AboveMax | literals.BelowMin)

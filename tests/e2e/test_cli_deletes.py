@@ -77,6 +77,7 @@ def test_a_dry_run_says_what_and_why_and_a_run_does_it(lake: Lake) -> None:
     assert (again.exit_code, "Nothing is worth doing" in again.stdout) == (0, True)
     history = CliRunner().invoke(app, ["history", "--output", "json"])
     assert [entry["outcome"]["kind"] for entry in json.loads(history.stdout)] == ["healthy", "maintained"]
+    assert "maintained by deletes" in CliRunner().invoke(app, ["history"], env={"COLUMNS": "200"}).stdout
 
 
 def test_a_saved_plan_is_applied(lake: Lake, tmp_path: Path) -> None:

@@ -200,6 +200,7 @@ def test_r18_a_global_delete_leaves_only_if_all_partitions_are_converted(table: 
     table.append(rows(1))
     before = reader.rows(fresh(table))
     assert clean(table, convert=True, where="city = 'Rome'").kind is Kind.HEALTHY  # Oslo lies outside
+    assert clean(table, convert=True, where="current_date() < '2000-01-01'").kind is Kind.HEALTHY
     assert len(deletes(table, 2)) == 1
 
     outcome = clean(table, convert=True, verify="deep")

@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def table(local_lake: Lake) -> Table:
+    return contested(make_table(local_lake.catalog, local_lake.name("t"), SCHEMA, spec=BY_CITY))
+
+
+def contested(table: Table) -> Table:
     """Rome has position and equality deletes that reach its older file; Oslo has none."""
-    table = make_table(local_lake.catalog, local_lake.name("t"), SCHEMA, spec=BY_CITY)
     table.append(rows(1, 2, 3, 4))
     (path,) = paths(table)
     table = manifests.add_position_delete(fresh(table), {path: [3]})

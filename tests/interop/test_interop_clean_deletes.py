@@ -25,6 +25,13 @@ def paths(table: java_deletes.JavaTable, kind: str = "data_files") -> list[str]:
     return [row[0] for row in found]
 
 
+def paths_of(table: java_deletes.JavaTable, partition: str) -> list[str]:
+    where = f"where partition.p = '{partition}' order by file_path"
+    found = table.session.sql(f"select file_path from lake.{table.name}.data_files {where}").collect()
+    assert found
+    return [row[0] for row in found]
+
+
 def by_spark(table: java_deletes.JavaTable) -> list[tuple[int, str]]:
     return sorted(tuple(row) for row in table.session.sql(f"select id, p from lake.{table.name}").collect())
 
@@ -40,7 +47,7 @@ def test_java_reads_the_same_rows_and_goes_on(java: SparkSession, java_lake: Pat
     for first in (0, 10, 20):
         numbers = range(first, first + 10)
         java_rows.append(table, pa.table({"id": list(numbers), "p": [("a", "b")[n % 2] for n in numbers]}))
-    for path in [path for path in paths(table) if "p=a" in path]:
+    for path in paths_of(table, "a"):
         for position in (0, 2):
             java_deletes.commit(table, deletes=[java_rows.position_delete(table, [(path, position)], partition="p=a")])
     keys = [{"id": n} for n in (3, 4, 13, 26, 99)]
@@ -95,3 +102,40 @@ def test_java_merges_what_we_wrote(java: SparkSession, java_lake: Path) -> None:
         "CALL lake.system.rewrite_position_delete_files(table => 'db.remerged', options => map('rewrite-all', 'true'))"
     ).collect()
     assert by_spark(table) == before
+
+
+def test_java_goes_on_where_each_partition_was_treated_in_its_own_way(java: SparkSession, java_lake: Path) -> None:
+    name = "db.cheapest"
+    java.sql(
+        f"create table lake.{name} (id bigint, p string) using iceberg partitioned by (p) tblproperties"
+        " ('format-version'='2', 'write.delete.mode'='merge-on-read')"
+    )
+    table = java_deletes.load(java, name)
+    for partition, count in (("a", 20), ("b", 20_000), ("c", 20_000)):
+        java_rows.append(table, pa.table({"id": list(range(count)), "p": [partition] * count}))
+    (small,), (large,) = paths_of(table, "a"), paths_of(table, "b")
+    java_deletes.commit(table, deletes=[java_rows.position_delete(table, [(small, 1)], partition="p=a")])
+    for position in (0, 2, 5):
+        java_deletes.commit(table, deletes=[java_rows.position_delete(table, [(large, position)], partition="p=b")])
+    for number in range(4):
+        keys = [{"id": number}, {"id": number + 100}]
+        java_deletes.commit(table, deletes=[java_rows.equality_delete(table, keys, ["id"], partition="p=c")])
+    before = by_spark(table)
+
+    settings = CatalogSettings(name="lake", uri=f"sqlite:///{java_lake}/catalog.db", warehouse=f"file://{java_lake}")
+    options = {"strategy": "delete-files", "scans-per-day": 2, "prices": "gb-month=10"}
+    compactor = Compactor(settings, engine="inline", options=options)
+    assert [each.way.value for each in compactor.plan_table(name).deletes] == ["apply", "merge", "convert"]
+    outcome = compactor.compact_table(name)
+
+    assert outcome.kind is Kind.COMPACTED, outcome.sentence
+    assert by_spark(table) == before
+    contents = java.sql(f"select content, count(*) from lake.{name}.delete_files group by content").collect()
+    assert [tuple(row) for row in contents] == [(1, 2)]
+    assert compactor.compact_table(name).kind is Kind.HEALTHY
+    java.sql(
+        f"CALL lake.system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true',"
+        " 'remove-dangling-deletes', 'true'))"
+    ).collect()
+    assert by_spark(table) == before
+    assert paths(table, "delete_files") == []

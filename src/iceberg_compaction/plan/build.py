@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction import errors
+from iceberg_compaction.model import writer_check
 from iceberg_compaction.model.copy_plan import Rates
 from iceberg_compaction.model.rewrite_plan import (
     PLAN_FILES,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iceberg_compaction.model.copy_plan import Copying
-    from iceberg_compaction.model.plan_cost import Budget
+    from iceberg_compaction.model.plan_cost import Budget, PlanCost
     from iceberg_compaction.model.policies import Policy
     from iceberg_compaction.model.table_view import TableView
     from iceberg_compaction.plan.candidates import CandidateFiles
@@ -79,7 +80,10 @@ def build_request(request: PlanRequest, *, plan_id: str, now_ms: int, rates: Rat
     weighed = copy_or_encode.weigh(request, rates)
     chosen, files, groups = _groups(decision, weighed)
     scores = None if decision.triggers is None else partition_scores.highest(decision.triggers, view.past)
-    left_out = decision.left_out | {LeftOutReason.OVER_BUDGET: chosen.over_budget}
+    waiting = decision.left_out.get(LeftOutReason.OVER_BUDGET, (0, 0))
+    over_budget = (waiting[0] + chosen.over_budget[0], waiting[1] + chosen.over_budget[1])
+    left_out = decision.left_out | {LeftOutReason.OVER_BUDGET: over_budget}
+    ways = request.strategy.ways
     return Draft(
         id=plan_id,
         table=view.table,
@@ -94,10 +98,28 @@ def build_request(request: PlanRequest, *, plan_id: str, now_ms: int, rates: Rat
         files=files,
         useless_deletes=view.useless_deletes,
         maintainers=view.maintainers,
-        cost=cost_model.basis(request),
-        notes=() if request.guard is None or request.guard.declines else (request.guard.note,),
+        cost=_basis(request),
+        notes=_notes(request),
         partition_scores=scores or (),
+        deletes=() if ways is None else ways.entries,
     ).plan()
+
+
+def _notes(request: PlanRequest) -> tuple[str, ...]:
+    guard, options = request.guard, request.policy.write_options
+    notes = () if guard is None or guard.declines else (guard.note,)
+    return (*notes, writer_check.note(options)) if options else notes
+
+
+def _basis(request: PlanRequest) -> PlanCost:
+    """The basis of the estimates, with what merged and converted delete files cost, which the budget was charged."""
+    based, ways = cost_model.basis(request), request.strategy.ways
+    if ways is None:
+        return based
+    budget = None if based.budget is None else based.budget + ways.cost
+    return based.model_copy(
+        update={"budget": budget, "exchange_cost": ways.cost, "exchange_saving": ways.saving},
+    )
 
 
 def _groups(decision: decide_bins.Decision, weighed: Copying) -> tuple[selection.Selection, pa.Table, pa.Table]:
@@ -131,7 +153,9 @@ def _columns(
     columns["outputs"] = _outputs(decision, chosen, request, columns["outputs"])
     keys = decision.packing.bins.packing_key[chosen.bins]
     freed = chosen.bytes - slice_sums.sums(candidates.live[chosen.positions], chosen.first)
-    columns |= group_costs.of_columns(columns, freed, keys, request).columns()
+    seconds = group_costs.key_seconds(candidates.rows[chosen.positions], chosen.first, request)
+    deletes = group_costs.GroupDeletes(freed=freed, key_seconds=seconds)
+    columns |= group_costs.of_columns(columns, deletes, keys, request).columns()
     choices = request.strategy.choices
     columns["choice"] = pa.array([""] * len(keys)) if choices is None else choices.sentences_of(keys)
     return files, columns
@@ -212,7 +236,12 @@ def _sums(column: pa.Int64Array | None, rows: NDArray[np.int64], first: NDArray[
 
 def _check_specs(request: PlanRequest) -> None:
     """Files of a spec whose source column is gone can move to the current spec, but no new file can have theirs."""
-    view = request.view
+    view, wanted = request.view, request.policy.output_spec_id
+    if wanted is not None and view.pin is not None and (wanted != view.pin.spec_id or request.layout.keep_spec):
+        raise errors.ConfigError(
+            f"Table {view.table} is not rewritten: output-spec-id is {wanted}, but new files have the table's current "
+            f"partition spec {view.pin.spec_id}, or with keep-spec that of their inputs; leave one of them out."
+        )
     lost = sorted(view.unwritable_specs) if request.layout.keep_spec else []
     if lost and np.isin(view.files["spec_id"].to_numpy(), lost).any():
         raise errors.UnsupportedError(

@@ -141,7 +141,7 @@ def data_files(request: PlanRequest) -> tuple[CandidateFiles, dict[LeftOutReason
     every_file = CandidateFiles(
         rows=np.arange(len(size)),
         bytes=size,
-        live=_live_bytes(view, size, records),
+        live=live_bytes(view, size),
         single=records == 1,
         delete_heavy=delete_thresholds.delete_heavy(view, _delete_thresholds(request)),
         partition=partition,
@@ -167,10 +167,11 @@ def _delete_thresholds(request: PlanRequest) -> delete_thresholds.DeleteThreshol
     return thresholds if ratio is None else replace(thresholds, ratio=min(ratio, thresholds.ratio))
 
 
-def _live_bytes(view: TableView, size: NDArray[np.int64], records: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The bytes of each file without its deleted rows, an estimate."""
+def live_bytes(view: TableView, size: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The bytes of each file, of these sizes, without its deleted rows, an estimate."""
     if view.deleted_rows is None:
         return size
+    records = view.files["record_count"].to_numpy()
     deleted: NDArray[np.int64] = (size * (view.deleted_rows.to_numpy() / np.maximum(records, 1))).astype(np.int64)
     return size - deleted
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from iceberg_compaction.model import byte_size
+from iceberg_compaction.model import byte_size, writer_options
 from iceberg_compaction.model.copy_plan import Copying, Rates, Way
 from iceberg_compaction.model.output_layout import RowOrder
 from iceberg_compaction.model.policies import NO_LIMIT, CopyMode
@@ -39,7 +39,7 @@ JOINED_CHUNK = 10 * 2**10
 DEFAULT_ROW_GROUP = 128 * 2**20  # Iceberg's own default of write.parquet.row-group-size-bytes
 _WAYS = tuple(Way)
 _DIGITS = len(str(byte_size.LARGEST))
-_ROW_GROUP, _CODEC = "write.parquet.row-group-size-bytes", "write.parquet.compression-codec"
+_ROW_GROUP, _CODEC, _DEFAULT_CODEC = "write.parquet.row-group-size-bytes", writer_options.CODEC, "zstd"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def weigh(request: PlanRequest, rates: Rates) -> Copying:
     policy, properties = request.policy, request.view.properties
     row_group = row_group_size(properties)
     even, least = break_even(rates, row_group), policy.min_row_group_size_bytes
-    match policy.copy_row_groups:
+    match policy.copies:
         case CopyMode.AUTO:
             least = max(least, even)
         case CopyMode.ALWAYS:
@@ -66,7 +66,7 @@ def weigh(request: PlanRequest, rates: Rates) -> Copying:
         case CopyMode.NEVER:
             pass
     return Copying(
-        mode=policy.copy_row_groups,
+        mode=policy.copies,
         break_even=even,
         least=least,
         encoded_row_group=row_group,
@@ -146,9 +146,16 @@ def _forbidden(request: PlanRequest, moves: NDArray[np.bool_]) -> dict[Way, NDAr
     return {
         Way.SORTED: every & is_sorted,
         Way.RESPEC: moves,
-        # Last: tasks are cut by the other two, whether somebody asks for copying or not.
-        Way.NEVER: every & (request.policy.copy_row_groups is CopyMode.NEVER),
+        Way.CODEC: every & _changes_codec(request),
+        # Last: tasks are cut by the others, whether somebody asks for copying or not.
+        Way.NEVER: every & (request.policy.copies is CopyMode.NEVER),
     }
+
+
+def _changes_codec(request: PlanRequest) -> bool:
+    """Whether the run has another codec than the files probably have: that of the table."""
+    wanted = writer_options.pairs(request.policy.write_options).get(writer_options.CODEC)
+    return wanted is not None and wanted.lower() != (request.table_codec or _DEFAULT_CODEC).lower()
 
 
 def _ways(weighed: Copying, total: Ints, by_size: Ints, copied: Ints) -> Ints:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.plan.costs.cost_model import Estimates
     from iceberg_compaction.plan.packing import Packing
     from iceberg_compaction.plan.plan_request import PlanRequest
-    from iceberg_compaction.plan.strategies.rewrite_strategy import Verdict
+    from iceberg_compaction.plan.strategies.rewrite_strategy import RewriteStrategy, Verdict
     from iceberg_compaction.plan.triggers.trigger_check import TriggerCheck
 
     Tally = dict[LeftOutReason, tuple[int, int]]  # files and bytes left out, by reason
@@ -57,7 +57,7 @@ def decide(request: PlanRequest) -> Decision:
         files = _without_small(files, left_out, request)
     request = replace(request, considered=files)
     if request.strategy.adapt is not None:
-        request = replace(request, strategy=request.strategy.adapt(files, request))
+        request = _adapted(request, request.strategy.adapt(files, request))
     choice = request.strategy.choose(files, request)
     for reason, mask in choice.left_out.items():
         _add_files(left_out, reason, files.bytes[mask], request)
@@ -80,6 +80,14 @@ def decide(request: PlanRequest) -> Decision:
         unpaid=choice.unpaid,
         triggers=triggers,
     )
+
+
+def _adapted(request: PlanRequest, strategy: RewriteStrategy) -> PlanRequest:
+    """The request with a strategy that has seen the files. Delete files that are merged or converted are paid first."""
+    budget = request.budget
+    if budget is not None and strategy.ways is not None:
+        budget = max(0.0, budget - strategy.ways.cost)
+    return replace(request, strategy=strategy, budget=budget)
 
 
 def _without_small(

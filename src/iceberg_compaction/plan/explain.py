@@ -67,6 +67,8 @@ def _filtered(reason: LeftOutReason, count: int, policy: Policy) -> str | None:
         case LeftOutReason.LATER_SEQUENCE:
             have = plurals.form(count, "has a file sequence number", "have file sequence numbers")
             return f"{have} above {policy.max_file_sequence_number}"
+        case LeftOutReason.COLD:
+            return f"{be} in a cold tier of the store, and rewrite-cold-tiers is off"
         case _:
             return None
 

@@ -42,6 +42,8 @@ def excluded(request: PlanRequest) -> Iterator[tuple[LeftOutReason, Mask]]:
     if policy.max_file_sequence_number is not None:
         numbers = view.files["file_sequence_number"].to_numpy()
         yield LeftOutReason.LATER_SEQUENCE, numbers > policy.max_file_sequence_number
+    if view.cold is not None:
+        yield LeftOutReason.COLD, view.cold.to_numpy(zero_copy_only=False)
 
 
 def added_ms(view: TableView) -> NDArray[np.int64]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.model import plan_cost, policies
+from iceberg_compaction.model import plan_cost, policies, writer_check, writer_options
 from iceberg_compaction.model.copy_plan import Rates
 from iceberg_compaction.model.output_layout import RowOrder
 from iceberg_compaction.plan import read_guard
@@ -37,6 +37,7 @@ class PlanRequest:
     now_ms: int = 0  # 0: the age of files does not matter
     budget: float | None = None  # dollars that the run may cost
     budget_words: str = ""
+    table_codec: str | None = None  # by the table's own property
     guard: ReadGuard | None = None  # the read-side guard, where it changes something
     considered: CandidateFiles | None = None  # files that filters, triggers and the guard leave; None: not yet asked
 
@@ -53,7 +54,10 @@ def resolve(view: TableView, policy: Policy) -> PlanRequest:
 
 
 def with_strategy(view: TableView, policy: Policy, strategy: RewriteStrategy) -> PlanRequest:
-    """The request with a given strategy."""
+    """The request with a given strategy. Where the policy has options for the writer, the view has them as properties
+    of the table."""
+    table_codec = view.properties.get(writer_options.CODEC)
+    view = writer_check.apply(view, policy)
     rows = None if view.shape is None else _rows_by(view.table, view.shape, policy, strategy)
     try:
         sizes, layout = strategy.sizes(policy, view.properties), strategy.layout(policy)
@@ -73,6 +77,7 @@ def with_strategy(view: TableView, policy: Policy, strategy: RewriteStrategy) ->
         rows=rows,
         budget=policy.max_cost,
         budget_words="" if policy.max_cost is None else f"max-cost is {plan_cost.dollars(policy.max_cost)}",
+        table_codec=table_codec,
         guard=guard,
     )
 

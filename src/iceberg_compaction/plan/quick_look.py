@@ -20,10 +20,11 @@ class ExpectedWork:
     files: int = 0
     bytes: int = 0
     useless_deletes: int = 0  # delete files that go without any data file
+    exchanged_deletes: int = 0  # delete files that are merged or converted
 
     @property
     def empty(self) -> bool:
-        return not self.files and not self.useless_deletes
+        return not self.files and not self.useless_deletes and not self.exchanged_deletes
 
 
 def expect(view: TableView, policy: Policy) -> ExpectedWork:
@@ -39,7 +40,13 @@ def expect(view: TableView, policy: Policy) -> ExpectedWork:
         # A budget smaller than the first group may leave nothing to gain.
         chosen = selection.select(decision, decision.request)
         count, size = chosen.count, chosen.bytes
-    return ExpectedWork(files=int(count.sum()), bytes=int(size.sum()), useless_deletes=view.useless_deletes)
+    ways = decision.request.strategy.ways
+    return ExpectedWork(
+        files=int(count.sum()),
+        bytes=int(size.sum()),
+        useless_deletes=view.useless_deletes,
+        exchanged_deletes=0 if ways is None else sum(each.delete_files for each in ways.entries if each.exchanged),
+    )
 
 
 def needs_work(view: TableView, policy: Policy) -> bool:

@@ -96,7 +96,7 @@ def tables(draw: st.DrawFn) -> list[dict[str, Any]]:
     return rows
 
 
-@examples(400)
+@examples(200)
 @hypothesis.given(tables())
 def test_index_is_the_rules_pair_by_pair(rows: list[dict[str, Any]]) -> None:
     files = table(rows)

@@ -4,7 +4,7 @@ all partitions that a chosen global equality delete reaches: such a file leaves 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 from iceberg_compaction import errors
 from iceberg_compaction.execute.prepare import position_job
 from iceberg_compaction.metadata.deletes import delete_index, useless_deletes
-from iceberg_compaction.model import table_view
+from iceberg_compaction.model import partition_key, table_view
 from iceberg_compaction.model.rewrite_task import Granularity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iceberg_compaction.model.deletes_plan import DeletesPlan
+    from iceberg_compaction.model.partition_key import PartitionKey
 
     Ints = NDArray[np.int64]
     Mask = NDArray[np.bool_]
@@ -38,6 +39,7 @@ class DeleteGoal:
     convert: bool = True
     where: str | None = None
     granularity: Granularity | None = None  # None: the table's own
+    cold_tiers: bool = False  # also where that reads files in cold tiers of their store
 
 
 def goal_of(
@@ -47,6 +49,7 @@ def goal_of(
     convert: bool = False,
     where: str | None = None,
     granularity: str | None = None,
+    rewrite_cold_tiers: bool = False,
 ) -> DeleteGoal:
     """The goal of a request; all three where it names none. ConfigError: there is no such granularity."""
     every = not (dangling or merge or convert)
@@ -57,7 +60,12 @@ def goal_of(
             f"The granularity of delete files is file or partition, not {granularity!r}."
         ) from None
     return DeleteGoal(
-        dangling=dangling or every, merge=merge or every, convert=convert or every, where=where, granularity=chosen
+        dangling=dangling or every,
+        merge=merge or every,
+        convert=convert or every,
+        where=where,
+        granularity=chosen,
+        cold_tiers=rewrite_cold_tiers,
     )
 
 
@@ -79,6 +87,32 @@ class ChosenDeletes:
     is_converted: Mask  # equality deletes that are replaced
     is_merged: Mask  # position deletes that are replaced
     parts: Ints  # the number of each file's partition
+    cold: int = 0  # delete files that stay because files in cold tiers would have to be read
+
+    def read_files(self) -> pa.Table:
+        """The files that tasks would read: delete files, and the data files of equality deletes."""
+        rows = [group.replaced for group in self.groups]
+        rows += [group.data for group in self.groups if self.is_converted[group.replaced].any()]
+        return self.live.take(pa.array(np.concatenate([np.zeros(0, np.int64), *rows])))
+
+    def without(self, paths: frozenset[str]) -> ChosenDeletes:
+        """The choice without groups that would read one of these files."""
+        named = pc.is_in(self.live["file_path"], value_set=pa.array(sorted(paths), pa.string())).to_numpy()
+        stays = [group for group in self.groups if self._reads(group, named)]
+        rows = np.concatenate([np.zeros(0, np.int64), *(group.replaced for group in stays)])
+        leaves = np.ones(self.live.num_rows, np.bool_)
+        leaves[rows] = False
+        return replace(
+            self,
+            groups=tuple(group for group in self.groups if not self._reads(group, named)),
+            is_converted=self.is_converted & leaves,
+            is_merged=self.is_merged & leaves,
+            cold=len(rows),
+        )
+
+    def _reads(self, group: ChosenGroup, named: Mask) -> bool:
+        converts = self.is_converted[group.replaced].any()
+        return bool(named[group.replaced].any() or (converts and named[group.data].any()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,15 +124,25 @@ class ChoiceScope:
     global_specs: frozenset[int]
     selected: pa.BooleanArray | None = None  # rows that a `where` may match; None: all
     given: DeletesPlan | None = None  # a plan made before: no other file than its own is chosen
+    within: WithinPartitions | None = None  # None: all partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithinPartitions:
+    """The partitions where delete files are merged, and those where they are converted as well."""
+
+    merge: frozenset[PartitionKey]
+    convert: frozenset[PartitionKey]
+    newest: int  # delete files with a higher sequence number came later, and stay
 
 
 def choose(live: pa.Table, scope: ChoiceScope) -> ChosenDeletes:
     """The choice for a snapshot with these live files."""
-    return _Choice(live, scope).made()
+    return Chooser(live, scope).made(scope.goal)
 
 
-class _Choice:
-    """Columns over all live files."""
+class Chooser:
+    """Columns over all live files, for any number of goals."""
 
     def __init__(self, live: pa.Table, scope: ChoiceScope) -> None:
         self._live, self._scope = live, scope
@@ -109,7 +153,11 @@ class _Choice:
         self._useless: Mask = np.zeros(live.num_rows, np.bool_)
         self._useless[~self._data] = useless_deletes.mask_of_snapshot(live, index, scope.global_specs)
         self._reach = _spread(index.live_targets(), "in_scope", live.num_rows)
-        self._crowd = _spread(index.counts_per_data_file(), "position", live.num_rows)
+        counts = index.counts_per_data_file()
+        self._crowd = _spread(counts, "position", live.num_rows)
+        if scope.within is not None:
+            self._crowd = self._crowd_before(scope.within.newest)
+        self.equality = _spread(counts, "equality", live.num_rows)  # equality delete files that apply to each data file
         in_use = ~self._data & ~self._useless & (self._reach > 0)
         self._equality: Mask = in_use & (content == table_view.EQUALITY_DELETES)
         self._position: Mask = in_use & (content == table_view.POSITION_DELETES)
@@ -117,9 +165,29 @@ class _Choice:
         self._parts = partition_numbers(live)
         self._count = int(self._parts.max(initial=-1)) + 1
         self._open = self._open_partitions()
+        self._convertible_partitions = self._open & self._within(to_convert=True)
 
-    def made(self) -> ChosenDeletes:
-        goal = self._scope.goal
+    def _crowd_before(self, newest: int) -> Ints:
+        """The position delete files of each data file that may be merged: what came later stays beside them."""
+        rows = np.flatnonzero(self._data | (self._numbers <= newest))
+        files = self._live.take(pa.array(rows))
+        index = delete_index.build(files, unpartitioned_specs=self._scope.global_specs)
+        crowd = np.zeros(self._live.num_rows, np.int64)
+        crowd[rows] = _spread(index.counts_per_data_file(), "position", len(rows))
+        return crowd
+
+    @property
+    def position(self) -> Ints:
+        """The position delete files that apply to each data file."""
+        return self._crowd
+
+    @property
+    def everywhere(self) -> Mask:
+        """The data files that equality deletes of an unpartitioned spec reach."""
+        mask: Mask = self._data & (self._numbers < self._numbers[self._global].max(initial=-1))
+        return mask
+
+    def made(self, goal: DeleteGoal) -> ChosenDeletes:
         nothing = np.zeros(self._live.num_rows, np.bool_)
         equality = self._convertible() if goal.convert else nothing
         newest = self._newest(equality)
@@ -143,19 +211,31 @@ class _Choice:
         chosen = self._data
         if self._scope.selected is not None:
             chosen = chosen & self._scope.selected.to_numpy(zero_copy_only=False)
-        return np.bincount(self._parts[chosen], minlength=self._count) > 0
+        has_data: Mask = np.bincount(self._parts[chosen], minlength=self._count) > 0
+        return has_data & self._within(to_convert=False)
+
+    def _within(self, *, to_convert: bool) -> Mask:
+        """The partitions that may be changed, or only those where equality deletes may."""
+        within = self._scope.within
+        if within is None:
+            return np.ones(self._count, np.bool_)
+        keys = within.convert if to_convert else within.convert | within.merge
+        mask: Mask = np.bincount(self._parts[partition_key.lie_in(self._live, keys)], minlength=self._count) > 0
+        return mask
 
     def _given(self, kind: str) -> Mask:
-        """The files that a given plan names."""
+        """The files that a given plan names, or that were there when it was made."""
         if self._scope.given is None:
-            return np.ones(self._live.num_rows, np.bool_)
+            newest = _ENDLESS if self._scope.within is None else self._scope.within.newest
+            mask: Mask = self._numbers <= newest
+            return mask
         names = pa.array(getattr(self._scope.given, kind), pa.string())
-        mask: Mask = pc.is_in(self._live["file_path"], value_set=names).to_numpy()
-        return mask
+        named: Mask = pc.is_in(self._live["file_path"], value_set=names).to_numpy()
+        return named
 
     def _convertible(self) -> Mask:
         chosen = self._equality & self._given("converted")
-        local = chosen & ~self._global & self._open[self._parts]
+        local = chosen & ~self._global & self._convertible_partitions[self._parts]
         return local | (chosen & self._global if self._may_convert_global(chosen) else np.zeros_like(chosen))
 
     def _may_convert_global(self, chosen: Mask) -> bool:
@@ -164,7 +244,7 @@ class _Choice:
         if not mine.any():
             return False
         reached = self._data & (self._numbers < self._numbers[mine].max())
-        return bool(self._open[self._parts[reached]].all())
+        return bool(self._convertible_partitions[self._parts[reached]].all())
 
     def _newest(self, equality: Mask) -> Ints:
         """For each partition the number of the newest chosen equality delete that applies there; 0: none."""

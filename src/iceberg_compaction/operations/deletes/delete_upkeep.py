@@ -11,21 +11,21 @@ from iceberg_compaction.metadata import look
 from iceberg_compaction.metadata.deletes import delete_scopes
 from iceberg_compaction.model import events, outcome, plurals
 from iceberg_compaction.model.deletes_plan import DeletesPlan
-from iceberg_compaction.model.rewrite_task import Granularity
-from iceberg_compaction.operations.deletes import choose_deletes, describe_deletes
-from iceberg_compaction.operations.operation import PlannedWork
+from iceberg_compaction.operations import pinned_filter
+from iceberg_compaction.operations.deletes import choose_deletes, delete_ways, describe_deletes
+from iceberg_compaction.operations.operation import BeginsAnew, PlannedWork
+from iceberg_compaction.operations.rewrite_files.planning import cold_files
 from iceberg_compaction.record import journal
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from iceberg_compaction.model.checkpoint import CheckpointHead
+    from iceberg_compaction.model.rewrite_task import Granularity
     from iceberg_compaction.operations.deletes.perform_deletes import DeletesEnd
-    from iceberg_compaction.operations.operation import EngineFactory, Legacy
+    from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
-GRANULARITY = "write.delete.granularity"
 ALL = choose_deletes.DeleteGoal()
 
 
@@ -37,7 +37,7 @@ class PlannedDeletes(PlannedWork[DeletesPlan]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanDeletes:
+class CleanDeletes(BeginsAnew):
     """Tidy the delete files of a branch. With a given plan nothing else than its files is touched."""
 
     table: str
@@ -52,19 +52,15 @@ class CleanDeletes:
             return "`iceberg-compact apply`, with the same plan,"
         return journal.command_line("deletes", self.table, self.branch)
 
-    def wants(self, head: CheckpointHead) -> bool:
-        return False
-
-    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
-        """It wants none."""
-
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[DeletesPlan]:
         """What leaves and what comes for it. Reads metadata, writes nothing."""
         if self.given is not None and str(table.metadata.table_uuid) != self.given.table_uuid:
             raise errors.StalePlanError(
                 f"The table {self.table} is not the one that the plan was made on (its uuid differs); make a new plan."
             )
-        head = look.look(table, name=self.table, branch=self.branch, where=self.goal.where, cache=run.cache)
+        now_ms = run.clock()
+        where = pinned_filter.pin(self.goal.where, table, now_ms)
+        head = look.look(table, name=self.table, branch=self.branch, where=where, cache=run.cache)
         view = head.view
         if view.unsupported:
             raise errors.UnsupportedError(f"{self.table} cannot be changed yet: {' '.join(view.unsupported)}")
@@ -76,11 +72,14 @@ class CleanDeletes:
             given=self.given,
         )
         chosen = choose_deletes.choose(view.files, scope)
+        if chosen.groups and not self.goal.cold_tiers and self.given is None:
+            chosen = chosen.without(cold_files.cold_among(table, chosen.read_files(), run.clock()))
         facts = describe_deletes.PlanFacts(
             id=f"plan-{run.run_id}" if self.given is None else self.given.id,
             table=self.table,
-            now_ms=run.clock(),
+            now_ms=now_ms,
             pin=view.pin,
+            notes=pinned_filter.notes(self.goal.where, where, now_ms),
         )
         plan = describe_deletes.plan(table, chosen, scope, facts)
         files = sum(len(group.data) for group in chosen.groups)
@@ -97,6 +96,8 @@ class CleanDeletes:
         assert planned.chosen is not None
         work = perform_deletes.DeletesWork(plan=planned.plan, chosen=planned.chosen, deep=self.deep)
         end = perform_deletes.perform(work, table, run, engines)
+        if end.result is not None:
+            run.emit(events.Committed(table=self.table, run_id=run.run_id, snapshot_id=end.result.snapshot_id))
         return _outcome(planned.plan, planned.chosen, end, run)
 
     def idle(self, plan: DeletesPlan, run: Run, ledger: Ledger) -> outcome.Outcome:
@@ -107,10 +108,7 @@ class CleanDeletes:
             return self.given.granularity
         if self.goal.granularity is not None:
             return self.goal.granularity
-        try:
-            return Granularity(properties.get(GRANULARITY, Granularity.FILE.value).lower())
-        except ValueError:
-            return Granularity.FILE
+        return delete_ways.granularity_of(properties)
 
 
 def _outcome(plan: DeletesPlan, chosen: choose_deletes.ChosenDeletes, end: DeletesEnd, run: Run) -> outcome.Outcome:

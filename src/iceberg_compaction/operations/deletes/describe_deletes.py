@@ -39,6 +39,7 @@ class PlanFacts:
     table: str
     now_ms: int
     pin: Pin | None
+    notes: tuple[str, ...] = ()
 
 
 def plan(table: Table, chosen: ChosenDeletes, scope: ChoiceScope, facts: PlanFacts) -> deletes_plan.DeletesPlan:
@@ -58,7 +59,7 @@ def plan(table: Table, chosen: ChosenDeletes, scope: ChoiceScope, facts: PlanFac
         sentence=words.sentence(),
         steps=words.steps(),
         kept=words.kept(),
-        notes=words.notes(),
+        notes=(*words.notes(), *facts.notes),
         pin=facts.pin,
         granularity=scope.granularity,
         dangling=named(chosen.dangling),
@@ -133,9 +134,9 @@ class _Words:
         return tuple(steps)
 
     def notes(self) -> tuple[str, ...]:
-        data = self._data_of(self._converted)
+        data, cold = self._data_of(self._converted), self._cold()
         if not len(self._converted):
-            return ()
+            return cold
         size, rows = int(self._bytes[data].sum()), int(self._records[data].sum())
         keys = int(self._records[self._converted].sum())
         notes = [
@@ -148,7 +149,17 @@ class _Words:
                 f"The deletes have {keys:,} keys for {rows:,} rows. Where most of them match, "
                 "`iceberg-compact run --strategy delete-files` does more for readers: it takes the rows out."
             )
-        return tuple(notes)
+        return (*notes, *cold)
+
+    def _cold(self) -> tuple[str, ...]:
+        count = self._chosen.cold
+        if not count:
+            return ()
+        stay, them = plurals.form(count, "stays", "stay"), plurals.form(count, "it", "them")
+        return (
+            f"{_delete_files(count)} {stay}: to merge or convert {them} would read files in a cold tier of the store, "
+            "which --rewrite-cold-tiers allows.",
+        )
 
     def _why_merged(self, rows: Ints) -> str:
         data = len(self._data_of(rows))

@@ -8,13 +8,17 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from iceberg_compaction import errors
 from iceberg_compaction.commit import snapshot_summary
 from iceberg_compaction.execute import engine_door, task_failure
 from iceberg_compaction.execute.prepare import position_job
 from iceberg_compaction.model import events
+from iceberg_compaction.model.storage_requests import StorageRequests
+from iceberg_compaction.operations import engine_for_work
 from iceberg_compaction.operations.deletes import compare_rows, delete_request, replace_deletes
 from iceberg_compaction.operations.past_runs import run_commits
 from iceberg_compaction.operations.rewrite_files import staged_files, task_rounds
@@ -54,6 +58,8 @@ class DeletesEnd:
     result: replace_deletes.DeletesResult | None  # None: there was nothing left to commit
     groups: tuple[delete_request.DeleteGroup, ...] = ()  # that landed
     failures: Mapping[int, str] = field(default_factory=dict)  # groups that failed, and why
+    seconds: float = 0.0  # of all tasks
+    requests: StorageRequests = field(default_factory=StorageRequests)  # likewise, to storage
 
 
 def perform(work: DeletesWork, table: Table, run: Run, engines: EngineFactory) -> DeletesEnd:
@@ -62,9 +68,16 @@ def perform(work: DeletesWork, table: Table, run: Run, engines: EngineFactory) -
     if not work.chosen.groups:
         run.emit(events.Committing(table=work.plan.table, run_id=run.run_id))
         return DeletesEnd(result=_commit(work, (), table, run))
-    with engines() as engine:
+    with engines() as opened:
+        engine = _engine(opened, work, run)
         _await(engine, work.plan, run)
         return _Performance(work, table, run, engine).perform()
+
+
+def _engine(opened: Engine, work: DeletesWork, run: Run) -> Engine:
+    data = pa.array(np.unique(np.concatenate([group.data for group in work.chosen.groups])))
+    size = pc.sum(work.chosen.live["file_size_in_bytes"].take(data)).as_py() or 0
+    return engine_for_work.for_reading(opened, len(data), size, work.plan.table, run)
 
 
 def _await(engine: Engine, plan: DeletesPlan, run: Run) -> None:
@@ -88,7 +101,6 @@ def _commit(
         result = replace_deletes.replace(table, request, run)
     except errors.NothingLeftError:
         return None
-    run.emit(events.Committed(table=work.plan.table, run_id=run.run_id, snapshot_id=result.snapshot_id))
     return result
 
 
@@ -104,6 +116,7 @@ class _Performance:
         self._job: Job = dataclasses.replace(job, on_progress=self._progress.moved if run.has_listener else None)
         self._added: dict[int, list[StagedFile]] = {group.id: [] for group in chosen.groups}
         self._failures: dict[int, str] = {}
+        self._seconds, self._requests = 0.0, StorageRequests()
 
     def perform(self) -> DeletesEnd:
         run, table = self._run, self._table
@@ -117,6 +130,8 @@ class _Performance:
                     _log.warning("Delete files of group %d stay as they are: %s", end.group_id, end.sentence)
                 else:
                     self._added[end.group_id] += end.staged
+                    self._seconds += end.seconds
+                    self._requests += end.requests
             groups = tuple(self._group(group) for key, group in self._groups.items() if key not in self._failures)
             if not groups and not self._work.dangling:
                 raise errors.ExecuteError(next(iter(self._failures.values())))
@@ -143,6 +158,8 @@ class _Performance:
             result=result,
             groups=tuple(group for group in groups if group.id in landed),
             failures=self._failures,
+            seconds=self._seconds,
+            requests=self._requests,
         )
 
     def _group(self, group: ChosenGroup) -> delete_request.DeleteGroup:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.model import portable_task, rewrite_task
-from iceberg_compaction.operations.operation import PlannedWork
+from iceberg_compaction.operations.operation import BeginsAnew, PlannedWork
 from iceberg_compaction.operations.rewrite_files import (
     commit_batch,
     drop_useless,
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from iceberg_compaction.model.checkpoint import CheckpointHead
     from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.rewrite_task import RewriteTask, StagedFile, TaskResult
-    from iceberg_compaction.operations.operation import EngineFactory, Legacy
+    from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
@@ -39,7 +38,7 @@ def tasks(table: Table, plan: Plan, run: Run, *, cores: int) -> list[portable_ta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitResults:
+class CommitResults(BeginsAnew):
     """Commit results of a plan's tasks. The plan keeps its pin, since the tasks applied the deletes of that snapshot:
     whatever others have changed since is a conflict or harmless, and the commit knows which."""
 
@@ -57,12 +56,6 @@ class CommitResults:
     @property
     def command(self) -> str:
         return "the commit, with the same results,"
-
-    def wants(self, head: CheckpointHead) -> bool:
-        return False
-
-    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
-        """It wants none."""
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[Plan]:
         ledger.open(self.given)

@@ -13,6 +13,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.execute.prepare import cut_tasks, prepare_job
 from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.metadata.manifest import snapshot_manifests
+from iceberg_compaction.operations import engine_for_work
 from iceberg_compaction.operations.rewrite_files import (
     commit_batch,
     failed_files,
@@ -48,6 +49,7 @@ def apply(table: Table, planned: PlannedWork[Plan], engine: Engine, run: Run, le
     plan = planned.plan
     check_same_table(table, plan)
     progress = rewrite_progress.RewriteProgress(plan=plan, run=run, ledger=ledger)
+    engine = engine_for_work.for_plan(engine, plan, run, ledger)
     cores = progress.await_engine(engine)
     job = prepare(table, planned, run, cores=cores)
     checkpoint = open_checkpoint.begin(run, table_folders.entry(table), plan, job.tasks, cores=cores)

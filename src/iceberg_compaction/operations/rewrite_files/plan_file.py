@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,8 @@ _PART = 10_000  # list items written at a time, so that a million paths are not 
 
 def save_plan(plan: rewrite_plan.Plan | rewrite_plan.EmptyPlan | UpkeepPlan, path: str | Path) -> None:
     """Write the plan to a file; it is compressed if the name ends in `.gz`."""
+    if not hasattr(plan, "format") or not isinstance(path, str | os.PathLike):
+        raise errors.ConfigError("save_plan takes a plan and the name of a file.")
     target = Path(path)
     try:
         target.write_bytes(dump(plan, packed=target.suffix == ".gz"))
@@ -44,6 +47,8 @@ def load_plan(path: str | Path) -> rewrite_plan.Plan | rewrite_plan.EmptyPlan:
 
 def read_content(path: str | Path) -> dict[str, Any]:
     """The fields of a plan of any kind. ConfigError: the file is no plan, damaged or edited."""
+    if not isinstance(path, str | os.PathLike):
+        raise errors.ConfigError(f"The name of a plan's file is needed, not a value of type {type(path).__name__}.")
     try:
         data = Path(path).read_bytes()
     except OSError as error:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from iceberg_compaction.model.delete_choice import PartitionDeletes
     from iceberg_compaction.model.partition_key import PartitionKey
     from iceberg_compaction.model.table_view import Pin, TableView
 
@@ -109,11 +110,27 @@ def _sentence(plan: Plan, changed: NDArray[np.int64], gone: NDArray[np.bool_]) -
 
 def _keep(plan: Plan, view: TableView, kept: NDArray[np.bool_], owner: NDArray[np.int64]) -> Plan | EmptyPlan:
     useless_deletes = view.useless_deletes if plan.useless_deletes else 0
-    return _draft(plan, kept, owner, pin=view.pin, useless_deletes=useless_deletes)
+    deletes = _free_deletes(plan, view)
+    return _draft(plan, kept, owner, pin=view.pin, useless_deletes=useless_deletes, deletes=deletes)
+
+
+def _free_deletes(plan: Plan, view: TableView) -> tuple[PartitionDeletes, ...]:
+    """What becomes of deletes where no other run is at work. What is left of them is seen when they are exchanged."""
+    if view.leased is None:
+        return plan.deletes
+    leased = view.files.filter(view.leased).select(["spec_id", "partition"])
+    keys = set(zip(leased["spec_id"].to_pylist(), leased["partition"].to_pylist(), strict=True))
+    return tuple(each for each in plan.deletes if each.key not in keys)
 
 
 def _draft(
-    plan: Plan, kept: NDArray[np.bool_], owner: NDArray[np.int64], *, pin: Pin | None, useless_deletes: int
+    plan: Plan,
+    kept: NDArray[np.bool_],
+    owner: NDArray[np.int64],
+    *,
+    pin: Pin | None,
+    useless_deletes: int,
+    deletes: tuple[PartitionDeletes, ...] = (),
 ) -> Plan | EmptyPlan:
     groups = plan.groups.columns.filter(pa.array(kept))
     counts = groups["files"].to_numpy()
@@ -137,6 +154,7 @@ def _draft(
         useless_deletes=useless_deletes,
         past_rows=plan.past_rows,
         cost=plan.cost,
+        deletes=deletes,
     ).plan()
 
 

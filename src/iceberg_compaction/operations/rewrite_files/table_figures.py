@@ -116,6 +116,18 @@ def after(table: TableFigures, sizes: Sizes, change: FileChange) -> TableFigures
     )
 
 
+def after_deletes(table: TableFigures, snapshot_id: int, step: int) -> TableFigures:
+    """The same table after a commit of delete files alone, which are so many more or fewer."""
+    return table.model_copy(
+        update={
+            "snapshot_id": snapshot_id,
+            "delete_files": max(0, table.delete_files + step),
+            "snapshots": table.snapshots + 1,
+            "extremes": None,
+        }
+    )
+
+
 def _row_groups(table: TableFigures, change: FileChange) -> int | None:
     if table.row_groups is None or change.removed_row_groups is None:
         return None

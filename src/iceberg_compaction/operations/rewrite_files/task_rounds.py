@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from iceberg_compaction.cancel import CancelToken
-    from iceberg_compaction.execute.engine_door import Engine, Job, TaskEnd, Work
+    from iceberg_compaction.execute.engine_door import Engine, Job, RunningJob, TaskEnd
     from iceberg_compaction.model.rewrite_task import RewriteContext, RewriteTask, TaskResult
     from iceberg_compaction.operations.rewrite_files.planning.spending import SpendingMeter
 
@@ -72,7 +72,7 @@ class Rounds:
         self._save = None if past is None else past.save
         self._inherited = {} if past is None else past.inherited
         self.inherited_ids: set[int] = set()  # tasks, so far
-        self._works: list[Work] = []
+        self._works: list[RunningJob] = []
         self._complete, self._task_left_files = False, False
         self._open = ExitStack()
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from iceberg_compaction.model.copy_plan import Rates
+    from iceberg_compaction.model.table_view import TableView
     from iceberg_compaction.plan.plan_request import PlanRequest
 
     Floats = NDArray[np.float64]
@@ -30,6 +31,8 @@ UPLOAD_PART = 10 * 2**20  # bytes; a larger output is uploaded in parts, see doc
 FILE_SECONDS = 0.01  # of a core, to open a data file: its footer and the wait that nothing else fills
 DELETE_SECONDS = 0.02  # to open a delete file for one data file, and to apply it
 GROUP_SECONDS = 0.5  # around the tasks of a group
+KEY_SECONDS = 1e-6  # to read a key of an equality delete for one data file, and to keep it for comparison
+COMPARE_SECONDS = 1e-7  # to compare a row of a data file with keys
 SCAN_RATE = 200e6  # bytes of deleted rows that a scan reads in a second, only to throw them away
 _EXPIRE, _EXPIRE_MS = "history.expire.max-snapshot-age-ms", 5 * 86_400_000  # Iceberg's own default
 _DAY_MS = 86_400_000
@@ -45,6 +48,7 @@ class GroupFigures:
     freed: Numbers  # bytes of deleted rows
     row_groups: Numbers
     delete_files: Numbers  # that apply to the files
+    key_seconds: Numbers  # that a reader compares rows with the keys of equality deletes
     outputs: Numbers
     copied: Numbers  # bytes
     joined: Numbers  # bytes; the rest is encoded
@@ -106,7 +110,7 @@ def estimate(
     fewer_row_groups = figures.row_groups - _new_row_groups(figures, live, request)
     requests = fewer_files + fewer_row_groups + figures.delete_files
     spared = FILE_SECONDS * fewer_files + copy_or_encode.SCAN_SECONDS * fewer_row_groups
-    spared = spared + DELETE_SECONDS * figures.delete_files + figures.freed / SCAN_RATE
+    spared = spared + DELETE_SECONDS * figures.delete_files + figures.key_seconds + figures.freed / SCAN_RATE
     days = np.full(len(figures.files), based.horizon_days) if gain_days is None else gain_days
     saving = based.scans_per_day * days * (requests * prices.read + prices.compute(1) * spared)
     saving = saving + prices.storage(1, 1) * figures.freed * np.maximum(days - based.kept_days, 0)
@@ -121,6 +125,16 @@ def estimate(
         cost=cost,
         saving=saving,
     )
+
+
+def key_seconds(view: TableView, rows: NDArray[np.int64]) -> Floats:
+    """The seconds of a core in which a reader compares the rows of each of these files with the keys of equality
+    deletes: to keep the keys, and to look up each row."""
+    if view.equality_keys is None:
+        return np.zeros(len(rows))
+    keys, records = view.equality_keys.to_numpy()[rows], view.files["record_count"].to_numpy()[rows]
+    seconds: Floats = KEY_SECONDS * keys + COMPARE_SECONDS * records * (keys > 0)
+    return seconds
 
 
 def _work(figures: GroupFigures, rates: Rates) -> Floats:

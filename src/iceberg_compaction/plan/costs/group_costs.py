@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.plan.packing import Packing
     from iceberg_compaction.plan.plan_request import PlanRequest
 
+    Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
 
@@ -49,17 +51,35 @@ def of_slices(files: CandidateFiles, positions: Ints, first: Ints, request: Plan
         "outputs": output_counts.output_counts(live, request.sizes),
         "delete_files": _sums(view.delete_files, rows, first),
     }
-    return of_columns(columns, size - live, files.packing_key[positions[first]], request)
+    deletes = GroupDeletes(freed=size - live, key_seconds=key_seconds(rows, first, request))
+    return of_columns(columns, deletes, files.packing_key[positions[first]], request)
 
 
-def of_columns(columns: Mapping[str, Any], freed: Ints, keys: Ints, request: PlanRequest) -> Estimates:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDeletes:
+    """What deletes mean for groups, beside their columns of PLAN_GROUPS."""
+
+    freed: Ints  # bytes of deleted rows
+    key_seconds: Floats  # that a reader compares rows with the keys of equality deletes
+
+
+def key_seconds(rows: Ints, first: Ints, request: PlanRequest) -> Floats:
+    """The seconds that readers compare rows of groups with keys; `rows` of the view's files, group after group."""
+    if request.view.equality_keys is None or not len(first):
+        return np.zeros(len(first))
+    sums: Floats = np.add.reduceat(cost_model.key_seconds(request.view, rows), first)
+    return sums
+
+
+def of_columns(columns: Mapping[str, Any], deletes: GroupDeletes, keys: Ints, request: PlanRequest) -> Estimates:
     """The estimates of groups from their columns of PLAN_GROUPS. `keys`: the packing key of each."""
     joined = np.asarray(columns["copying"]) == Way.JOINED.value
     size, copied = columns["bytes"], columns["copied_bytes"]
     figures = cost_model.GroupFigures(
         files=columns["files"],
         bytes=size,
-        freed=freed,
+        freed=deletes.freed,
+        key_seconds=deletes.key_seconds,
         row_groups=columns["row_groups"],
         delete_files=columns["delete_files"],
         outputs=np.asarray(columns["outputs"]),
@@ -81,6 +101,7 @@ def of_files(files: CandidateFiles, request: PlanRequest) -> Estimates:
         bytes=files.bytes.astype(np.float64),
         freed=(files.bytes - files.live).astype(np.float64),
         row_groups=columns["row_groups"],
+        key_seconds=cost_model.key_seconds(view, rows),
         delete_files=np.zeros(count) if view.delete_files is None else view.delete_files.to_numpy()[rows],
         outputs=files.live / request.sizes.target,
         copied=copied,

@@ -54,7 +54,7 @@ def check_age(goal: RetentionGoal, held: Retention, now_ms: int) -> None:
         return
     raise errors.ConfigError(
         f"Snapshots younger than an hour would expire ({held.older_than_ms.origin}), while readers may still be at "
-        "work on them; choose a larger age, or say --allow-recent."
+        "work on them; choose a larger age, or run `iceberg-compact expire` with --allow-recent."
     )
 
 

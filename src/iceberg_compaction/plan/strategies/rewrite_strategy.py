@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.plan.candidates import CandidateFiles
     from iceberg_compaction.plan.packing import Bins, Packing
     from iceberg_compaction.plan.plan_request import PlanRequest
+    from iceberg_compaction.plan.strategies.choose_ways import ChosenWays
     from iceberg_compaction.plan.strategies.delete_thresholds import DeleteThresholds
 
     LeftOutMasks = Mapping[LeftOutReason, NDArray[np.bool_]]
@@ -103,6 +104,7 @@ class RewriteStrategy:
     # A strategy that must see all files before it can answer: it returns one that can.
     adapt: Callable[[CandidateFiles, PlanRequest], RewriteStrategy] | None = None
     choices: Choices | None = None  # by partition, where a strategy has different ones
+    ways: ChosenWays | None = None  # what becomes of deletes, by partition, where they are not always applied
     # What rows of a group are sorted by, all of them by one task (ValueError says why an option cannot be used,
     # NoOrderError why the table cannot). None: rows follow the layout's row order, task by task.
     rows_by: Callable[[TableShape, Policy], RowsBy] | None = None

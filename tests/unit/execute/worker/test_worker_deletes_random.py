@@ -170,7 +170,7 @@ def _lives(number: int, position: int, data: _Data, deletes: list[_Deletes]) -> 
     return True
 
 
-@examples(120, phases=[Phase.generate])
+@examples(60, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**32))
 def test_r2_r20_r22_r23_r29_the_rows_that_deletes_leave_come_out_in_order(seed: int) -> None:
     """R2, R20, R22, R23, R29: deletes of all kinds on files of all ages, with and without spilling."""

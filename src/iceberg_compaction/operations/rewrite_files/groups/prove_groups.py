@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.commit import snapshot_summary
-from iceberg_compaction.model import policies, row_order_terms
+from iceberg_compaction.model import policies, row_order_terms, writer_options
 from iceberg_compaction.model.output_layout import RowOrder
 from iceberg_compaction.model.rewrite_task import Effort
 from iceberg_compaction.operations.past_runs import run_commits
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # Properties of snapshots.
 _PLAN_ID = "compaction.plan-id"
+WRITE_OPTIONS = "compaction.write-options"  # of the run, instead of the table's properties
 SCHEMA_ID = "compaction.schema-id"  # that rows were read and written with
 PROOF_ROWS = "compaction.proof.rows"
 PROOF_CHECKSUM = "compaction.proof.checksum"
@@ -89,7 +90,10 @@ def all_efforts(efforts: Iterable[Effort]) -> Effort:
 
 def snapshot_properties(plan: Plan, run: Run, *, batch: int) -> dict[str, str]:
     """Who made the snapshot, and why, for anyone who reads the table's history."""
+    options = plan.policy.write_options
     return {
+        **writer_options.pairs(plan.policy.snapshot_properties),
+        **({WRITE_OPTIONS: ", ".join(options)} if options else {}),
         **snapshot_summary.signature(run.run_id),
         _PLAN_ID: plan.id,
         "compaction.batch": str(batch),

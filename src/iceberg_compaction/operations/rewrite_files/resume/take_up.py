@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import table_folders
-from iceberg_compaction.operations import run_facts
+from iceberg_compaction.operations import engine_for_work, run_facts
 from iceberg_compaction.operations.rewrite_files import perform_files, rewrite_progress, table_figures
 from iceberg_compaction.operations.rewrite_files.resume import inherit_plan
 from iceberg_compaction.record.checkpoint import checkpoints, open_checkpoint
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from iceberg_compaction.cancel import CancelToken
-    from iceberg_compaction.execute.engine_door import Engine, Job, Work
+    from iceberg_compaction.execute.engine_door import Engine, Job, RunningJob
     from iceberg_compaction.operations.operation import EngineFactory, Legacy
     from iceberg_compaction.operations.rewrite_files.resume.inherit_plan import Examined, GroupScope, Selected
     from iceberg_compaction.operations.run_ledger import Ledger
@@ -131,8 +131,9 @@ class _LateEngine:
     def cores(self) -> int:
         return self.planned_cores
 
-    def start(self, job: Job, *, cancel: CancelToken) -> Work:
+    def start(self, job: Job, *, cancel: CancelToken) -> RunningJob:
         if self._engine is None:
-            self._engine = self.opened.enter_context(self.engines())
+            engine, progress = self.opened.enter_context(self.engines()), self.progress
+            self._engine = engine_for_work.for_plan(engine, progress.plan, progress.run, progress.ledger)
             self.progress.await_engine(self._engine)
         return self._engine.start(job, cancel=cancel)

@@ -10,6 +10,7 @@ import argparse
 import importlib
 import json
 import sys
+import traceback
 from typing import Any
 
 from bench import bar_lines
@@ -24,7 +25,12 @@ def main() -> int:
     given = parser.parse_args()
     bars: list[dict[str, Any]] = []
     for part in given.part or PARTS:
-        bars += importlib.import_module(f"bench.housekeeping_{part}").bars(given.quick)
+        print(f"{part}:", flush=True)
+        try:
+            bars += importlib.import_module(f"bench.housekeeping_{part}").bars(given.quick)
+        except Exception:  # noqa: BLE001 - a part that cannot be measured is a missed bar, and others go on
+            traceback.print_exc()
+            bars.append({"name": f"{part}, measured", "value": None, "reach": "all of it", "ok": False})
     bar_lines.show(bars)
     print(json.dumps({"bench": "housekeeping", "quick": given.quick, "bars": bars}))
     return 0

@@ -1,5 +1,6 @@
 """Looking for the orphans of a table of a million files that lie on a local disk, one in a hundred of them an orphan;
-and the same by Iceberg Java's `remove_orphan_files` with `dry_run`. Each in a process of its own, with nothing cached.
+the same by tasks on a warm local Spark; and by Iceberg Java's `remove_orphan_files` with `dry_run`. Each in a process
+of its own, with nothing cached.
 
 `python -m bench.housekeeping --part orphans`; `python -m bench.housekeeping_orphans --quick` measures it alone.
 """
@@ -23,9 +24,12 @@ from bench import bar_lines, tables
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from iceberg_compaction.execute.engine_door import Engine
+
 FILES, QUICK_FILES = 1_000_000, 50_000
 ONE_IN = 100
 MEGABYTES, TIMES = 1000, 5.0
+LONGEST = 900  # seconds of a step
 OLD = 1_700_000_000  # seconds; far older than any age
 Figures = dict[str, float]
 
@@ -61,14 +65,29 @@ def _touch(path: Path) -> None:
 
 
 def ours(root: Path, files: int) -> Figures:
+    from iceberg_compaction.execute.engines.inline_engine import InlineEngine
+
+    return _scan(root, files, InlineEngine(), spread=False)
+
+
+def spark(root: Path, files: int) -> Figures:
+    """Folders are listed by tasks, on a session that has started before, as Java's has."""
+    from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
+
+    with SparkEngine(conf={"spark.master": "local[2]"}) as engine:
+        engine.cores()
+        return _scan(root, files, engine, spread=True)
+
+
+def _scan(root: Path, files: int, engine: Engine, *, spread: bool) -> Figures:
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.model.orphan_plan import OrphanGoal
     from iceberg_compaction.operations.orphans.remove_orphans import RemoveOrphans
     from iceberg_compaction.workflow import operate
 
     catalog = tables.connect(root)
-    house = operate.House(catalog=catalog, engines=wiring.engine_factory("inline"))
-    operation = RemoveOrphans(table=tables.NAME, goal=OrphanGoal())
+    house = operate.House(catalog=catalog, engines=wiring.engine_factory(engine))
+    operation = RemoveOrphans(table=tables.NAME, goal=OrphanGoal(), spread_from=0 if spread else sys.maxsize)
     started, used = time.perf_counter(), time.process_time()
     plan = operate.plan_only(operation, house, wiring.new_run())
     taken = {"seconds": time.perf_counter() - started, "cpu": time.process_time() - used}
@@ -96,18 +115,23 @@ def java(root: Path, files: int) -> Figures:
     return {"seconds": taken, "megabytes": int(peak.split()[1]) / 1024, "orphans": len(orphans)}
 
 
-STEPS: dict[str, Callable[[Path, int], Figures]] = {step.__name__: step for step in (make, ours, java)}
+STEPS: dict[str, Callable[[Path, int], Figures]] = {step.__name__: step for step in (make, ours, spark, java)}
 
 
 def measure(step: str, root: Path, files: int) -> Figures:
     """The figures of one step; none if it fails."""
     command = [sys.executable, "-W", "ignore", "-m", "bench.housekeeping_orphans", "--step", step]
-    done = subprocess.run(
-        [*command, "--root", str(root), "--files", str(files)],
-        env={**os.environ, "ICEBERG_COMPACTION_CACHE": "off", "PYTHONHASHSEED": "0"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    try:
+        done = subprocess.run(
+            [*command, "--root", str(root), "--files", str(files)],
+            env={**os.environ, "ICEBERG_COMPACTION_CACHE": "off", "PYTHONHASHSEED": "0"},
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=LONGEST,
+        )
+    except subprocess.TimeoutExpired:
+        print(f"  {step}: not done in {LONGEST} seconds", flush=True)
+        return {}
     if done.returncode:
         return {}
     figures: Figures = json.loads(done.stdout.strip().splitlines()[-1])
@@ -120,7 +144,7 @@ def bars(quick: bool) -> list[dict[str, Any]]:
     files = QUICK_FILES if quick else FILES
     with tempfile.TemporaryDirectory() as folder:
         figures = {step: measure(step, Path(folder) / "lake", files) for step in STEPS}
-    mine, peer = figures["ours"], figures["java"]
+    mine, peer, tasks = figures["ours"], figures["java"], figures["spark"]
     missing = float("inf")
     memory = mine.get("megabytes", missing)
     faster = peer.get("seconds", 0.0) / mine.get("seconds", missing)
@@ -137,6 +161,12 @@ def bars(quick: bool) -> list[dict[str, Any]]:
             "reach": f"<= {MEGABYTES}",
             "value": None if memory == missing else round(memory),
             "ok": memory <= MEGABYTES,
+        },
+        {
+            "name": f"the same by tasks on Spark, local[2], {files:,} files, seconds",
+            "reach": "the same orphans",
+            "value": round(tasks["seconds"], 1) if tasks else None,
+            "ok": bool(tasks) and tasks["orphans"] == mine.get("orphans"),
         },
     ]
 

@@ -6,6 +6,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from iceberg_compaction import errors
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.orphan_plan import OrphanGoal, OrphanPlan
 from iceberg_compaction.operations.orphans.remove_orphans import RemoveOrphans
@@ -72,3 +75,10 @@ def remove(
     """Removes a table's orphans, however many there are."""
     operation = RemoveOrphans(table=name, goal=goal or ANY_SHARE, **more)
     return operate.operate(operation, house(catalog), run or wiring.new_run())
+
+
+def refusal(catalog: Catalog, name: str) -> str:
+    """The sentence by which a search for orphans is refused."""
+    with pytest.raises(errors.UnsupportedError) as refused:
+        find(catalog, name)
+    return str(refused.value)

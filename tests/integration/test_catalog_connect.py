@@ -193,7 +193,7 @@ def test_a_stopped_server_fails_fast() -> None:
     started = time.monotonic()
     with pytest.raises(errors.UnreachableError, match="Connection refused") as caught:
         connect.connect(CatalogSettings(uri=uri, properties={"credential": f"id:{WRONG}"}))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20  # a socket is given two minutes otherwise
     assert uri in str(caught.value)
     assert WRONG not in shown(caught.value)
 
@@ -205,7 +205,7 @@ def test_a_server_that_never_answers_is_given_up() -> None:
         proxy.fault = proxies.Fault.HANG  # the token request is a POST
         with pytest.raises(errors.UnreachableError, match="Read timed out"):
             connect.connect(CatalogSettings(uri=proxy.uri, properties=properties))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20  # a socket is given two minutes otherwise
 
 
 @pytest.mark.server

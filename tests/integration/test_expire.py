@@ -18,6 +18,7 @@ from iceberg_compaction.model.outcome import Maintained
 from iceberg_compaction.model.snapshot_retention import RetentionGoal
 from iceberg_compaction.operations import upkeep_file
 from iceberg_compaction.record import pending_removals
+from iceberg_compaction.record.entries import keys
 from iceberg_compaction.storage import remove
 from iceberg_compaction.storage.s3 import bulk_remove
 from iceberg_compaction.workflow import operate
@@ -155,7 +156,7 @@ def test_another_entry_that_cannot_be_loaded_may_be_the_same_table(local_lake: L
     local_lake.catalog.drop_table("db.broken")
     stranger = make(local_lake, "stranger", appends=0)
     Path(stranger.metadata_location.removeprefix("file://")).write_text("{")
-    assert any("could not be searched" in note for note in plan(table).notes)
+    assert any("db.stranger" in note and "--allow-unlisted" in note for note in plan(table).notes)
 
 
 def test_files_of_another_entry_of_the_same_table_are_not_deleted(local_lake: Lake) -> None:
@@ -489,3 +490,17 @@ def test_deleted_rows_stay_deleted_and_old_files_of_them_go(local_lake: Lake) ->
     table = loaded(table)
     assert table.scan().to_arrow() == rows
     assert on_disk(table) == needed(table)
+
+
+def test_a_damaged_record_of_a_removal_is_let_go_and_told_once(
+    local_lake: Lake, store: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = make(local_lake)
+    key = keys.key("removal", str(table.metadata.table_uuid), "dead", 0)
+    store.entries.change({key: "1 no-base64"})
+    for _ in range(2):
+        assert expire(table, run=wiring.new_run(store=store)).ok
+        table.append(lakes.rows(table.schema().as_arrow(), 3))
+    told = [each for each in caplog.messages if "damaged" in each or "not readable" in each]
+    assert len(told) == 1, told
+    assert list(store.entries.scan(keys.prefix("removal"))) == []

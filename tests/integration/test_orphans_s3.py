@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyarrow import fs
@@ -12,13 +12,15 @@ from pyiceberg.catalog.sql import SqlCatalog
 from tests.factories import lake as lakes
 
 from iceberg_compaction.catalog import load_tables
+from iceberg_compaction.execute.engines.fake_engine import FakeEngine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.orphan_plan import OrphanGoal
 from iceberg_compaction.model.outcome import Kind, Maintained
+from iceberg_compaction.operations.orphans import scan_folders
 from iceberg_compaction.operations.orphans.quarantine_end import EndQuarantine
 from iceberg_compaction.operations.orphans.remove_orphans import RemoveOrphans
 from iceberg_compaction.storage.s3 import bucket_requests, object_files
-from iceberg_compaction.storage.tree import walk_files
+from iceberg_compaction.storage.tree import cut_folders, walk_files
 from iceberg_compaction.workflow import operate
 
 if TYPE_CHECKING:
@@ -99,3 +101,27 @@ def test_uploads_that_nobody_has_finished_are_listed_and_aborted(table: Table) -
     assert isinstance(outcome, Maintained), outcome.sentence
     assert outcome.figures["uploads"] == 1
     assert list(bucket_requests.list_uploads(bucket, f"{key}/")) == []
+
+
+@pytest.mark.parametrize("engine", ["fake", pytest.param("spark", marks=pytest.mark.spark)])
+def test_tasks_list_an_object_store_as_one_process_does(
+    table: Table, engine: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["a b/%20.parquet", "x=1/_hidden/h", "x=1/f", "x=1/g", "x=2/ä/f", "x=2-/f", "x=2/deep/er/f"]
+    strewn = {put(table, f"data/{engine}/{name}", b"left") for name in names}
+    time.sleep(SECOND)
+    if engine == "spark":
+        from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
+
+        used: Any = SparkEngine(request.getfixturevalue("spark"))
+    else:
+        used = FakeEngine(cores=4)
+        monkeypatch.setattr(cut_folders, "_MOST_FILES", 3)
+    house = operate.House(catalog=table.catalog, engines=wiring.engine_factory(used))
+    here = operate.plan_only(RemoveOrphans(table="db.t", goal=RECENT), house, wiring.new_run())
+    monkeypatch.setattr(scan_folders, "scan", None)  # the folders are listed by tasks
+    spread = RemoveOrphans(table="db.t", goal=RECENT, spread_from=0)
+    there = operate.plan_only(spread, house, wiring.new_run())
+    for field in ("files", "kept", "steps", "notes", "listed", "listed_bytes", "refusal", "left"):
+        assert getattr(there, field) == getattr(here, field), field
+    assert strewn - set(there.files.paths) == {f"{table.location()}/data/{engine}/x=1/_hidden/h"}

@@ -23,18 +23,27 @@ _log = logging.getLogger(__name__)
 
 def identity(table: Table) -> str:
     """The catalog that the table was loaded from. Empty: it cannot be told from others."""
-    identities = {"SqlCatalog": _sql, "RestCatalog": _rest, "HiveCatalog": _hive, "GlueCatalog": _glue}
-    for kind in type(table.catalog).__mro__:
+    return _identity(table.catalog, table)
+
+
+def of_catalog(catalog: Catalog) -> str:
+    """The same for a catalog without any of its tables. Empty: only a table can tell, as in AWS Glue."""
+    return _identity(catalog, None)
+
+
+def _identity(catalog: Catalog, table: Table | None) -> str:
+    identities: dict[str, Any] = {"SqlCatalog": _sql, "RestCatalog": _rest, "HiveCatalog": _hive, "GlueCatalog": _glue}
+    for kind in type(catalog).__mro__:
         if kind.__module__.startswith("pyiceberg.catalog.") and kind.__name__ in identities:
             try:
-                return identities[kind.__name__](table.catalog, table)
+                return str(identities[kind.__name__](catalog, table))
             except Exception as error:  # noqa: BLE001 - nothing depends on it but whether files can be removed
                 _log.warning("The catalog of this table has no identity: %s", type(error).__name__)
                 return ""
     return ""
 
 
-def _sql(catalog: Catalog, table: Table) -> str:
+def _sql(catalog: Catalog, table: Table | None) -> str:
     """The rows of several catalogs may be in one database, each with the catalog's name."""
     from pathlib import Path
 
@@ -51,7 +60,7 @@ def _sql(catalog: Catalog, table: Table) -> str:
     return _joined("sql", address if not _is_local(url.host or "") else _on_this_machine(address), name=catalog.name)
 
 
-def _rest(catalog: Catalog, table: Table) -> str:
+def _rest(catalog: Catalog, table: Table | None) -> str:
     properties = catalog.properties
     scope = {key: str(properties[key]) for key in _REST_KEYS if properties.get(key)}
     # Servers that are several catalogs may tell them apart by a header.
@@ -60,12 +69,14 @@ def _rest(catalog: Catalog, table: Table) -> str:
     return _joined("rest", _address(str(properties["uri"])), **scope, **public)
 
 
-def _hive(catalog: Catalog, table: Table) -> str:
+def _hive(catalog: Catalog, table: Table | None) -> str:
     return _joined("hive", ",".join(_address(uri.strip()) for uri in str(catalog.properties["uri"]).split(",")))
 
 
-def _glue(catalog: Any, table: Table) -> str:
+def _glue(catalog: Any, table: Table | None) -> str:
     """Which account it is may depend on the credentials alone; the service tells."""
+    if table is None:
+        return ""
     database, name = table.name()[-2:]
     account = catalog._get_glue_table(database, name).get("CatalogId")
     where = {key: str(catalog.properties[key]) for key in _GLUE_KEYS if catalog.properties.get(key)}

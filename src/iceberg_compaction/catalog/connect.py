@@ -5,20 +5,19 @@ go to another server. Raises ConfigError, UnreachableError or UnauthorizedError 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import catalog_uri, spark_conf, sql
-from iceberg_compaction.settings import DEFAULT_NAME
+from iceberg_compaction.settings import DEFAULT_NAME, CatalogSettings
 from iceberg_compaction.storage import translate
+from iceberg_compaction.storage.clouds import gcs_client
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyiceberg.catalog import Catalog
 
-    from iceberg_compaction.settings import CatalogSettings
-
+_DOOR = ("name", "properties", "load_table", "list_namespaces", "list_tables")  # by which a catalog is known
 _EXTRAS = {"hive": "hive", "glue": "glue", "sql": "postgres"}
 
 
@@ -28,6 +27,39 @@ def connect(settings: CatalogSettings, environ: Mapping[str, str] | None = None)
 
     name, properties = resolve(settings, os.environ if environ is None else environ)
     return _open(name, s3_client.DEFAULTS | properties)
+
+
+def catalog_of(given: Any) -> Catalog:
+    """The catalog that a program means: one of PyIceberg, settings, properties as a mapping, a URI, or a name.
+    ConfigError: it is none of them."""
+    match given:
+        case CatalogSettings():
+            return connect(given)
+        case str() if given.strip():
+            return connect(CatalogSettings(uri=given) if "://" in given else CatalogSettings(name=given))
+        case Mapping():
+            return connect(_of_mapping(given))
+        case _ if not isinstance(given, type) and all(hasattr(given, name) for name in _DOOR):
+            catalog: Catalog = given
+            return catalog
+    what = "an empty text" if isinstance(given, str) else f"a value of type {type(given).__name__}"
+    raise errors.ConfigError(
+        f"A catalog is needed, not {what}: its name in PyIceberg's configuration, its URI, its properties as a "
+        "mapping, CatalogSettings, or a catalog that PyIceberg has loaded."
+    )
+
+
+def _of_mapping(given: Mapping[Any, Any]) -> CatalogSettings:
+    """Properties as PyIceberg's load_catalog takes them, and `name`."""
+    if wrong := [key for key, value in given.items() if not isinstance(key, str) or not isinstance(value, str)]:
+        raise errors.ConfigError(f"The catalog's property {wrong[0]!r} is not text: names and values must be.")
+    if not given.keys() & {"uri", "type", "name", "py-catalog-impl"}:
+        raise errors.ConfigError(
+            "The catalog's properties lack the uri: give where it is, such as "
+            '{"uri": "https://catalog.example.com", "warehouse": "prod"}.'
+        )
+    own = {key: given[key] for key in ("name", "uri", "type", "warehouse") if given.get(key)}
+    return CatalogSettings(**own, properties={key: value for key, value in given.items() if key not in own})
 
 
 def resolve(settings: CatalogSettings, environ: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
@@ -78,7 +110,7 @@ def _open(name: str, properties: dict[str, Any]) -> Catalog:
 
     with translate.border_of(name, properties):
         try:
-            return _load(name, properties)
+            return gcs_client.limit_catalog(_load(name, properties))
         except (NotInstalledError, ImportError) as error:
             raise errors.SetupError(_missing_driver(properties, error)) from error
 
@@ -97,6 +129,14 @@ def _load(name: str, properties: dict[str, Any]) -> Catalog:
         return rest.TimedRestCatalog(name, **_with_token_uri(properties))
     if kind is catalogs.CatalogType.SQL:
         return _load_sql(name, properties)
+    if kind is catalogs.CatalogType.HIVE:
+        from iceberg_compaction.catalog.drivers import hive
+
+        return hive.CheckedHiveCatalog(name, **properties)
+    if kind is catalogs.CatalogType.GLUE:
+        from iceberg_compaction.catalog.drivers import glue
+
+        properties = glue.client_properties(properties)
     return catalogs.AVAILABLE_CATALOGS[kind](name, properties)
 
 
@@ -110,7 +150,7 @@ def _load_sql(name: str, properties: dict[str, Any]) -> Catalog:
     except BaseException:
         catalog.close()
         raise
-    return catalog
+    return sql.read_limited(catalog)
 
 
 def _need_uri(name: str, properties: Mapping[str, Any]) -> None:

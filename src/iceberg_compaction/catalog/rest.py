@@ -14,6 +14,7 @@ import urllib3
 from pyiceberg.catalog.rest import RestCatalog
 
 from iceberg_compaction import errors
+from iceberg_compaction.catalog.changes.conditional_load import LoadCondition
 from iceberg_compaction.storage import passing_faults
 
 if TYPE_CHECKING:
@@ -39,17 +40,31 @@ class TimedRestCatalog(RestCatalog):
         super()._config_headers(session)
         limits = (_seconds(self.properties, *CONNECT_TIMEOUT_MS), _seconds(self.properties, *SOCKET_TIMEOUT_MS))
         answered: set[str] = vars(self).setdefault("_answered", set())
-        vars(session)["request"] = _Asking(session.request, limits, answered)
+        vars(session)["request"] = _Asking(session.request, limits, answered, self.condition)
+
+    @property
+    def condition(self) -> LoadCondition:
+        """Under which tables are loaded."""
+        condition: LoadCondition = vars(self).setdefault("_condition", LoadCondition())
+        return condition
 
 
 class _Asking:
     """A session's way to send requests. `answered`: the servers that did so once; nobody waits for others."""
 
-    def __init__(self, send: Callable[..., Response], limits: tuple[float, float], answered: set[str]) -> None:
-        self._send, self._limits, self._answered = send, limits, answered
+    def __init__(
+        self,
+        send: Callable[..., Response],
+        limits: tuple[float, float],
+        answered: set[str],
+        condition: LoadCondition,
+    ) -> None:
+        self._send, self._limits, self._answered, self._condition = send, limits, answered, condition
 
     def __call__(self, method: str, url: str, **more: Any) -> Response:
         waits = passing_faults.USUAL.waits() if method.upper() in _LOOKS or url.endswith(_NEW_TOKEN) else iter(())
+        if wanted := self._condition.headers(method, url):
+            more["headers"] = {**(more.get("headers") or {}), **wanted}
         while True:
             try:
                 response = self._send(method, url, **{"timeout": self._limits, **more})
@@ -61,6 +76,7 @@ class _Asking:
             else:
                 self._answered.add(urlsplit(url).netloc)
                 if response.status_code not in _PASSING or (wait := next(waits, None)) is None:
+                    self._condition.answered(method, url, response.status_code, response.headers.get("ETag", ""))
                     return response
                 reason = f"status {response.status_code}"
                 wait = max(wait, _asked_to_wait(response))

@@ -85,9 +85,11 @@ def parse_defaults(text: str) -> dict[str, str]:
     return {match["key"]: match["value"] for line in lines if (match := _LINE.fullmatch(line))}
 
 
-def map_catalog(name: str, conf: Mapping[str, str]) -> CatalogSettings:
-    """One Spark catalog in PyIceberg's terms."""
-    own = _options(name, conf)
+def map_catalog(
+    name: str, conf: Mapping[str, str], if_none: str = "; is SPARK_CONF_DIR or SPARK_HOME set?"
+) -> CatalogSettings:
+    """One Spark catalog in PyIceberg's terms. `if_none`: the end of the sentence if no catalog is configured at all."""
+    own = _options(name, conf, if_none)
     kind = _type(name, own)
     uri = own.get("uri")
     if kind == "jdbc":
@@ -102,15 +104,18 @@ def map_catalog(name: str, conf: Mapping[str, str]) -> CatalogSettings:
     )
 
 
-def _options(name: str, conf: Mapping[str, str]) -> dict[str, str]:
+def catalogs(conf: Mapping[str, str]) -> set[str]:
+    """The names of the catalogs that Spark is configured for."""
+    return {key[len(_PREFIX) :].partition(".")[0] for key in conf if key.startswith(_PREFIX)}
+
+
+def _options(name: str, conf: Mapping[str, str], if_none: str) -> dict[str, str]:
     root = _PREFIX + name
     implementation = conf.get(root)
     own = {key[len(root) + 1 :]: value for key, value in conf.items() if key.startswith(root + ".")}
     if implementation is None and not own:
-        configured = sorted({key[len(_PREFIX) :].partition(".")[0] for key in conf if key.startswith(_PREFIX)})
-        hint = (
-            f"configured are {', '.join(configured)}" if configured else "none is; is SPARK_CONF_DIR or SPARK_HOME set?"
-        )
+        configured = sorted(catalogs(conf))
+        hint = f"configured are {', '.join(configured)}" if configured else f"none is{if_none}"
         raise errors.ConfigError(f'Spark has no catalog called "{name}": {hint}.')
     if implementation is not None and not implementation.startswith("org.apache.iceberg.spark."):
         raise errors.ConfigError(f'The Spark catalog "{name}" is not an Iceberg catalog but {implementation}.')
@@ -131,7 +136,7 @@ def _type(name: str, own: Mapping[str, str]) -> str:
     if kind not in _TYPES:
         raise errors.ConfigError(
             f'The Spark catalog "{name}" has the type {kind}, which is not supported; '
-            f"supported are {', '.join(sorted(_TYPES))}."
+            "supported are glue, hive, jdbc and rest."
         )
     return kind
 

@@ -44,7 +44,7 @@ def explain(catalog: Catalog, identifier: tuple[str, ...], error: Exception) -> 
 
 def is_absent(error: Exception) -> bool:
     """Whether nobody was reached at the store."""
-    return isinstance(error, OSError) and network_trouble.is_absent(str(error))
+    return store_trouble.is_of_store(error) and network_trouble.is_absent(str(error))
 
 
 def _damage(error: Exception, secrets: frozenset[str]) -> str:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 TARGET_PROPERTY = "write.target-file-size-bytes"
 CROWDED = 4  # files per value, on average, from which on the advice is to sort
-FEW_DELETED = 0.1  # of the rows, up to which a rewrite for the sake of deletes takes more than it gives
 HEAVY_METADATA_FILE = 8 * 2**20
 
 
@@ -27,12 +26,12 @@ def advice(view: TableView, checkup: Checkup, health: TableHealth, figures: Heal
     """Advice about the state of the table; `causes` explains how it came about."""
     sentences = [f"Not supported yet: {reason.rstrip('.')}." for reason in view.unsupported]
     sentences += _commands(view, checkup, figures)
-    sentences += _cheaper(view, checkup, health)
+    sentences += _cheaper(view, checkup)
     if (figures.small_files - figures.lone_small_files) * 2 > figures.data_files:
         sentences.append(_sizes(view, checkup, health))
     sentences += _deletes(health, dropped=checkup.work.useless_deletes)
     sentences += _layout(health, checkup, view)
-    sentences += _past(health, checkup)
+    sentences += _past(view, health, checkup)
     return tuple(sentences)
 
 
@@ -53,17 +52,16 @@ def _commands(view: TableView, checkup: Checkup, figures: HealthFigures) -> Iter
         yield f"This replaces {replaced} of {figures.manifests:,} by about {plan.outputs:,}: {why}."
 
 
-def _cheaper(view: TableView, checkup: Checkup, health: TableHealth) -> Iterator[str]:
-    """Where deletes are the trouble and take few rows, delete files alone can be tidied. If a data file has two of them
-    or more, there are some to merge or to convert."""
-    deletes = health.deletes
-    few = deletes.deleted_row_ratio + deletes.equality_row_ratio < FEW_DELETED
-    if not checkup.delete_heavy or not few or (deletes.per_data_file_max or 0) < 2 or view.unsupported:
+def _cheaper(view: TableView, checkup: Checkup) -> Iterator[str]:
+    """Where a plan would rewrite no data file for the sake of deletes, because other ways cost less, the verb for
+    delete files does the same."""
+    work = checkup.delete_work
+    if not work.exchanged_deletes or work.files:
         return
-    size, files = byte_size.format_size(checkup.delete_work.bytes), plurals.count(deletes.files, "delete file")
+    files = plurals.count(work.exchanged_deletes, "delete file")
     yield (
-        f"Few rows are deleted: it is cheaper to merge and convert the {files}, and to leave {size} of data files as "
-        f"they are, with {_command(view, 'deletes')}"
+        f"It costs least to merge or convert {files} and to leave all data files as they are; the same does "
+        f"{_command(view, 'deletes')}"
     )
 
 
@@ -74,10 +72,14 @@ def _command(view: TableView, verb: str, *options: str) -> str:
 
 def _rewrites(work: RunWork, figures: HealthFigures) -> str:
     files = f"{work.files:,} of {plurals.count(figures.data_files, 'data file')} ({byte_size.format_size(work.bytes)})"
-    dropped = f"drops {plurals.count(work.useless_deletes, 'delete file')} that no row needs"
+    parts = [f"rewrites {files}"] if work.files else []
+    if work.exchanged_deletes:
+        parts.append(f"merges or converts {plurals.count(work.exchanged_deletes, 'delete file')}")
+    if work.useless_deletes:
+        parts.append(f"drops {plurals.count(work.useless_deletes, 'delete file')} that no row needs")
     if not work.files:
-        return f"This {dropped}, and rewrites no data file."
-    return f"This rewrites {files}{f' and {dropped}' if work.useless_deletes else ''}."
+        return f"This {plurals.listed(parts)}, and rewrites no data file."
+    return f"This {plurals.listed(parts)}."
 
 
 def _sizes(view: TableView, checkup: Checkup, health: TableHealth) -> str:
@@ -140,11 +142,11 @@ def _layout(health: TableHealth, checkup: Checkup, view: TableView) -> Iterator[
         )
 
 
-def _past(health: TableHealth, checkup: Checkup) -> Iterator[str]:
+def _past(view: TableView, health: TableHealth, checkup: Checkup) -> Iterator[str]:
     if health.snapshots > score.MANY_SNAPSHOTS:
         yield (
-            f"{health.snapshots:,} snapshots and all their files are kept; expire old snapshots, in Spark with "
-            f"CALL system.expire_snapshots(table => '{health.table}'). history.expire.max-snapshot-age-ms and "
+            f"{health.snapshots:,} snapshots and all their files are kept. This shows which of them may go: "
+            f"{_command(view, 'expire', '--dry-run')}. history.expire.max-snapshot-age-ms and "
             "history.expire.min-snapshots-to-keep set the limits."
         )
     heavy = checkup.history.metadata_file_bytes if checkup.history else None

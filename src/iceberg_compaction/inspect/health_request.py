@@ -24,6 +24,7 @@ class RunWork:
     files: int = 0
     bytes: int = 0
     useless_deletes: int = 0
+    exchanged_deletes: int = 0  # that it would merge or convert
 
 
 NO_WORK = RunWork()
@@ -48,4 +49,4 @@ class Checkup:
     @property
     def delete_heavy(self) -> bool:
         """Whether deletes alone are a reason for a run."""
-        return self.delete_work.files > 0
+        return self.delete_work.files > 0 or self.delete_work.exchanged_deletes > 0

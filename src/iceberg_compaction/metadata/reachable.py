@@ -25,10 +25,11 @@ _PATH = {"file_path": ("data_file", "file_path")}
 
 def names(table: Table, run_ids: Sequence[str]) -> set[str]:
     """The names, without folders, of all files that these runs wrote and the table's metadata refers to: data and
-    delete files, manifests, manifest lists and metadata files. Names rather than paths, because one file may be written
-    down with another scheme or authority than it is listed with."""
+    delete files, manifests, manifest lists, statistics and metadata files. Names rather than paths, because one file
+    may be written down with another scheme or authority than it is listed with."""
     metadata, marks = table.metadata, [mark for run_id in run_ids for mark in file_names.marks(run_id)]
     paths = {table.metadata_location, *(entry.metadata_file for entry in metadata.metadata_log)}
+    paths.update(each.statistics_path for each in (*metadata.statistics, *metadata.partition_statistics))
     manifests: dict[str, None] = {}
     with futures.ThreadPoolExecutor(_FETCHES, thread_name_prefix="reach") as pool:
         try:

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
+from iceberg_compaction.storage.clouds import gcs_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,6 +42,7 @@ def exact(io: FileIO) -> FileIO:
 
     if hasattr(io, "parse_location"):  # PyArrow's: everything goes through there, and file systems get the rest
         vars(io)["parse_location"] = _parse_location
+        gcs_client.limit_waits(io)
         object_files.install(io)
         return io
     for name in _OPENS:  # others have ways of their own with odd characters

@@ -40,6 +40,20 @@ def manifest_list(run_id: str, number: int, *, snapshot_id: int) -> str:
     return f"snap-{snapshot_id}-{number}-{run_id}.avro"
 
 
+def partition_statistics(run_id: str, *, snapshot_id: int) -> str:
+    """As Iceberg's own begin."""
+    return f"partition-stats-{snapshot_id}-{run_id}.parquet"
+
+
+def statistics(run_id: str, *, snapshot_id: int) -> str:
+    return f"{snapshot_id}-{run_id}.stats"
+
+
+def is_statistics(path: str) -> bool:
+    name = base_name(path)
+    return name.startswith("partition-stats-") or name.endswith(".stats")
+
+
 def table_metadata(location: str, run_id: str) -> str:
     """The location that a catalog chose, with the run's id in the UUID of its name, as far as there is room; the rest
     of the UUID is random."""

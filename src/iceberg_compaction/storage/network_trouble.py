@@ -30,7 +30,11 @@ _NO_ADDRESS = re.compile(
     r"could not translate host name|name resolution|no address associated",
     re.I,
 )
-_REFUSED = re.compile(r"connection refused|could not connect|failed to connect|curlcode: 7\b|newconnectionerror", re.I)
+_REFUSED = re.compile(
+    r"connection refused|could not connect|couldn't connect|cannot connect to host|connect call failed|"
+    r"failed to connect|curlcode: 7\b|newconnectionerror",
+    re.I,
+)
 _SILENT = re.compile(r"timed? ?out|timeout|curlcode: 28\b", re.I)
 _LOST = re.compile(r"curlcode|network_connection|ssl|connection (reset|aborted|closed)|remote end closed", re.I)
 

@@ -20,12 +20,11 @@ if TYPE_CHECKING:
 _ENDPOINTS = {
     "gs": "gcs.service.host",
     "gcs": "gcs.service.host",
-    "abfs": "adls.account-name",
-    "abfss": "adls.account-name",
-    "wasb": "adls.account-name",
-    "wasbs": "adls.account-name",
+    **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "adls.account-name or adls.connection-string"),
 }
-_REFUSED = re.compile(r"\b40[13]\b|denied|forbidden|unauthenticated|authenticationfailed|credential|permission", re.I)
+_REFUSED = re.compile(
+    r"\b40[13]\b|denied|forbidden|unauthenticated|authenticat|authorization|credential|permission", re.I
+)
 _KEYS = "s3.access-key-id and s3.secret-access-key of the catalog, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 _CLIENTS = frozenset({"botocore", "aiobotocore", "aiohttp", "azure", "google", "gcsfs"})  # below fsspec
 # Where Amazon's clients look for keys when they are given none.
@@ -53,7 +52,7 @@ def explain(
     text = f"{type(error).__name__} {error} {error.__cause__ or ''}"
     endpoint = str(properties.get("s3.endpoint") or "") if scheme in exact_paths.S3_SCHEMES else ""
     server = network_trouble.Server(
-        name=f"the store of {scheme}://{redact.redact_text(bucket)}",
+        name=f"the store of {scheme}://{redact.redact_text(bucket.rpartition('@')[2])}",  # Azure's has the container
         uri=endpoint,
         setting="s3.endpoint" if scheme in exact_paths.S3_SCHEMES else _ENDPOINTS.get(scheme, "the store's host"),
         certificates="SSL_CERT_FILE",

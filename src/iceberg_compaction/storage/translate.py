@@ -39,6 +39,7 @@ _UNREACHABLE = {
 }
 # Libraries whose errors are about the catalog or the store, whatever their class; pydantic: a malformed answer.
 _LIBRARIES = {"pyiceberg", "requests", "urllib3", "sqlalchemy", "botocore", "boto3", "thrift", "pydantic", "sqlite3"}
+_LIBRARIES |= {"azure", "adlfs", "aiohttp", "google", "gcsfs"}
 
 _DENIED_WORDS = (
     "access_denied",
@@ -114,7 +115,11 @@ def border(
 def _catalog_trouble(
     error: Exception, server: network_trouble.Server, properties: Mapping[str, Any]
 ) -> errors.CompactionError | None:
-    """Our error for the trouble of a REST catalog's server; None: it is none of these."""
+    """Our error for the trouble of a catalog's server; None: it is none of these."""
+    from iceberg_compaction.storage.clouds import glue_trouble
+
+    if trouble := glue_trouble.explain(error, server.name, properties):
+        return trouble
     names, text = _names(error), str(error)
     at = redact.redact_text(server.uri)
     if "unexpected JSON Payload" in text or (http_status(error) == 404 and "pyiceberg.RESTError" in names):
@@ -146,10 +151,21 @@ def translate(error: Exception, subject: str, secrets: Iterable[str] = ()) -> er
     if names & _UNREACHABLE or (silent and _from_library(error)) or http_status(error) in (502, 503, 504):
         return errors.UnreachableError(f"There is no answer from {subject}: {said}.")
     if "pyiceberg.NotInstalledError" in names or isinstance(error, ImportError):
-        return errors.SetupError(f"A driver for {subject} is not installed: {said}.")
+        return errors.SetupError(_missing(error) or f"A driver for {subject} is not installed: {said}.")
     if _from_library(error) or isinstance(error, NotImplementedError):
         return errors.CatalogError(f"An error came from {subject}: {said}.")
     return None
+
+
+def _missing(error: Exception) -> str | None:
+    """What to install for a kind of storage."""
+    module = str(getattr(error, "name", None) or "").partition(".")[0]
+    if module not in ("adlfs", "azure"):
+        return None
+    return (
+        "Tables in Azure's storage need a driver that is not installed (adlfs): "
+        "pip install 'iceberg-compaction[azure]'."
+    )
 
 
 def unpublished(error: Exception, subject: str, secrets: Iterable[str] = ()) -> errors.CompactionError:

@@ -151,9 +151,16 @@ def test_a_missing_driver_names_the_extra(
 ) -> None:
     import sys
 
-    for loaded in [
-        name for name in sys.modules if name.startswith(("pyiceberg.catalog.hive", "pyiceberg.catalog.glue"))
-    ]:
+    import pyiceberg.catalog
+
+    from iceberg_compaction.catalog import drivers
+
+    users = ("pyiceberg.catalog.hive", "pyiceberg.catalog.glue", "iceberg_compaction.catalog.drivers.hive")
+    for loaded in [name for name in sys.modules if name.startswith(users)]:
+        monkeypatch.delitem(sys.modules, loaded)
+    for package in (drivers, pyiceberg.catalog):  # which keep what was imported from them
+        monkeypatch.delattr(package, "hive", raising=False)
+    for loaded in [name for name in sys.modules if name.startswith(tuple(f"{module}." for module in modules))]:
         monkeypatch.delitem(sys.modules, loaded)
     for module in modules:
         monkeypatch.setitem(sys.modules, module, None)  # importing it fails, installed or not

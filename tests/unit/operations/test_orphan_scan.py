@@ -12,7 +12,9 @@ import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from iceberg_compaction import errors
-from iceberg_compaction.operations.orphans import references, scan_folders
+from iceberg_compaction.metadata.reach import known_paths
+from iceberg_compaction.metadata.reach.known_paths import KnownPaths
+from iceberg_compaction.operations.orphans import scan_folders
 from iceberg_compaction.operations.orphans.references import References
 from iceberg_compaction.operations.orphans.scan_folders import Scan, ScanRules, Standing
 from iceberg_compaction.storage.tree import walk_files
@@ -28,10 +30,10 @@ DAY = 24 * 3600 * 1000
 def refer(paths: list[str], spellings: Spellings | None = None) -> References:
     """References to these paths."""
     spellings = spellings or Spellings()
-    plain, whole = references._hashes(spellings, pa.array(paths, pa.string()))
-    empty = np.zeros(0, dtype=np.uint64)
+    plain, whole, _ = known_paths.hashes(spellings, pa.array(paths, pa.string()))
     sizes = np.zeros(len(np.unique(whole)), dtype=np.int64)
-    return References(spellings=spellings, whole=np.unique(whole), sizes=sizes, paths=np.unique(plain), content=empty)
+    known = KnownPaths(spellings=spellings, whole=np.unique(whole), sizes=sizes)
+    return References(hashes=known, paths=np.unique(plain), content=np.zeros(0, dtype=np.uint64))
 
 
 def look(folder: Path, referred: References, **rules: object) -> Scan:

@@ -33,7 +33,7 @@ def test_files_are_read_by_clustering_column_then_sequence_then_as_listed_and_un
     assert plan.files["file_path"].to_pylist() == [f"f-{number}.parquet" for number in (1, 2, 3, 0, 5, 4)]
 
 
-@examples(200)
+@examples(80)
 @given(
     ranges=RANGES,
     strategy=st.sampled_from([Strategy.SMALL_FILES, Strategy.FULL, Strategy.DELETE_FILES]),
@@ -67,7 +67,7 @@ def test_at_no_key_do_outputs_overlap_more_than_their_inputs_and_one(
         assert covering <= pieces + 1
 
 
-@examples(100)
+@examples(50)
 @given(lows=st.lists(st.integers(0, 10**6), min_size=8, max_size=63))
 def test_outputs_cover_no_more_keys_than_those_of_another_order(lows: list[int]) -> None:
     lows = lows[: len(lows) // 4 * 4]  # one task, outputs of four files each

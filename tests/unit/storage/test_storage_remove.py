@@ -52,6 +52,6 @@ def _deletes(path: Path) -> bool:
     return any(
         isinstance(node, ast.Attribute)
         and node.attr == "delete"
-        and not (isinstance(node.value, ast.Name) and node.value.id in ("np", "sqlalchemy"))
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("np", "sqlalchemy", "router"))
         for node in ast.walk(ast.parse(path.read_text()))
     )

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction.formats import hash64
-from iceberg_compaction.metadata.reach import listed_manifests, reachable_files
+from iceberg_compaction.metadata.reach import known_paths, listed_manifests, outer_folders, reachable_files
 from iceberg_compaction.metadata.reach.reachable_files import FileKind
 from iceberg_compaction.record.pending_removals import ExpiredSnapshot
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
+
+    from iceberg_compaction.storage.tree import path_forms
 
 # What leads to other files goes last, so that after a crash the rest can be found again.
 ORDER: tuple[tuple[FileKind, ...], ...] = (
@@ -97,10 +99,21 @@ class DoomedFiles:
                 at = np.minimum(np.searchsorted(self._ordered, digests), len(self._ordered) - 1)
                 self._spared[at[self._ordered[at] == digests]] = True
 
-    @property
-    def open(self) -> bool:
-        """Whether any candidate is not spared so far."""
-        return not bool(self._spared.all())
+    def spare_paths(self, needed: hash64.Hashes, spellings: path_forms.Spellings) -> int:
+        """Files stay that are needed under any spelling of their path; `needed`: hashes of plain paths, sorted. Returns
+        how many data and other files stay for that reason."""
+        before = int(self._spared.sum())
+        for at, files in self._read():
+            plain, _, _ = known_paths.hashes(spellings, files["path"])
+            self._spared[at[known_paths.among(plain, needed)]] = True
+        return int(self._spared.sum()) - before
+
+    def folders(self) -> frozenset[str]:
+        """The plain outer folders of the files that may be deleted."""
+        folders: frozenset[str] = frozenset()
+        for files in self._remaining():
+            folders |= outer_folders.of_locations(files["path"])
+        return outer_folders.few(folders)
 
     def figures(self) -> DoomedFigures:
         """How many files of each kind may be deleted, and their bytes as far as they are known."""
@@ -118,14 +131,18 @@ class DoomedFiles:
         for files in self._remaining():
             yield from files.filter(pc.is_in(files["kind"], wanted))["path"].to_pylist()
 
-    def _remaining(self) -> Iterator[pa.RecordBatch]:
-        """Candidates that are not spared, once each."""
-        passed = self._spared.copy()
+    def _read(self) -> Iterator[tuple[Any, pa.RecordBatch]]:
+        """All candidates, each with its place among the ordered digests."""
         first = 0
         self._file.seek(0)
         for files in pa.ipc.open_stream(self._file):
-            at = np.searchsorted(self._ordered, self._digests[first : first + files.num_rows])
+            yield np.searchsorted(self._ordered, self._digests[first : first + files.num_rows]), files
             first += files.num_rows
+
+    def _remaining(self) -> Iterator[pa.RecordBatch]:
+        """Candidates that are not spared, once each."""
+        passed = self._spared.copy()
+        for at, files in self._read():
             fresh = ~passed[at]
             _, once = np.unique(at, return_index=True)
             fresh[np.setdiff1d(np.arange(len(at)), once)] = False

@@ -3,7 +3,7 @@ the run before the commit; whatever fails after it is told and left to the next 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
@@ -11,18 +11,25 @@ from iceberg_compaction.commit import spine
 from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.model import events, expire_plan, outcome, plurals
 from iceberg_compaction.model.snapshot_retention import RetentionGoal
-from iceberg_compaction.operations.expire import doomed_files, expire_change, plan_expiry, remove_expired, undo_reach
-from iceberg_compaction.operations.operation import PlannedWork
+from iceberg_compaction.operations.expire import (
+    doomed_files,
+    expire_change,
+    plan_expiry,
+    remove_expired,
+    spare_shared,
+    undo_reach,
+)
+from iceberg_compaction.operations.neighbourhood.look_around import Neighbourhoods
+from iceberg_compaction.operations.operation import BeginsAnew, PlannedWork
 from iceberg_compaction.record import journal, pending_removals
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from iceberg_compaction.model.checkpoint import CheckpointHead
     from iceberg_compaction.model.expire_plan import ExpirePlan
     from iceberg_compaction.operations.expire.expire_change import StagedExpiry
     from iceberg_compaction.operations.expire.remove_expired import RemovedFiles
-    from iceberg_compaction.operations.operation import EngineFactory, Legacy
+    from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
@@ -30,7 +37,7 @@ ANY = RetentionGoal()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireSnapshots:
+class ExpireSnapshots(BeginsAnew):
     """Expire the snapshots of a table that nothing keeps, and delete the files that only they need."""
 
     table: str
@@ -38,6 +45,7 @@ class ExpireSnapshots:
     per_second: float | None = None  # files to delete; None: as fast as the store answers
     count_files: bool = False  # the plan names the files, too
     given: ExpirePlan | None = None  # a plan made before, which is not exceeded
+    neighbourhoods: Neighbourhoods = field(default_factory=Neighbourhoods)
 
     @property
     def branch(self) -> str:
@@ -47,15 +55,11 @@ class ExpireSnapshots:
     def command(self) -> str:
         return journal.command_line("expire", self.table, self.branch)
 
-    def wants(self, head: CheckpointHead) -> bool:
-        return False
-
-    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
-        """It wants none."""
-
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[ExpirePlan]:
         """The snapshots that expire now; of a given plan those that still do."""
-        request = plan_expiry.ExpireRequest(table=self.table, goal=self.goal, count_files=self.count_files)
+        request = plan_expiry.ExpireRequest(
+            table=self.table, goal=self.goal, count_files=self.count_files, others=self._others
+        )
         plan = plan_expiry.make(table, request, run)
         if self.given is not None:
             plan = _within(plan, self.given)
@@ -87,13 +91,21 @@ class ExpireSnapshots:
             except errors.CompactionError:
                 remove_expired.forget(pending, run)
                 raise
-            removal = remove_expired.FileRemoval(pending=pending, doomed=doomed, per_second=self.per_second)
+            removal = remove_expired.FileRemoval(pending=pending, doomed=doomed, rules=self._rules)
             spared_ids = {each.snapshot_id for each in sides.kept}
             try:
                 removed = remove_expired.finish(table, removal, spared_ids, run)
             except errors.CompactionError as error:  # the expiry itself is committed
                 removed = _left(error)
         return self._outcome(plan, committed, [*earlier, removed], run)
+
+    @property
+    def _others(self) -> spare_shared.OtherTables:
+        return spare_shared.OtherTables(neighbourhoods=self.neighbourhoods, allow_unlisted=self.goal.allow_unlisted)
+
+    @property
+    def _rules(self) -> remove_expired.RemovalRules:
+        return remove_expired.RemovalRules(others=self._others, per_second=self.per_second)
 
     def _commit(self, plan: ExpirePlan, table: Table, run: Run) -> spine.CommittedChange[StagedExpiry]:
         run.emit(events.Committing(table=self.table, run_id=run.run_id))
@@ -104,13 +116,14 @@ class ExpireSnapshots:
         """Remove what earlier runs have left. Trouble with that must not stop the run's own work."""
         if run.store is None:
             return []
-        removals = pending_removals.PendingRemovals(run.store.entries).of(table_folders.entry(table))
-        removed = []
+        book, entry = pending_removals.PendingRemovals(run.store.entries), table_folders.entry(table)
+        removals, removed = book.of(entry), []
+        book.forget_damaged(entry.table_uuid)
         for each in removals:
             if each.run_id in plan.unfinished:
                 try:
-                    removed.append(remove_expired.resume(table, each, run, self.per_second))
-                except errors.MetadataError as error:
+                    removed.append(remove_expired.resume(table, each, run, self._rules))
+                except (errors.MetadataError, errors.UnsupportedError) as error:
                     removed.append(_left(error))
         return removed
 

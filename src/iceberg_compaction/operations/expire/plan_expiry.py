@@ -8,11 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import other_entries
 from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.metadata.reach import reachable_files
 from iceberg_compaction.model import expire_plan, plurals, snapshot_retention, times, upkeep_plan
-from iceberg_compaction.operations.expire import doomed_files, table_facts, undo_reach, unused_metadata
+from iceberg_compaction.operations.expire import (
+    doomed_files,
+    spare_shared,
+    table_facts,
+    undo_reach,
+    unused_metadata,
+)
 from iceberg_compaction.plan.expiry import choose_snapshots, effective_retention
 from iceberg_compaction.record import pending_removals
 
@@ -50,6 +55,7 @@ class ExpireRequest:
     table: str  # its name
     goal: RetentionGoal
     count_files: bool  # also find the files that would be deleted; takes as long as the expiry itself
+    others: spare_shared.OtherTables
 
 
 def make(table: Table, request: ExpireRequest, run: Run) -> expire_plan.ExpirePlan:
@@ -66,8 +72,8 @@ def make(table: Table, request: ExpireRequest, run: Run) -> expire_plan.ExpirePl
     kept = [each for each in table.metadata.snapshots if each.snapshot_id not in expired]
     unused = unused_metadata.find(table, kept) if goal.clean_metadata else unused_metadata.UnusedMetadata()
     pending = _pending(table, run)
-    others = _check_own_files(table, request.table, goal) if expired or pending else ()
-    files = _file_steps(table, expired, goal) if request.count_files and expired else ()
+    others = _check_own_files(table, request, run) if expired or pending else ()
+    files = _file_steps(table, expired, request, run) if request.count_files and expired else ()
     steps = (*_steps(choice, table, unused), *files, *_pending_steps(pending))
     undo = undo_reach.notes(table.metadata, expired, held, now_ms) if expired else ()
     return expire_plan.ExpirePlan(
@@ -96,20 +102,22 @@ def _check_garbage_collection(table: Table, name: str) -> None:
         )
 
 
-def _check_own_files(table: Table, name: str, goal: RetentionGoal) -> tuple[str, ...]:
+def _check_own_files(table: Table, request: ExpireRequest, run: Run) -> tuple[str, ...]:
     """Refuse where the table's files may be another one's. Returns notes on what could not be looked at. A table that
     needs nothing does not come here, because some catalogs are asked for each of their tables."""
-    if goal.keep_files:
+    if request.goal.keep_files:
         return ("No file is deleted (--keep-files).",)
-    others = other_entries.find(table)
-    if others.names:
+    others = request.others.neighbourhoods.of(table, run)
+    if names := spare_shared.same_tables(table, others):
         raise errors.UnsupportedError(
-            f"{name} is also {plurals.listed(others.names[:3])} in the same catalog, with files in the same place; "
+            f"{request.table} is also {plurals.listed(names[:3])} in the same catalog, with files in the same place; "
             "these may still need what would be deleted. Drop the other entry, or expire with --keep-files."
         )
-    if others.looked:
+    if others.doubt is None:
         return ()
-    return ("The catalog could not be searched for other entries of this table; make sure that there are none.",)
+    if request.goal.allow_unlisted:
+        return (f"{others.doubt} Files are deleted nevertheless (--allow-unlisted).",)
+    return (f"{others.doubt} It may refer to the files, which stay until that is known, or with --allow-unlisted go.",)
 
 
 def _pending(table: Table, run: Run) -> list[pending_removals.PendingRemoval]:
@@ -142,9 +150,9 @@ def _pending_steps(pending: Sequence[pending_removals.PendingRemoval]) -> list[U
     ]
 
 
-def _file_steps(table: Table, expired: set[int], goal: RetentionGoal) -> tuple[UpkeepStep, ...]:
+def _file_steps(table: Table, expired: set[int], request: ExpireRequest, run: Run) -> tuple[UpkeepStep, ...]:
     """The files that would be deleted."""
-    if goal.keep_files:
+    if request.goal.keep_files or not request.others.can_tell(table, run):
         return ()
     metadata = table.metadata
     _, metadata_folder = table_folders.folders(table)
@@ -157,6 +165,7 @@ def _file_steps(table: Table, expired: set[int], goal: RetentionGoal) -> tuple[U
             }
         )
         doomed.spare([reachable_files.table_files(left, table.metadata_location, metadata_folder)])
+        request.others.spare(table, doomed, run)
         figures = doomed.figures()
     return tuple(
         upkeep_plan.UpkeepStep(

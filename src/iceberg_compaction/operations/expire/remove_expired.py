@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from iceberg_compaction.operations.expire.doomed_files import DoomedFiles
+    from iceberg_compaction.operations.expire.spare_shared import OtherTables
     from iceberg_compaction.record.pending_removals import PendingRemoval
     from iceberg_compaction.record.runs import Run
 
@@ -80,17 +81,26 @@ def forget(removal: PendingRemoval, run: Run) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileRemoval:
-    """Files to remove, and how fast."""
+class RemovalRules:
+    """What files stay for, and how fast the others go."""
 
-    pending: PendingRemoval
-    doomed: DoomedFiles
+    others: OtherTables
     per_second: float | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRemoval:
+    """Files to remove."""
+
+    pending: PendingRemoval
+    doomed: DoomedFiles
+    rules: RemovalRules
+
+
 def finish(table: Table, removal: FileRemoval, spared_ids: Collection[int], run: Run) -> RemovedFiles:
-    """Remove the files, after everything that the table has by now is spared. `spared_ids`: snapshots that were spared
-    when the files were found. The uuid is checked on the metadata from which this is decided (R50)."""
+    """Remove the files, after everything that the table has by now is spared, and what other tables need. `spared_ids`:
+    snapshots that were spared when the files were found. The uuid is checked on the metadata from which this is decided
+    (R50)."""
     current = publish.reload(table)
     _, metadata_folder = table_folders.folders(current)
     location = current.metadata_location
@@ -99,10 +109,11 @@ def finish(table: Table, removal: FileRemoval, spared_ids: Collection[int], run:
     new = [each for each in current.metadata.snapshots if each.snapshot_id not in spared_ids]
     if new:  # committed since, or chosen to stay after all
         doomed.spare(reachable_files.snapshot_files(current.io, new))
-    return _remove(current, removal, run)
+    notes = removal.rules.others.spare(current, doomed, run)
+    return _remove(current, removal, run, notes)
 
 
-def resume(table: Table, removal: PendingRemoval, run: Run, per_second: float | None) -> RemovedFiles:
+def resume(table: Table, removal: PendingRemoval, run: Run, rules: RemovalRules) -> RemovedFiles:
     """Remove what an earlier run has left. Snapshots that the table still has, or has again, stay: their expiry never
     landed."""
     metadata = table.metadata
@@ -118,13 +129,13 @@ def resume(table: Table, removal: PendingRemoval, run: Run, per_second: float | 
         return RemovedFiles()
     with doomed_files.DoomedFiles() as doomed:
         doomed_files.collect(table.io, sides, doomed)
-        return finish(table, FileRemoval(pending=removal, doomed=doomed, per_second=per_second), present, run)
+        return finish(table, FileRemoval(pending=removal, doomed=doomed, rules=rules), present, run)
 
 
-def _remove(table: Table, removal: FileRemoval, run: Run) -> RemovedFiles:
-    removed, doomed = RemovedFiles(), removal.doomed
+def _remove(table: Table, removal: FileRemoval, run: Run, notes: list[str]) -> RemovedFiles:
+    removed, doomed = RemovedFiles(notes=notes), removal.doomed
     figures = doomed.figures()
-    pace = bulk_remove.Pace(per_second=removal.per_second, clock=run.clock, pause=run.pause)
+    pace = bulk_remove.Pace(per_second=removal.rules.per_second, clock=run.clock, pause=run.pause)
     for kinds in doomed_files.ORDER:
         failed = 0
         for kind in kinds:

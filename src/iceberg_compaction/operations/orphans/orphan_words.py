@@ -12,7 +12,7 @@ from iceberg_compaction.operations.orphans.scan_folders import Standing
 from iceberg_compaction.storage.tree import path_forms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyiceberg.table import Table
 
@@ -104,9 +104,18 @@ def notes(scan: Scan, referred: References, roots: Sequence[str], left: int) -> 
     return lines
 
 
-def warnings(silent: Sequence[str], unknown: Sequence[str], *, has_store: bool) -> list[str]:
+def shared(taken: Mapping[str, int]) -> tuple[UpkeepStep, ...]:
+    """Files in the table's folders that other tables need, by table."""
+    count = sum(taken.values())
+    names = [name for name, files in taken.items() if files]
+    if not count:
+        return ()
+    return (UpkeepStep(name="files of other tables", count=count, sentence=f"needed by {plurals.listed(names[:3])}"),)
+
+
+def warnings(silent: Sequence[str], doubt: str | None, *, has_store: bool) -> list[str]:
     """What could not be looked at."""
-    lines = [f"{sentence.rstrip('.')}, which --allow-unlisted accepts." for sentence in unknown[:1]]
+    lines = [] if doubt is None else [f"{doubt} It was not looked at, which --allow-unlisted accepts."]
     if silent:
         lines.append(f"Unfinished uploads can be looked for in S3 only, not in {', '.join(silent)}.")
     if not has_store:

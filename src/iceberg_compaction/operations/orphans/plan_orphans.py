@@ -6,30 +6,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.metadata import table_folders
+from iceberg_compaction.metadata.reach import known_paths, outer_folders
 from iceberg_compaction.model import orphan_plan, table_names
+from iceberg_compaction.operations.neighbourhood import shared_files
 from iceberg_compaction.operations.orphans import (
-    neighbours,
     orphan_uploads,
     orphan_words,
+    own_folders,
     quarantine,
     references,
     scan_folders,
 )
 from iceberg_compaction.operations.orphans.scan_folders import Standing
 from iceberg_compaction.record.checkpoint import checkpoints
+from iceberg_compaction.storage import exact_paths
 from iceberg_compaction.storage.tree import path_forms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import pyarrow as pa
     from pyiceberg.table import Table
 
     from iceberg_compaction.model.orphan_plan import OrphanFiles, OrphanGoal, OrphanPlan
+    from iceberg_compaction.operations.neighbourhood.look_around import Neighbourhood, Neighbourhoods
+    from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.record.runs import Run
+
+MANY_FILES = 1_000_000  # that a table refers to: a thousand requests for one process, a minute or more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,9 +47,11 @@ class OrphanRequest:
     table: str
     goal: OrphanGoal
     quarantine: str | None
-    neighbourhoods: neighbours.Neighbourhoods
+    neighbourhoods: Neighbourhoods
     to_quarantine: bool = True
     given: OrphanPlan | None = None  # nothing goes that it does not name
+    engines: EngineFactory | None = None
+    spread_from: int = MANY_FILES
 
 
 def spellings_of(table: Table, goal: OrphanGoal) -> path_forms.Spellings:
@@ -75,17 +85,18 @@ def build(request: OrphanRequest, table: Table, run: Run) -> OrphanPlan:
     _check_collected(table)
     roots = _outermost(goal.locations or table_folders.roots(table), spellings)
     _check_roots(roots, spellings)
-    others = request.neighbourhoods.of(table.catalog)
-    neighbours.check(table, roots, others, spellings, allow_unlisted=goal.allow_unlisted)
+    others = request.neighbourhoods.of(table, run)
+    own_folders.check(table, roots, others, spellings, allow_unlisted=goal.allow_unlisted)
     quarantine.check_folder(quarantine.folder_of(table, request.quarantine), roots, spellings)
     referred = references.read(table, spellings, roots)
     _check_links(roots, referred.outside, spellings)
-    scan = scan_folders.scan(table.io, roots, referred, _rules(request, table, run, spellings))
+    scan = _scan(request, table, roots, referred, run)
     scan_folders.check_mismatches(scan, keep=goal.keep_mismatches)
     files = files_of(scan.table())
     current = publish.reload(table)
     if current.metadata_location != table.metadata_location:  # files that were committed during the scan
         files = unneeded(files, references.read(current, spellings))
+    files, taken = _without_shared(table, files, others, spellings)
     uploads, silent = orphan_uploads.find(table.io, roots, scan.cutoff_ms) if goal.uploads else ([], [])
     left = scan.counts[Standing.ORPHAN] - scan.kept_orphans
     if request.given is not None:
@@ -102,11 +113,11 @@ def build(request: OrphanRequest, table: Table, run: Run) -> OrphanPlan:
             *orphan_words.steps(files, table, spellings, to_quarantine=request.to_quarantine),
             *orphan_words.upload_steps(uploads),
         ),
-        kept=orphan_words.kept(scan),
+        kept=(*orphan_words.kept(scan), *orphan_words.shared(taken)),
         notes=(
             *([f"Removal is refused: {refusal}"] if refusal else ()),
             *orphan_words.notes(scan, referred, roots, left),
-            *orphan_words.warnings(silent, others.unknown, has_store=run.store is not None),
+            *orphan_words.warnings(silent, others.doubt, has_store=run.store is not None),
         ),
         goal=goal,
         locations=roots,
@@ -121,6 +132,23 @@ def build(request: OrphanRequest, table: Table, run: Run) -> OrphanPlan:
         metadata_location=current.metadata_location,
         refusal=refusal,
     )
+
+
+def _scan(
+    request: OrphanRequest, table: Table, roots: Sequence[str], referred: references.References, run: Run
+) -> scan_folders.Scan:
+    """By an engine if that is asked for, or if the table is large and lies in an object store, which takes its time for
+    every page: a local disk is listed faster than tasks begin. An engine of one core would bring nothing."""
+    rules = _rules(request, table, run, referred.hashes.spellings)
+    is_far = all(exact_paths.has_objects(exact_paths.split(root)[0]) for root in roots)
+    is_large = len(referred.hashes.whole) >= request.spread_from and (is_far or not request.spread_from)
+    if request.engines is not None and is_large:
+        from iceberg_compaction.operations.orphans import spread_scan  # what performs tasks is seldom needed
+
+        with request.engines() as engine:
+            if engine.cores() > 1:
+                return spread_scan.scan(table, roots, referred, rules, engine, run)
+    return scan_folders.scan(table.io, roots, referred, rules)
 
 
 def _rules(request: OrphanRequest, table: Table, run: Run, spellings: path_forms.Spellings) -> scan_folders.ScanRules:
@@ -160,6 +188,22 @@ def unneeded(files: OrphanFiles, referred: references.References) -> OrphanFiles
     return files if not needed.any() else files.select([int(number) for number in (~needed).nonzero()[0]])
 
 
+def _without_shared(
+    table: Table, files: OrphanFiles, others: Neighbourhood, spellings: path_forms.Spellings
+) -> tuple[OrphanFiles, dict[str, int]]:
+    """The files to which no other table refers, and how many each of the others refers to."""
+    taken: dict[str, int] = {}
+    if not files.paths:
+        return files, taken
+    folders = outer_folders.of_locations(pa.array(files.paths, pa.string()))
+    for other in shared_files.needed(table, folders, others, spellings):
+        plain, _, _ = known_paths.hashes(spellings, pa.array(files.paths, pa.string()))
+        free = ~known_paths.among(plain, other.paths)
+        taken[other.table] = len(free) - int(free.sum())
+        files = files.select([int(number) for number in free.nonzero()[0]])
+    return files, taken
+
+
 def _given_only(files: OrphanFiles, given: OrphanFiles) -> OrphanFiles:
     """The files that a given plan names, too. One that was written anew since is another file."""
     named = dict(zip(given.paths, zip(given.sizes, given.modified_ms, strict=True), strict=True))
@@ -170,8 +214,8 @@ def _given_only(files: OrphanFiles, given: OrphanFiles) -> OrphanFiles:
 def _check_age(goal: OrphanGoal) -> None:
     if goal.older_than_ms < orphan_plan.LEAST_AGE_MS and not goal.allow_recent:
         raise errors.ConfigError(
-            "Files younger than 3 days may belong to a writer that has not committed yet; if no writer takes that "
-            "long, say --allow-recent."
+            "Files younger than 3 days may belong to a writer that has not committed yet; choose a larger age, or, if "
+            "no writer takes that long, run `iceberg-compact orphans` with --allow-recent."
         )
 
 

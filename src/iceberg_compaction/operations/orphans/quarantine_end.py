@@ -1,16 +1,21 @@
 """The two ways out of quarantine. `restore` brings files back to their own paths, never over a file that is there;
-`purge` deletes them for good after a time, and only files that a manifest names and the table does not refer to."""
+`purge` deletes them for good after a time, and only files that a manifest names and no table refers to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+import pyarrow as pa
+
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
+from iceberg_compaction.metadata.reach import known_paths, outer_folders
 from iceberg_compaction.model import byte_size, events, orphan_plan, outcome, plurals, times
 from iceberg_compaction.model.upkeep_plan import UpkeepStep
-from iceberg_compaction.operations.operation import PlannedWork
+from iceberg_compaction.operations.neighbourhood import shared_files
+from iceberg_compaction.operations.neighbourhood.look_around import Neighbourhood, Neighbourhoods
+from iceberg_compaction.operations.operation import BeginsAnew, PlannedWork
 from iceberg_compaction.operations.orphans import plan_orphans, quarantine, references
 from iceberg_compaction.record import journal
 from iceberg_compaction.storage import remove
@@ -20,16 +25,17 @@ if TYPE_CHECKING:
 
     from pyiceberg.table import Table
 
-    from iceberg_compaction.model.checkpoint import CheckpointHead
     from iceberg_compaction.model.orphan_plan import QuarantinePlan
-    from iceberg_compaction.operations.operation import EngineFactory, Legacy
+    from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.operations.orphans.quarantine import QuarantinedFile, QuarantineManifest
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
+_NOBODY = Neighbourhood(neighbours=())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndQuarantine:
+class EndQuarantine(BeginsAnew):
     """Bring files of a table back from quarantine, or delete them for good."""
 
     table: str
@@ -38,16 +44,12 @@ class EndQuarantine:
     quarantine: str | None = None  # the folder that was given when the files were put there
     older_than_ms: int = orphan_plan.PURGE_MS  # `purge` only: in quarantine for so long
     branch: str = "main"
+    allow_unlisted: bool = False  # `purge` only: also if other tables of the catalog cannot be looked at
+    neighbourhoods: Neighbourhoods = field(default_factory=Neighbourhoods)
 
     @property
     def command(self) -> str:
         return journal.command_line(f"orphans {self.way}", self.table, self.branch)
-
-    def wants(self, head: CheckpointHead) -> bool:
-        return False
-
-    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
-        """It wants none."""
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[QuarantinePlan]:
         """The manifests whose files come out. Writes nothing."""
@@ -103,13 +105,24 @@ class EndQuarantine:
     def perform(
         self, planned: PlannedWork[QuarantinePlan], table: Table, run: Run, ledger: Ledger, engines: EngineFactory
     ) -> outcome.Outcome:
-        work = _End(plan=planned.plan, table=publish.reload(table), run=run)
+        others = self._others(table, run) if self.way == "purge" else _NOBODY
+        work = _End(plan=planned.plan, table=publish.reload(table), run=run, others=others)
         for manifest in quarantine.manifests(table.io, planned.plan.folder):
             if manifest.path in planned.plan.manifests:
                 run.cancel.check()
                 lines = quarantine.read(table.io, manifest, planned.plan.table_uuid)
                 work.restore(manifest, lines) if self.way == "restore" else work.purge(manifest, lines)
         return work.outcome(self.way)
+
+    def _others(self, table: Table, run: Run) -> Neighbourhood:
+        """The other tables, which may refer to the files. UnsupportedError: they cannot be looked at."""
+        others = self.neighbourhoods.of(table, run)
+        if others.doubt is not None and not self.allow_unlisted:
+            raise errors.UnsupportedError(
+                f"{others.doubt} It may refer to files in quarantine; say --allow-unlisted if you know that it does "
+                "not."
+            )
+        return others
 
     def idle(self, plan: QuarantinePlan, run: Run, ledger: Ledger) -> outcome.Outcome:
         return outcome.Healthy(table=plan.table, sentence=plan.sentence, run_id=run.run_id, plan_id=plan.id)
@@ -122,6 +135,7 @@ class _End:
     plan: QuarantinePlan
     table: Table
     run: Run
+    others: Neighbourhood
     done: int = 0
     bytes: int = 0
     stayed: list[str] = field(default_factory=list)  # sentences: why a file is still in quarantine
@@ -139,17 +153,23 @@ class _End:
         self._end(manifest, lines, back, remove.RemovalProof.RESTORED)
 
     def purge(self, manifest: QuarantineManifest, lines: Sequence[QuarantinedFile]) -> None:
-        """All files go to which the table does not refer, and the manifest once all have."""
+        """All files go to which no table refers, and the manifest once all have."""
+        spellings = plan_orphans.spellings_of(self.table, orphan_plan.OrphanGoal())
         if self.referred is None:
-            spellings = plan_orphans.spellings_of(self.table, orphan_plan.OrphanGoal())
             self.referred = references.read(self.table, spellings)
-        needed = self.referred.needs([line.original for line in lines])
-        unneeded = [line for line, is_needed in zip(lines, needed, strict=True) if not is_needed]
-        self.stayed += [
-            f"The table refers to {line.original}; bring it back with `iceberg-compact orphans restore`."
-            for line, is_needed in zip(lines, needed, strict=True)
-            if is_needed
-        ]
+        paths = pa.array([line.original for line in lines], pa.string())
+        users = {self.plan.table: self.referred.needs(paths.to_pylist())} if lines else {}
+        for other in shared_files.needed(self.table, outer_folders.of_locations(paths), self.others, spellings):
+            users[other.table] = known_paths.among(known_paths.hashes(spellings, paths)[0], other.paths)
+        unneeded = []
+        for number, line in enumerate(lines):
+            user = next((name for name, needed in users.items() if needed[number]), None)
+            if user is None:
+                unneeded.append(line)
+            else:
+                self.stayed.append(
+                    f"{user} refers to {line.original}; bring it back with `iceberg-compact orphans restore`."
+                )
         self._end(manifest, lines, unneeded, remove.RemovalProof.ORPHAN)
 
     def _end(

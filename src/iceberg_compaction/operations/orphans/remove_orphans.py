@@ -3,7 +3,7 @@ Before every batch the table is loaded again: what has become part of it meanwhi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -11,9 +11,9 @@ import pyarrow as pa
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.model import byte_size, events, orphan_plan, outcome, plurals, times
-from iceberg_compaction.operations.operation import PlannedWork
+from iceberg_compaction.operations.neighbourhood.look_around import Neighbourhoods
+from iceberg_compaction.operations.operation import BeginsAnew, PlannedWork
 from iceberg_compaction.operations.orphans import (
-    neighbours,
     orphan_uploads,
     plan_orphans,
     quarantine,
@@ -26,9 +26,8 @@ from iceberg_compaction.storage import remove
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from iceberg_compaction.model.checkpoint import CheckpointHead
     from iceberg_compaction.model.orphan_plan import OrphanFiles, OrphanPlan
-    from iceberg_compaction.operations.operation import EngineFactory, Legacy
+    from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
@@ -36,7 +35,7 @@ BATCH = 1000  # files between two looks at the table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveOrphans:
+class RemoveOrphans(BeginsAnew):
     """Move the orphans of a table into quarantine, or delete them."""
 
     table: str
@@ -44,18 +43,17 @@ class RemoveOrphans:
     to_quarantine: bool = True
     quarantine: str | None = None  # a folder; None: one in the table's location
     given: orphan_plan.OrphanPlan | None = None  # a plan that was made before; nothing goes that it does not name
-    neighbourhoods: neighbours.Neighbourhoods = field(default_factory=neighbours.Neighbourhoods)
+    neighbourhoods: Neighbourhoods = field(default_factory=Neighbourhoods)
     branch: str = "main"
+    engines: EngineFactory | None = None  # that may list folders
+    spread_from: int = plan_orphans.MANY_FILES  # files of the table for an engine to list folders; 0: it always does
 
     @property
     def command(self) -> str:
         return journal.command_line("orphans remove", self.table, self.branch)
 
-    def wants(self, head: CheckpointHead) -> bool:
-        return False
-
-    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
-        """It wants none."""
+    def with_engines(self, engines: EngineFactory) -> RemoveOrphans:
+        return replace(self, engines=engines)
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[OrphanPlan]:
         """List and compare. Writes nothing."""
@@ -68,6 +66,8 @@ class RemoveOrphans:
             neighbourhoods=self.neighbourhoods,
             to_quarantine=self.to_quarantine,
             given=self.given,
+            engines=self.engines,
+            spread_from=self.spread_from,
         )
         plan = plan_orphans.build(request, table, run)
         figures = {"files": len(plan.files.paths), "bytes": plan.files.bytes, "groups": 0}

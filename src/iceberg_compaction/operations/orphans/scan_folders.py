@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
     from pyiceberg.io import FileIO
 
-    from iceberg_compaction.operations.orphans.references import Bools, Judgement, References
+    from iceberg_compaction.metadata.reach.known_paths import Bools, Positions
+    from iceberg_compaction.operations.orphans.references import Judgement, References
 
 VERSION_HINT = "version-hint.text"
 _NEVER = -(2**62)
+_SLACK = 10_000  # orphans that may be in memory beyond those that are kept
 
 
 class Standing(str, enum.Enum):
@@ -60,7 +62,7 @@ class Scan:
 
     counts: Counter[Standing] = field(default_factory=Counter)
     bytes: Counter[Standing] = field(default_factory=Counter)
-    orphans: list[pa.RecordBatch] = field(default_factory=list)  # walk_files.PAGE; at most `most_files`
+    orphans: list[pa.RecordBatch] = field(default_factory=list)  # walk_files.PAGE
     kept_orphans: int = 0  # in `orphans`
     mismatches: list[str] = field(default_factory=list)  # a few paths
     content_listed: int = 0  # different data and delete files of the table that were listed
@@ -79,47 +81,78 @@ class Scan:
         """The orphans, by path."""
         return pa.Table.from_batches(self.orphans, walk_files.PAGE).sort_by("path")
 
+    def trim(self, most_files: int) -> None:
+        """Keep the first orphans by path, so that it does not matter in which order they were listed."""
+        if self.kept_orphans > most_files:
+            self.orphans = self.table().slice(0, most_files).combine_chunks().to_batches()
+            self.kept_orphans = most_files
+
 
 def scan(io: FileIO, roots: Sequence[str], references: References, rules: ScanRules) -> Scan:
     """List the folders and judge every file."""
-    result, time = Scan(), walk_files.StoreTime()
-    content = np.zeros(len(references.content), dtype=np.bool_)
-    lookup = _Lookup(references)
+    tally = Tally(references, rules)
+    time = walk_files.StoreTime()
     for root in roots:
-        before = result.counts.copy()
-        for page in walk_files.walk(io, root, time, lookup.knows):
-            if not page.num_rows:
-                continue
-            # Of two clocks, the one that is behind makes files younger.
-            now_ms = min(rules.clock(), rules.clock() if time.now_ms is None else time.now_ms)
-            result.cutoff_ms = now_ms - rules.older_than_ms
-            judgement = lookup.judge(page.column("path"))
-            content[judgement.content] = True
-            _add(result, page, judgement, _judge(page, root, judgement, rules, result.cutoff_ms), rules.most_files)
-        here = result.counts - before
-        if here[Standing.ORPHAN] and not here[Standing.REFERENCED]:
-            result.unclaimed.append(root)
-    result.cutoff_ms = result.cutoff_ms or rules.clock() - rules.older_than_ms
-    result.content_listed = int(content.sum())
-    return result
+        for page in walk_files.walk(io, root, time, tally.knows):
+            tally.add(root, page, time.now_ms)
+    return tally.scan()
 
 
-class _Lookup:
-    """Judges every page once, though two ask."""
+class Tally:
+    """Judges pages of files, in whatever order they come."""
 
-    def __init__(self, references: References) -> None:
+    def __init__(self, references: References, rules: ScanRules) -> None:
         self._references = references
+        self._rules = rules
+        self._result = Scan()
+        self._roots: dict[str, Counter[Standing]] = {}
+        self._listed = np.zeros(len(references.hashes.whole), dtype=np.bool_)
         self._last: tuple[pa.Array, Judgement] | None = None
 
-    def judge(self, paths: pa.Array) -> Judgement:
-        if self._last is None or not self._last[0].equals(paths):
-            self._last = (paths, self._references.look_up(paths))
-        return self._last[1]
+    def add(self, root: str, page: pa.RecordBatch, store_ms: int | None) -> None:
+        """Judge files of a root, listed when it was this time by the store's clock."""
+        if not page.num_rows:
+            return
+        # Of two clocks, the one that is behind makes files younger.
+        now_ms = min(self._rules.clock(), self._rules.clock() if store_ms is None else store_ms)
+        self._result.cutoff_ms = now_ms - self._rules.older_than_ms
+        judgement = self._look_up(page.column("path"))
+        self._listed[judgement.lookup.positions] = True
+        standings = _judge(page, root, judgement, self._rules, self._result.cutoff_ms)
+        self._roots.setdefault(root, Counter()).update(
+            _add(self._result, page, judgement, standings, self._rules.most_files)
+        )
+
+    def add_referenced(self, root: str, count: int, size: int, positions: Positions) -> None:
+        """Take files into account that somebody has listed and found among the references."""
+        if not count:
+            return
+        self._listed[positions] = True
+        self._result.counts[Standing.REFERENCED] += count
+        self._result.bytes[Standing.REFERENCED] += size
+        self._roots.setdefault(root, Counter())[Standing.REFERENCED] += count
 
     def knows(self, paths: pa.Array) -> Bools:
         """Files of the table whose sizes are in its metadata."""
-        judgement = self.judge(paths)
-        return judgement.referenced & (judgement.sizes > 0)
+        judgement = self._look_up(paths)
+        return judgement.referenced & (judgement.lookup.sizes > 0)
+
+    def scan(self) -> Scan:
+        """The result, when all pages have come."""
+        result = self._result
+        result.cutoff_ms = result.cutoff_ms or self._rules.clock() - self._rules.older_than_ms
+        result.content_listed = self._references.count_content(self._listed)
+        result.unclaimed = sorted(
+            root for root, here in self._roots.items() if here[Standing.ORPHAN] and not here[Standing.REFERENCED]
+        )
+        result.trim(self._rules.most_files)
+        return result
+
+    def _look_up(self, paths: pa.Array) -> Judgement:
+        """Every page is judged once, though two ask."""
+        if self._last is None or not self._last[0].equals(paths):
+            self._last = (paths, self._references.look_up(paths))
+        return self._last[1]
 
 
 def _add(
@@ -128,23 +161,29 @@ def _add(
     judgement: Judgement,
     standings: Iterator[tuple[Standing, Bools]],
     most_files: int,
-) -> None:
+) -> Counter[Standing]:
+    here: Counter[Standing] = Counter()
     left = np.ones(page.num_rows, dtype=np.bool_)
-    sizes = pc.coalesce(page.column("size"), pa.array(judgement.sizes)).to_numpy()
+    sizes = pc.coalesce(page.column("size"), pa.array(judgement.lookup.sizes)).to_numpy()
     for standing, fits in standings:
         rows = left & fits
         left &= ~rows
         number = int(rows.sum())
         if not number:
             continue
-        result.counts[standing] += number
+        here[standing] = number
         result.bytes[standing] += int(sizes[rows].sum())
-        if standing is Standing.MISMATCHED and len(result.mismatches) < 3:
-            result.mismatches += page.column("path").filter(pa.array(rows)).slice(0, 3).to_pylist()
-        if standing is Standing.ORPHAN and result.kept_orphans < most_files:
-            kept = page.filter(pa.array(rows)).slice(0, most_files - result.kept_orphans)
-            result.orphans.append(kept)
-            result.kept_orphans += kept.num_rows
+        if standing is Standing.MISMATCHED:
+            result.mismatches = sorted([*result.mismatches, *page.column("path").filter(pa.array(rows)).to_pylist()])[
+                :3
+            ]
+        if standing is Standing.ORPHAN:
+            result.orphans.append(page.filter(pa.array(rows)))
+            result.kept_orphans += number
+            if result.kept_orphans > 2 * most_files + _SLACK:
+                result.trim(most_files)
+    result.counts.update(here)
+    return here
 
 
 def _judge(
@@ -152,7 +191,7 @@ def _judge(
 ) -> Iterator[tuple[Standing, Bools]]:
     paths = page.column("path")
     yield Standing.REFERENCED, judgement.referenced | _numpy(pc.ends_with(paths, f"/{VERSION_HINT}"))
-    yield Standing.QUARANTINED, _quarantined(judgement.plain, rules)
+    yield Standing.QUARANTINED, _quarantined(judgement.lookup.plain, rules)
     yield Standing.OPAQUE, _numpy(page.column("opaque"))
     yield Standing.HIDDEN, _hidden(paths, root, rules.partition_names)
     yield Standing.MISMATCHED, judgement.mismatched

@@ -1,5 +1,6 @@
 """Requests about many objects of a bucket, and copies inside the store: pages of objects, pages of uploads that nobody
-has finished, and the end of such an upload. A bucket comes in; values go out, or an OSError in the words of S3."""
+has finished, the end of such an upload, and the rules of the bucket. A bucket comes in; values go out, or an OSError in
+the words of S3."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 from xml.etree import ElementTree
 
+from iceberg_compaction.model.bucket_lifecycle import LifecycleDeed, LifecycleRule
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 LARGEST_COPY = 5 * 2**30  # bytes that one request copies
 _NAMESPACE = re.compile(r"^\{[^}]*\}")
 _CODE = re.compile(rb"<Code>(\w+)</Code>")
+_DEEDS = ("Expiration", "Transition", "AbortIncompleteMultipartUpload")  # what rules do to objects that are in use
+_LIMITS = ("Tag", "ObjectSizeGreaterThan", "ObjectSizeLessThan")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +30,22 @@ class StoredObject:
     key: str
     size: int
     modified_ms: int | None
+    storage_class: str  # empty: the store has none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectsToList:
+    """Which objects of a bucket a page has."""
+
+    prefix: str  # of their keys
+    deep: bool = True  # also those with another slash behind the prefix; else these are folders of the page
+    token: str | None = None  # of the page before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectPage:
     objects: tuple[StoredObject, ...]
+    folders: tuple[str, ...]  # prefixes that end in a slash
     next_token: str | None  # None: it is the last page
     date: str | None  # the store's own time, as HTTP writes it
 
@@ -43,21 +59,34 @@ class Upload:
     begun_ms: int | None
 
 
-def list_objects(bucket: plain_requests.Bucket, prefix: str, token: str | None) -> ObjectPage:
+def list_objects(bucket: plain_requests.Bucket, wanted: ObjectsToList) -> ObjectPage:
     """One page of the objects whose keys begin with the prefix."""
-    query = {"list-type": "2", "prefix": prefix} | ({} if token is None else {"continuation-token": token})
+    query = {"list-type": "2", "prefix": wanted.prefix} | ({} if wanted.deep else {"delimiter": "/"})
+    query |= {} if wanted.token is None else {"continuation-token": wanted.token}
     answer = bucket.ask("GET", "", query=query)
     root = _document(answer, "ListObjectsV2")
     objects = tuple(
-        StoredObject(key=fields["Key"], size=int(fields["Size"]), modified_ms=_moment(fields.get("LastModified")))
+        StoredObject(
+            key=fields["Key"],
+            size=int(fields["Size"]),
+            modified_ms=_moment(fields.get("LastModified")),
+            storage_class=fields.get("StorageClass", ""),
+        )
         for fields in _elements(root, "Contents")
     )
     own = _fields(root)
     has_more = own.get("IsTruncated") == "true"
     following = own.get("NextContinuationToken")
     if has_more and not following:
-        raise OSError(f"The store says that more objects than it lists begin with {prefix}, but not how to go on")
-    return ObjectPage(objects=objects, next_token=following if has_more else None, date=answer.headers.get("Date"))
+        raise OSError(
+            f"The store says that more objects than it lists begin with {wanted.prefix}, but not how to go on"
+        )
+    return ObjectPage(
+        objects=objects,
+        folders=tuple(fields["Prefix"] for fields in _elements(root, "CommonPrefixes")),
+        next_token=following if has_more else None,
+        date=answer.headers.get("Date"),
+    )
 
 
 def list_uploads(bucket: plain_requests.Bucket, prefix: str) -> Iterator[Upload]:
@@ -82,6 +111,41 @@ def abort_upload(bucket: plain_requests.Bucket, upload: Upload) -> None:
     answer = bucket.ask("DELETE", upload.key, query={"uploadId": upload.upload_id})
     if answer.status not in (200, 204, 404):
         raise _refusal(answer, "AbortMultipartUpload")
+
+
+def lifecycle(bucket: plain_requests.Bucket) -> list[LifecycleRule]:
+    """The rules by which the bucket moves and removes objects by itself, as far as they are in force. OSError: nobody
+    may ask, or the store has no such thing."""
+    answer = bucket.ask("GET", "", query={"lifecycle": ""})
+    if answer.status == 404 and b"NoSuchBucket" not in answer.body:
+        return []
+    rules = [each for each in _document(answer, "GetBucketLifecycleConfiguration") if _name(each) == "Rule"]
+    return [_rule(each) for each in rules if _fields(each).get("Status") == "Enabled"]
+
+
+def _rule(element: ElementTree.Element) -> LifecycleRule:
+    filters = [each for child in element if _name(child) in ("Filter", "Prefix") for each in child.iter()]
+    prefixes = [each.text or "" for each in filters if _name(each) == "Prefix"]
+    deeds = ((_name(child), _fields(child)) for child in element if _name(child) in _DEEDS)
+    return LifecycleRule(
+        name=_fields(element).get("ID", ""),
+        prefix=prefixes[0] if prefixes else "",
+        limited=any(_name(each) in _LIMITS for each in filters),
+        deeds=tuple(
+            LifecycleDeed(name=name, when=_when(fields), to=fields.get("StorageClass", ""))
+            for name, fields in deeds
+            if "ExpiredObjectDeleteMarker" not in fields or _when(fields)  # marks of objects that are gone
+        ),
+    )
+
+
+def _when(fields: dict[str, str]) -> str:
+    days = fields.get("Days") or fields.get("DaysAfterInitiation")
+    return f"{days} days" if days else fields.get("Date", "")[:10]
+
+
+def _name(element: ElementTree.Element) -> str:
+    return _NAMESPACE.sub("", element.tag)
 
 
 def copy_object(bucket: plain_requests.Bucket, name: str, source: str, target: str) -> None:

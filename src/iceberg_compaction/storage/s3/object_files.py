@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
 
 from iceberg_compaction.storage import exact_paths, request_counts
-from iceberg_compaction.storage.s3 import kept_objects, object_reader, object_writer
+from iceberg_compaction.storage.s3 import kept_objects, object_reader, object_writer, request_pace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyiceberg.io import FileIO, InputFile, OutputFile
 
@@ -44,6 +44,13 @@ def bucket_of(io: FileIO, location: str) -> plain_requests.Bucket | None:
     store = vars(io).get("object_store")
     file = store.file(location) if isinstance(store, _Store) else None
     return file.bucket if isinstance(file, ObjectFile) else None
+
+
+def facts_of(io: FileIO, location: str) -> Mapping[str, str]:
+    """What S3 says about an object without sending it, by the names of its headers; none: another client must ask."""
+    store = vars(io).get("object_store")
+    file = store.file(location) if isinstance(store, _Store) else None
+    return {} if not isinstance(file, ObjectFile) else file.facts()
 
 
 def remove_many(io: FileIO, locations: Sequence[str]) -> dict[str, str] | None:
@@ -98,7 +105,8 @@ class _Store:
             from iceberg_compaction.storage.s3 import plain_requests  # files on local disks need no HTTP client
 
             options = file_system.__reduce__()[1][0]
-            self._buckets[name] = plain_requests.bucket_of(options, name, self.count)
+            pace = request_pace.of_properties(self._io.properties)
+            self._buckets[name] = plain_requests.bucket_of(options, name, self.count, pace)
         return self._buckets[name]
 
     def close_way(self, name: str) -> None:
@@ -151,6 +159,10 @@ class ObjectFile(PyArrowFile):
         self._store.count.add(heads=1)
         return super().__len__()
 
+    def facts(self) -> Mapping[str, str]:
+        answer = self._ask("head")
+        return {} if answer is None else {name.lower(): value for name, value in answer.headers.items()}
+
     def exists(self) -> bool:
         try:
             return len(self) >= 0
@@ -196,6 +208,8 @@ class ObjectFile(PyArrowFile):
             raise FileNotFoundError(f"Cannot open file, does not exist: {self.location}")
         if answer.status in _DONE:
             return answer
+        if b"InvalidObjectState" in answer.body:  # it must be restored first; no other client would read it
+            raise OSError(f"AWS Error INVALID_OBJECT_STATE during {act} of {self.location}")
         self._store.close_way(self._name)
         return None
 

@@ -10,7 +10,7 @@ import io
 import os
 import re
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from xml.sax.saxutils import escape
 import urllib3
 
 from iceberg_compaction.storage import passing_faults
-from iceberg_compaction.storage.s3 import signature
+from iceberg_compaction.storage.s3 import request_pace, signature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,6 +79,7 @@ class Bucket:
     keys: signature.Keys
     count: request_counts.RequestCount
     timeout: urllib3.Timeout
+    pace: request_pace.RequestPace | None = field(default=None, compare=False)
 
     def get(self, key: str, span: str | None = None) -> Answer:
         """The object, or the bytes of a range as HTTP writes it."""
@@ -153,6 +154,8 @@ class Bucket:
         kind = (
             "copies" if "x-amz-copy-source" in headers else "lists" if method == "GET" and not key else _KINDS[method]
         )
+        if self.pace is not None:
+            self.pace.wait()
         self.count.add(**{kind: 1})
         return _connections(os.getpid()).urlopen(
             method,
@@ -195,7 +198,12 @@ def _connections(process: int) -> urllib3.PoolManager:
     return urllib3.PoolManager(num_pools=8, maxsize=_MOST_CONNECTIONS, blocksize=_BLOCK, cert_reqs="CERT_REQUIRED")
 
 
-def bucket_of(options: Mapping[str, Any], name: str, count: request_counts.RequestCount) -> Bucket | None:
+def bucket_of(
+    options: Mapping[str, Any],
+    name: str,
+    count: request_counts.RequestCount,
+    pace: request_pace.RequestPace | None = None,
+) -> Bucket | None:
     """The bucket as Arrow's S3FileSystem with these options reaches it; None: only Arrow's client can."""
     special = ("role_arn", "tls_ca_file_path", "anonymous")
     proxy = options.get("proxy_options") or {}
@@ -218,7 +226,7 @@ def bucket_of(options: Mapping[str, Any], name: str, count: request_counts.Reque
         region=region,
     )
     url = f"{scheme}://{name}.{host}" if in_host else f"{scheme}://{host}/{name}"
-    return Bucket(url=url, keys=keys, count=count, timeout=_timeout(options))
+    return Bucket(url=url, keys=keys, count=count, timeout=_timeout(options), pace=pace)
 
 
 def _timeout(options: Mapping[str, Any]) -> urllib3.Timeout:

@@ -5,10 +5,11 @@ answers also tell the store's own time; local folders by the kernel; all other s
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import urlparse
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import fs
 
 from iceberg_compaction import errors
+from iceberg_compaction.model.listing_task import FolderPart
 from iceberg_compaction.storage import (
     exact_paths,
     passing_faults,
@@ -46,6 +48,7 @@ PAGE = pa.schema(
 )
 _ROWS = 8192  # of a page
 _GONE = -1  # the size of a file that left
+WHOLE = FolderPart()
 Knows: TypeAlias = "Callable[[pa.Array], npt.NDArray[np.bool_]]"
 
 
@@ -62,41 +65,104 @@ class StoreTime:
             self.now_ms = None
 
 
-def walk(io: FileIO, folder: str, time: StoreTime, knows: Knows | None = None) -> Iterator[pa.RecordBatch]:
-    """Pages of all files anywhere below the folder, in no order. A folder that is not there is empty. `knows`: which
-    files need neither size nor time; a local disk has those in another place than the names.
-    UnsupportedError: the table's FileIO cannot list, or not exactly there."""
-    folder = folder.rstrip("/")
-    pages = _pages(io, folder, time, knows)
-    while True:
-        try:
-            page = next(pages, None)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            trouble = store_trouble.explain_io(error, folder, io)
-            raise trouble or translate.storage_error(error, folder, redact.secrets_of(io.properties)) from error
-        if page is None:
-            return
-        yield page
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListingWay:
+    """How a folder is listed."""
+
+    kind: Literal["local", "objects", "arrow", "fsspec"]
+    scheme: str = ""
+    authority: str = ""
+    root: str = ""  # the folder as the file system has it
 
 
-def _pages(io: FileIO, folder: str, time: StoreTime, knows: Knows | None) -> Iterator[pa.RecordBatch]:
+def way_to(io: FileIO, folder: str) -> ListingWay:
+    """UnsupportedError: the table's FileIO cannot list, or not exactly there."""
     current = io.current if isinstance(io, vended_credentials.LastingIO) else io
     kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(current).__mro__}
     if "pyiceberg.io.pyarrow.PyArrowFileIO" in kinds:
         exact_paths.exact(current)
         scheme, authority, root = current.parse_location(folder, current.properties)  # type: ignore[attr-defined]
         if scheme == "file":
-            return _local(folder, root, knows)
-        bucket = object_files.bucket_of(current, folder)
-        if bucket is not None:
-            return _objects(io, folder, f"{root.partition('/')[2]}/", time)
-        return _arrow(io, folder, (scheme, authority, root))
+            return ListingWay(kind="local", root=root)
+        if object_files.bucket_of(current, folder) is not None:
+            return ListingWay(kind="objects", root=root.partition("/")[2])
+        return ListingWay(kind="arrow", scheme=scheme, authority=authority, root=root)
     if "pyiceberg.io.fsspec.FsspecFileIO" in kinds:
         exact_paths.exact(current).new_input(folder)  # refuses what would be another folder
-        return _fsspec(io, folder)
+        return ListingWay(kind="fsspec")
     raise errors.UnsupportedError(f"The table's FileIO {type(current).__name__} cannot list the files in {folder}.")
+
+
+def walk(io: FileIO, folder: str, time: StoreTime, knows: Knows | None = None) -> Iterator[pa.RecordBatch]:
+    """Pages of all files anywhere below the folder, in no order. A folder that is not there is empty. `knows`: which
+    files need neither size nor time; a local disk has those in another place than the names.
+    UnsupportedError: the table's FileIO cannot list, or not exactly there."""
+    return walk_part(io, folder, WHOLE, time, knows)
+
+
+def walk_part(
+    io: FileIO, folder: str, part: FolderPart, time: StoreTime, knows: Knows | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The same for a part of the folder. Paths go out as if all of the folder had been listed."""
+    folder = folder.rstrip("/")
+    pages = _pages(io, folder, part, time, knows)
+    while True:
+        try:
+            page = next(pages, None)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise explain(error, folder, io) from error
+        if page is None:
+            return
+        yield page
+
+
+def explain(error: OSError, folder: str, io: FileIO) -> errors.CompactionError:
+    """Our error for one of the store of a folder."""
+    trouble = store_trouble.explain_io(error, folder, io)
+    return trouble or translate.storage_error(error, folder, redact.secrets_of(io.properties))
+
+
+def _pages(io: FileIO, folder: str, part: FolderPart, time: StoreTime, knows: Knows | None) -> Iterator[pa.RecordBatch]:
+    way = way_to(io, folder)
+    match way.kind:
+        case "local":
+            return _local(folder, way.root, part, knows)
+        case "objects":
+            return _objects(io, folder, way.root, part, time)
+        case "arrow":
+            return _arrow(io, folder, (way.scheme, way.authority, way.root), part)
+        case "fsspec":
+            return _fsspec(io, folder, part)
+
+
+def has_part(io: FileIO, folder: str, part: FolderPart) -> bool:
+    """Whether a part of the folder can be seen from here. Object stores are the same from everywhere."""
+    way = way_to(io, folder.rstrip("/"))
+    return way.kind != "local" or os.path.isdir(way.root + part.below)
+
+
+def confirmed(io: FileIO, folder: str, page: pa.RecordBatch) -> pa.RecordBatch:
+    """Files that another machine has listed, as they are from here: a path on a local disk may be another file there.
+    Those that are not here are left out."""
+    folder = folder.rstrip("/")
+    way = way_to(io, folder)
+    if way.kind != "local":
+        return page
+    rows = _Rows()
+    for path, opaque in zip(page["path"].to_pylist(), page["opaque"].to_pylist(), strict=True):
+        try:
+            status = os.stat(way.root + path[len(folder) :], follow_symlinks=False)
+        except (OSError, ValueError):  # not here; or an odd name, which could not be removed, either
+            continue
+        is_odd = opaque or not stat.S_ISREG(status.st_mode)
+        size, modified_ms = (None, None) if is_odd else (status.st_size, status.st_mtime_ns // 1_000_000)
+        rows.paths.append(path)
+        rows.sizes.append(size)
+        rows.modified.append(modified_ms)
+        rows.opaque.append(is_odd)
+    return rows.take()
 
 
 class _Rows:
@@ -124,10 +190,10 @@ class _Rows:
         self.opaque.append(opaque)
 
 
-def _local(folder: str, root: str, knows: Knows | None) -> Iterator[pa.RecordBatch]:
+def _local(folder: str, root: str, part: FolderPart, knows: Knows | None) -> Iterator[pa.RecordBatch]:
     """Links are not followed: they may lead out of the folder, or back into it."""
     rows = _Rows()
-    waiting = [(root, folder)]
+    waiting = [(root + part.below, folder + part.below)]
     while waiting:
         here, shown = waiting.pop()
         try:
@@ -135,7 +201,8 @@ def _local(folder: str, root: str, knows: Knows | None) -> Iterator[pa.RecordBat
                 for entry in entries:
                     path = f"{shown}/{entry.name}"
                     if entry.is_dir(follow_symlinks=False):
-                        waiting.append((entry.path, path))
+                        if part.deep:
+                            waiting.append((entry.path, path))
                         continue
                     text = path if path.isascii() else path.encode(errors="replace").decode()
                     rows.paths.append(text)
@@ -167,12 +234,20 @@ def _with_status(rows: _Rows, folder: str, root: str, knows: Knows | None) -> pa
     return page.filter(pc.fill_null(pc.not_equal(page["size"], _GONE), True)) if gone else page
 
 
-def _objects(io: FileIO, folder: str, prefix: str, time: StoreTime) -> Iterator[pa.RecordBatch]:
+def object_page(io: FileIO, folder: str, wanted: bucket_requests.ObjectsToList) -> bucket_requests.ObjectPage:
+    """One page of objects in the bucket of the folder."""
+    page: bucket_requests.ObjectPage = using(
+        io, lambda current: bucket_requests.list_objects(_bucket(current, folder), wanted)
+    )
+    return page
+
+
+def _objects(io: FileIO, folder: str, root: str, part: FolderPart, time: StoreTime) -> Iterator[pa.RecordBatch]:
     token: str | None = None
+    prefix = f"{root}/"
     while True:
-        page = _using(
-            io, lambda current, token=token: bucket_requests.list_objects(_bucket(current, folder), prefix, token)
-        )
+        wanted = bucket_requests.ObjectsToList(prefix=f"{root}{part.below}/", deep=part.deep, token=token)
+        page = object_page(io, folder, wanted)
         time.notice(page.date)
         rows = _Rows()
         for each in page.objects:
@@ -191,27 +266,33 @@ def _bucket(io: FileIO, folder: str) -> plain_requests.Bucket:
     return bucket
 
 
-def _using(io: FileIO, act: Any) -> Any:
+def using(io: FileIO, act: Any) -> Any:
     if isinstance(io, vended_credentials.LastingIO):
         return passing_faults.patiently(lambda: io.using(act))
     return passing_faults.patiently(lambda: act(io))
 
 
-def _arrow(io: FileIO, folder: str, parsed: tuple[str, str, str]) -> Iterator[pa.RecordBatch]:
-    scheme, authority, root = parsed
+def arrow_entries(io: FileIO, scheme: str, authority: str, path: str) -> list[fs.FileInfo]:
+    """What lies in one folder."""
 
-    def list_one(current: Any, path: str) -> list[fs.FileInfo]:
+    def list_one(current: Any) -> list[fs.FileInfo]:
         infos: list[fs.FileInfo] = current.fs_by_scheme(scheme, authority).get_file_info(fs.FileSelector(path))
         if exact_paths.has_objects(scheme):
             request_counts.count_listing(current, len(infos))
         return infos
 
-    rows, waiting = _Rows(), [root]
+    entries: list[fs.FileInfo] = using(io, list_one)
+    return entries
+
+
+def _arrow(io: FileIO, folder: str, parsed: tuple[str, str, str], part: FolderPart = WHOLE) -> Iterator[pa.RecordBatch]:
+    scheme, authority, root = parsed
+    rows, waiting = _Rows(), [root + part.below]
     while waiting:
-        here = waiting.pop()
-        for info in _using(io, lambda current, here=here: list_one(current, here)):
+        for info in arrow_entries(io, scheme, authority, waiting.pop()):
             if info.type == fs.FileType.Directory:
-                waiting.append(info.path)
+                if part.deep:
+                    waiting.append(info.path)
             else:
                 modified = None if info.mtime_ns is None else info.mtime_ns // 1_000_000
                 rows.add(folder + _below(root, info.path), info.size, modified, info.type != fs.FileType.File)
@@ -220,21 +301,22 @@ def _arrow(io: FileIO, folder: str, parsed: tuple[str, str, str]) -> Iterator[pa
     yield rows.take()
 
 
-def _fsspec(io: FileIO, folder: str) -> Iterator[pa.RecordBatch]:
+def _fsspec(io: FileIO, folder: str, part: FolderPart) -> Iterator[pa.RecordBatch]:
     def open_store(current: Any) -> Any:
         store = current._get_fs_from_uri(urlparse(folder), folder)
         store.invalidate_cache()
         return store
 
-    root = _using(io, open_store)._strip_protocol(folder).rstrip("/")
-    rows, waiting = _Rows(), [root]
+    root = using(io, open_store)._strip_protocol(folder).rstrip("/")
+    rows, waiting = _Rows(), [root + part.below]
     while waiting:
         here = waiting.pop()
-        for info in _using(io, lambda current, here=here: open_store(current).ls(here, detail=True)):
+        for info in using(io, lambda current, here=here: open_store(current).ls(here, detail=True)):
             if info["name"].rstrip("/") == here:
                 continue
             if info["type"] == "directory":
-                waiting.append(info["name"].rstrip("/"))
+                if part.deep:
+                    waiting.append(info["name"].rstrip("/"))
             else:
                 rows.add(folder + _below(root, info["name"]), info.get("size"), _modified(info), info["type"] != "file")
         if rows.full():

@@ -1,0 +1,1 @@
+"""Which tables have changed, as cheaply as a catalog can say it."""

@@ -18,7 +18,9 @@ from tests.factories import lake as lakes
 
 from iceberg_compaction import errors
 from iceberg_compaction.cancel import CancelToken
+from iceberg_compaction.execute.engine_choice import SparkState
 from iceberg_compaction.execute.engine_door import Job
+from iceberg_compaction.execute.engines.auto_engine import AutoEngine
 from iceberg_compaction.execute.engines.fake_engine import FakeEngine
 from iceberg_compaction.execute.engines.inline_engine import InlineEngine
 from iceberg_compaction.execute.prepare.cut_tasks import build_tasks
@@ -40,10 +42,14 @@ if TYPE_CHECKING:
 _EVENTS = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "city", StringType(), required=False))
 
 
-@pytest.fixture(params=["inline", "fake", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.fixture(params=["inline", "auto", "fake", pytest.param("spark", marks=pytest.mark.spark)])
 def engine_of(request: pytest.FixtureRequest) -> EngineOf:
     if request.param == "inline":
         return lambda rewrite: InlineEngine(rewrite=rewrite)
+    if request.param == "auto":
+        return lambda rewrite: AutoEngine(
+            inline=InlineEngine(rewrite=rewrite), spark=engines.no_engine, state=SparkState, cores=1
+        )
     if request.param == "fake":
         return lambda rewrite: FakeEngine(engines.in_pairs, rewrite=rewrite)
     from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine

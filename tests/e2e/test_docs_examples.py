@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 from iceberg_compaction import Compactor, Event, Kind, ProofLevel, Strategy
 from iceberg_compaction.catalog import connect, sample_lake
 from iceberg_compaction.interfaces.cli.app import app
+from iceberg_compaction.interfaces.cli.remote import remote_app, server_flag
 from iceberg_compaction.model import manifest_plan
 from iceberg_compaction.model.file_group import GroupReason, Spread
 from iceberg_compaction.model.outcome import GroupEnd
@@ -118,8 +119,9 @@ def unrun_commands() -> Iterator[pytest.ParameterSet]:
 
 @pytest.mark.parametrize("command", list(unrun_commands()))
 def test_commands_for_other_catalogs_have_options_that_exist(command: str) -> None:
-    verb, *args = shlex.split(command, comments=True)
-    parser = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
+    url, (verb, *args) = server_flag.take(shlex.split(command, comments=True))
+    program = app if url is None else remote_app.make_app(url)
+    parser = typer.main.get_command(program).commands[verb]  # type: ignore[attr-defined]
     parser.make_context(verb, args)
 
 
@@ -189,7 +191,7 @@ def test_the_disclaimer_is_where_people_look() -> None:
 def test_options_that_sentences_name_exist(page: Path) -> None:
     verbs = typer.main.get_command(app).commands.values()  # type: ignore[attr-defined]
     options = {option for verb in verbs for one in verb.params for option in (*one.opts, *one.secondary_opts)}
-    of_others = {"--help", "--quick", "--root"}  # of every program, and of benchmarks
+    of_others = {"--help", "--quick", "--root", "--server"}  # of every program, of benchmarks, and of all verbs
     names = set(re.findall(r"`(--[a-z-]+)", page.read_text()))
     assert not names - options - of_others
 
@@ -205,7 +207,7 @@ def test_the_page_on_variables_has_all_that_the_code_reads() -> None:
 
 def test_the_table_of_options_has_all_of_a_policy() -> None:
     page = (ROOT / "docs" / "reference" / "strategies.md").read_text()
-    table = page[page.index("## Options") : page.index("Options of `rewrite_data_files` that do not exist")]
+    table = page[page.index("## Options") : page.index("All options of Iceberg's `rewrite_data_files`")]
     names = {name.replace("_", "-") for name in Policy.model_fields}
     assert set(re.findall(r"`([a-z-]+)`", "".join(re.findall(r"^\| (.*?) \|", table, re.MULTILINE)))) == names
 

@@ -122,3 +122,8 @@ def outputs(folder: Path) -> set[str]:
 
 def staged(results: Iterable[TaskResult]) -> set[str]:
     return {file.file_path for result in results for file in result.staged}
+
+
+def no_engine() -> Any:
+    """A factory that nobody may ask."""
+    raise AssertionError("an engine was opened that nobody needs")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from iceberg_compaction.cancel import CancelToken
+    from iceberg_compaction.execute.engine_choice import EngineChoice, WorkFigures
 
 TaskEnd: TypeAlias = TaskResult | Failure
 
@@ -36,7 +37,7 @@ class Job:
     on_progress: OnProgress | None = None
 
 
-class Work(Protocol):
+class RunningJob(Protocol):
     """A job that an engine performs, from the beginning to the end of a `with`. To leave it early stops the tasks that
     still run, gently, and waits for them."""
 
@@ -71,7 +72,7 @@ class Engine(Protocol):
         """How many tasks it performs at a time."""
         ...
 
-    def start(self, job: Job, *, cancel: CancelToken) -> Work:
+    def start(self, job: Job, *, cancel: CancelToken) -> RunningJob:
         """The work on a job, which begins when its `with` is entered."""
         ...
 
@@ -83,4 +84,13 @@ class StartsLate(Protocol):
     @property
     def starting(self) -> str | None:
         """The name, for people, of a system that the next call will wait for; None: it is there."""
+        ...
+
+
+@runtime_checkable
+class ChoosesByWork(Protocol):
+    """An engine that stands for several, and is asked before each piece of work which of them does it."""
+
+    def for_work(self, work: WorkFigures) -> tuple[Engine, EngineChoice]:
+        """The engine for a piece of work, and why."""
         ...

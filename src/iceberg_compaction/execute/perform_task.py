@@ -48,6 +48,8 @@ def _perform(task: RewriteTask, context: RewriteContext, attempt: str, rewrite: 
 def execute_task(task: PortableTask) -> PortableResult:
     """Perform a task in this process: write its files and prove that they hold the rows of its inputs. Raises the error
     of a task that fails, after its files are removed. Every call writes files of its own, so a task may be repeated."""
+    if not isinstance(task, portable_task.PortableTask):
+        raise errors.ConfigError(f"A task of tasks(plan, ...) is needed, not a value of type {type(task).__name__}.")
     end = perform_task(task.task, task.context, new_attempt())
     if isinstance(end, task_failure.Failure):
         raise end.rebuild()

@@ -36,6 +36,14 @@ def prepare(
 ) -> engine_door.Job:
     """The job that reads the `measured` files by this schema. `live` (model.table_view.FILES) has them and all delete
     files that may apply to them; the group of a task is its own number. `past_rows` are left out."""
+    tasks = tasks_for(table, live, measured)
+    context = shared_context.measuring_context(table, run_id, schema, cut_tasks.all_deletes(tasks), past_rows)
+    return engine_door.Job(tasks=tuple(tasks), context=context)
+
+
+def tasks_for(table: Table, live: pa.Table, measured: pa.Array) -> list[RewriteTask]:
+    """A task or more for each partition, with the `measured` files of `live` and the delete files that apply to
+    them."""
     rows = np.flatnonzero(pc.is_in(live["file_path"], value_set=measured).to_numpy(zero_copy_only=False))
     chosen = live.take(pa.array(rows)).append_column("row", pa.array(rows))
     chosen = chosen.append_column("where", chosen["partition"].cast(pa.string()))
@@ -43,9 +51,7 @@ def prepare(
     starts = task_starts(chosen)
     index = delete_index.build(live, unpartitioned_specs=delete_scopes.unpartitioned(table.specs()))
     applied = deletes_for_plan.DeletesForPlan(files=live, rows=chosen["row"].to_numpy().astype(np.int64), index=index)
-    tasks = tasks_of(chosen, starts, applied.of_slices(starts))
-    context = shared_context.measuring_context(table, run_id, schema, cut_tasks.all_deletes(tasks), past_rows)
-    return engine_door.Job(tasks=tuple(tasks), context=context)
+    return tasks_of(chosen, starts, applied.of_slices(starts))
 
 
 def task_starts(files: pa.Table) -> list[int]:

@@ -11,7 +11,7 @@ from pyiceberg.schema import Schema
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata import fetch, sort_order
-from iceberg_compaction.model import policies, rewrite_task
+from iceberg_compaction.model import policies, rewrite_task, writer_options
 from iceberg_compaction.model.output_layout import RowOrder
 from iceberg_compaction.observe.tracing import spans
 from iceberg_compaction.storage import file_io
@@ -56,18 +56,22 @@ def build_context(
         sort_order=None if order is None else order.model_dump_json(),
         delete_fields=_delete_fields(table, schema, deletes),
         delete_contents=_contents(table, deletes),
-        properties={
-            key: value for key, value in table.properties.items() if key.startswith("write.") or key == _NAME_MAPPING
-        },
+        properties=_written_by(table, plan.policy),
         sizes=plan.sizes,
         verify=plan.policy.verify,
         # Rows that are copied as bytes are not looked at.
-        copy_row_groups=policies.CopyMode.NEVER if plan.past_rows else plan.policy.copy_row_groups,
+        copy_row_groups=policies.CopyMode.NEVER if plan.past_rows else plan.policy.copies,
         past_rows=plan.past_rows,
         min_row_group=plan.copying.least,
         io_properties=file_io.io_properties(table),
         trace=spans.carrier(),
     )
+
+
+def _written_by(table: Table, policy: policies.Policy) -> dict[str, str]:
+    """The properties that files are written by: the table's, and those of this run."""
+    own = {key: value for key, value in table.properties.items() if key.startswith("write.") or key == _NAME_MAPPING}
+    return own | writer_options.pairs(policy.write_options)
 
 
 def _row_order(table: Table, schema: Schema, plan: rewrite_plan.Plan) -> SortOrder | None:
@@ -105,6 +109,14 @@ def measuring_context(
         past_rows=past_rows,
         io_properties=file_io.io_properties(table),
     )
+
+
+def sketching_context(
+    table: Table, run_id: str, schema: Schema, deletes: Sequence[rewrite_task.DeleteFile]
+) -> rewrite_task.RewriteContext:
+    """The context of tasks that count the distinct values of the columns of this schema."""
+    measuring = measuring_context(table, run_id, schema, deletes)
+    return measuring.model_copy(update={"only_measured": False, "sketched": True, "verify": policies.ProofLevel.COUNTS})
 
 
 def position_context(

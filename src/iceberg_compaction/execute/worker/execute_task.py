@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import budgets, measure_task, source
+from iceberg_compaction.execute.worker import budgets, list_task, measure_task, source
 from iceberg_compaction.execute.worker.arrange import arrange_rows
 from iceberg_compaction.execute.worker.copy import mixed_rows
 from iceberg_compaction.execute.worker.memory import memory_use
 from iceberg_compaction.execute.worker.output import sink
 from iceberg_compaction.execute.worker.position_deletes import position_task
 from iceberg_compaction.execute.worker.proof import measurements
+from iceberg_compaction.execute.worker.sketch import sketch_task
 from iceberg_compaction.model import rewrite_task
+from iceberg_compaction.model.proof import Proof, Side
 from iceberg_compaction.storage import passing_faults, request_counts, task_progress
 
 if TYPE_CHECKING:
     from iceberg_compaction.execute.worker.memory import memory_budget
     from iceberg_compaction.model import policies
-    from iceberg_compaction.model.proof import Proof
 
 _NO_EFFORT = rewrite_task.Effort()
 _log = logging.getLogger(__name__)
@@ -88,10 +89,17 @@ def _perform(
     reservation: memory_budget.Reservation,
 ) -> rewrite_task.TaskResult:
     started = time.monotonic()
+    if context.known_hashes is not None:
+        nothing = Proof(level=context.verify, expected_rows=0, source=Side(), sink=Side(), footers=Side())
+        listed = list_task.list_folders(task, context)
+        return _result(task, started, proof=nothing).model_copy(update={"listed": listed})
     if context.position_deletes is not None:
         proof, deletes = position_task.write(task, context, attempt, limits, reservation)
         return _result(task, started, proof=proof, staged=deletes)
     rows = source.open_source(task, context, limits, reservation)
+    if context.sketched:
+        proof, sketches = sketch_task.sketch(rows, context.verify)
+        return _result(task, started, proof=proof).model_copy(update={"sketches": sketches})
     if context.only_measured:
         return _result(task, started, proof=measure_task.measure(rows, context.verify))
     prepared = rows.prepared

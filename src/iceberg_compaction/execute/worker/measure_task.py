@@ -17,6 +17,11 @@ def measure(rows: source.TaskSource, level: policies.ProofLevel) -> proof.Proof:
     """Measures the rows of a source. Memory holds one batch, and those that are read ahead of it."""
     for _ in rows.batches():
         pass
+    return all_read(rows, level)
+
+
+def all_read(rows: source.TaskSource, level: policies.ProofLevel) -> proof.Proof:
+    """The proof that all rows of a source were read, after the last batch. ProofError: they were not."""
     counts = rows.measurements
     measured = proof.Proof(
         level=level,

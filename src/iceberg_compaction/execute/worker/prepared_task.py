@@ -157,7 +157,7 @@ def _shape(
         parts=[read_files.FilePart(footer) for footer in footers],
         deletes=task.deletes,
         is_sorted=context.sort_order is not None,
-        is_parted=task.parted or context.output_spec_id not in (None, task.spec_id),
+        is_parted=not context.sketched and (task.parted or context.output_spec_id not in (None, task.spec_id)),
     )
 
 

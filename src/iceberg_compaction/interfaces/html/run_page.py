@@ -7,11 +7,8 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.interfaces import run_words
-from iceberg_compaction.interfaces.html import page, run_charts, tags
+from iceberg_compaction.interfaces.html import outcome_parts, page, run_charts, tags
 from iceberg_compaction.interfaces.html.script import COPY
-from iceberg_compaction.model import partition_words
-from iceberg_compaction.model.byte_size import format_size
-from iceberg_compaction.model.outcome import GroupEnd
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,22 +16,28 @@ if TYPE_CHECKING:
     from iceberg_compaction.interfaces.html.sections import Command
     from iceberg_compaction.model.run_report import RunReport
 
-_MOST_GROUPS, _MOST_EVENTS = 200, 500
+_MOST_EVENTS = 500
 
 
 def render(report: RunReport, command: Command) -> str:
     """The whole document."""
     title = f"Run {escape(report.run_id[:8])} on {escape(report.table)}"
+    return page.document(title, "", parts(report, command), COPY)
+
+
+def parts(report: RunReport, command: Command) -> list[str]:
+    """The parts of the document, for a page of another kind, too."""
     state = run_words.state(report)
-    parts = [
+    outcome = None if report.record is None else report.record.outcome
+    shown = [
         f"<h1>{tags.name(report.table)}</h1>",
         f'<p>{tags.badge(state)} <span class="soft">run <code>{escape(report.run_id)}</code>, '
         f"{escape(run_words.time_taken(report))}</span></p>",
         f"<p>{tags.sentence(report.sentence)}</p>",
-        _tiles(report),
+        "" if outcome is None else outcome_parts.tiles(outcome),
         _before_and_after(report),
         _plan_and_time(report),
-        _groups(report),
+        "" if outcome is None else outcome_parts.groups(outcome),
         _commits(report),
         _over_time(report),
         _events(report),
@@ -42,27 +45,7 @@ def render(report: RunReport, command: Command) -> str:
         _unknown(report),
         _commands(report, command),
     ]
-    return page.document(title, "", [part for part in parts if part], COPY)
-
-
-def _tiles(report: RunReport) -> str:
-    if report.record is None:
-        return ""
-    outcome = report.record.outcome
-    figures = [
-        (f"{outcome.files_removed:,}", "files rewritten"),
-        (f"{outcome.files_added:,}", "files written"),
-        (format_size(outcome.bytes_removed), "read"),
-        (format_size(outcome.bytes_added), "written"),
-        (run_words.span(outcome.seconds), "in all"),
-    ]
-    if outcome.manifests_removed:
-        figures[:4] = [
-            (f"{outcome.manifests_removed:,}", "manifests rewritten"),
-            (f"{outcome.manifests_added:,}", "manifests written"),
-        ]
-    items = "".join(f'<li class="tile"><b>{value}</b><span>{name}</span></li>' for value, name in figures)
-    return f'<ul class="tiles">{items}</ul>'
+    return [part for part in shown if part]
 
 
 def _before_and_after(report: RunReport) -> str:
@@ -74,7 +57,7 @@ def _before_and_after(report: RunReport) -> str:
     if bars := run_words.sizes(report):
         key = '<p class="soft">Grey: before the run. Coloured: after it, with nobody else\'s changes.</p>'
         sizes = f"<div><h3>Sizes</h3>{run_charts.sizes(bars)}{key}</div>"
-    return _card("Before and after", f'<div class="columns"><div>{figures}</div>{sizes}</div>')
+    return tags.card("Before and after", f'<div class="columns"><div>{figures}</div>{sizes}</div>')
 
 
 def _plan_and_time(report: RunReport) -> str:
@@ -90,33 +73,7 @@ def _plan_and_time(report: RunReport) -> str:
     proof = f"<h3>Proof and effort</h3><ul>{facts}</ul>" if facts else ""
     if not columns and not proof:
         return ""
-    return _card("Plan, time and proof", f'<div class="columns">{columns}</div>{proof}')
-
-
-def _groups(report: RunReport) -> str:
-    ends = run_words.group_ends(report)
-    if not ends or report.record is None:
-        return ""
-    most = max(number for _, number in ends)
-    rows = "".join(
-        f'<div><dt>{escape(name)}</dt><dd><span class="meter"><i style="width:{100 * number / most:.1f}%"></i></span>'
-        f"<b>{number:,}</b></dd></div>"
-        for name, number in ends
-    )
-    left = [group for group in report.record.outcome.group_outcomes if group.outcome is not GroupEnd.COMMITTED]
-    names = ("Group", "Partition", "End", "Why")
-    listed = [
-        [
-            f"{group.id}",
-            f"<code>{escape(partition_words.text(group.partition))}</code>",
-            escape(group.outcome.value),
-            tags.sentence(group.sentence),
-        ]
-        for group in left[:_MOST_GROUPS]
-    ]
-    table = tags.table(names, listed, caption="Groups that were not committed") if listed else ""
-    more = f'<p class="soft">{len(left) - _MOST_GROUPS:,} more are not shown.</p>' if len(left) > _MOST_GROUPS else ""
-    return _card("Groups", f'<dl class="bars">{rows}</dl>{table}{more}')
+    return tags.card("Plan, time and proof", f'<div class="columns">{columns}</div>{proof}')
 
 
 def _commits(report: RunReport) -> str:
@@ -130,13 +87,13 @@ def _commits(report: RunReport) -> str:
         for commit in report.commits
     ]
     names = ("Snapshot", "Committed", ">Groups", ">Attempts")
-    return _card("Commits", tags.table(names, rows, caption="Commits of the run")) if rows else ""
+    return tags.card("Commits", tags.table(names, rows, caption="Commits of the run")) if rows else ""
 
 
 def _over_time(report: RunReport) -> str:
     moments = [at_ms for at_ms in (report.started_ms, report.finished_ms) if at_ms is not None]
     drawings = run_charts.over_time(report.health, moments)
-    return _card("The table over time", f'<div class="columns">{_each(drawings)}</div>') if drawings else ""
+    return tags.card("The table over time", f'<div class="columns">{_each(drawings)}</div>') if drawings else ""
 
 
 def _each(drawings: str) -> str:
@@ -148,7 +105,7 @@ def _events(report: RunReport) -> str:
         [run_words.moment(each.at_ms), tags.sentence(run_words.event_words(each.event))]
         for each in report.events[:_MOST_EVENTS]
     ]
-    return _card("Events", tags.table(("Time (UTC)", "Event"), rows, caption="Events of the run")) if rows else ""
+    return tags.card("Events", tags.table(("Time (UTC)", "Event"), rows, caption="Events of the run")) if rows else ""
 
 
 def _followed(report: RunReport) -> str:
@@ -162,23 +119,19 @@ def _followed(report: RunReport) -> str:
         for run in report.followed_by
     ]
     names = ("Run", "Started (UTC)", "Outcome", "What happened")
-    return _card("Later runs on the table", tags.table(names, rows, caption="Later runs")) if rows else ""
+    return tags.card("Later runs on the table", tags.table(names, rows, caption="Later runs")) if rows else ""
 
 
 def _unknown(report: RunReport) -> str:
     items = "".join(f"<li>{tags.sentence(sentence)}</li>" for sentence in report.unknown)
-    return _card("Not known", f"<ul>{items}</ul>") if items else ""
+    return tags.card("Not known", f"<ul>{items}</ul>") if items else ""
 
 
 def _commands(report: RunReport, command: Command) -> str:
     lines = [command("report", report.run_id), command("history", "--table", report.table)]
     lines += [] if report.command is None else [report.command]
-    return _card("Commands", "".join(tags.command(line) for line in lines))
+    return tags.card("Commands", "".join(tags.command(line) for line in lines))
 
 
 def _figures(names: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
     return tags.table(names, [[escape(text) for text in row] for row in rows], caption=caption)
-
-
-def _card(title: str, content: str) -> str:
-    return f'<section class="card"><h2>{escape(title)}</h2>{content}</section>'

@@ -21,7 +21,9 @@ _MOST_WRITERS = 8
 
 
 def section(health: TableHealth, anchor: str, *, opened: bool, command: Command) -> str:
-    """Everything about one table, behind its name. `command` completes a verb and its arguments to a command line."""
+    """Everything about one table, behind its name. `command` completes a verb and its arguments to a command line.
+    `anchor`: its name in the page; empty: it has none."""
+    name = f' id="{anchor}"' if anchor else ""
     state = states.state_of(health)
     left = [
         "<h3>Score</h3>",
@@ -34,7 +36,7 @@ def section(health: TableHealth, anchor: str, *, opened: bool, command: Command)
     if health.growth:
         right += ["<h3>Growth</h3>", charts.growth(health.growth)]
     return (
-        f'<details class="card" id="{anchor}"{" open" if opened else ""}><summary><h2>{tags.name(health.table)}</h2>'
+        f'<details class="card"{name}{" open" if opened else ""}><summary><h2>{tags.name(health.table)}</h2>'
         f'{tags.badge(state)}<span class="score {state}">{health.score}<small> of 100</small></span></summary>'
         f'<p class="soft">{_summary(health)}</p>{_what_to_do(health, command)}'
         f'<div class="columns"><div>{"".join(left)}</div><div>{"".join(right)}</div></div>'
@@ -66,7 +68,8 @@ def _part(part: ScorePart) -> str:
 
 
 def _what_to_do(health: TableHealth, command: Command) -> str:
-    items = [tags.sentence(sentence) for sentence in health.advice]
+    dangers = [note.sentence for note in health.lifecycle if not note.is_good]
+    items = [tags.sentence(sentence) for sentence in (*dangers, *health.advice)]
     for fix in health.fixes:
         old = "not set" if fix.old is None else fix.old
         items.append(

@@ -3,12 +3,19 @@ have a contrast of 4.5 to 1 or more against their ground; a test measures it."""
 
 from __future__ import annotations
 
-STYLE = """
-:root { color-scheme: light dark; --ground: #f6f7f9; --card: #fff; --ink: #1c2430; --soft: #5a6577; --line: #dfe4eb;
-  --edge: #8490a3; --blue: #2f62c8; --good: #167a4a; --bad: #c0322f; --warn: #8f5f00; --odd: #6a4fb3; --pale: #e9eef8; }
-@media (prefers-color-scheme: dark) { :root { --ground: #12161d; --card: #1a202a; --ink: #e6eaf0; --soft: #9aa7ba;
-  --line: #2b3442; --edge: #66748a; --blue: #7ba5f7; --good: #4acb8c; --bad: #f58282; --warn: #e6b253; --odd: #b7a2f2;
-  --pale: #243048; } }
+LIGHT = (
+    "--ground: #f6f7f9; --card: #fff; --ink: #1c2430; --soft: #5a6577; --line: #dfe4eb; --edge: #8490a3; --blue: "
+    "#2f62c8; --good: #167a4a; --bad: #c0322f; --warn: #8f5f00; --odd: #6a4fb3; --pale: #e9eef8;"
+)
+DARK = (
+    "--ground: #12161d; --card: #1a202a; --ink: #e6eaf0; --soft: #9aa7ba; --line: #2b3442; --edge: #66748a; "
+    "--blue: #7ba5f7; --good: #4acb8c; --bad: #f58282; --warn: #e6b253; --odd: #b7a2f2; --pale: #243048;"
+)
+STYLE = f"""
+:root {{ color-scheme: light dark; {LIGHT} }}
+@media (prefers-color-scheme: dark) {{ :root {{ {DARK} }} }}
+"""
+STYLE += """\
 * { box-sizing: border-box; } [hidden] { display: none !important; }
 html { -webkit-text-size-adjust: 100%; }
 body { margin: 0; background: var(--ground); color: var(--ink); overflow-wrap: anywhere;

@@ -55,6 +55,30 @@ def table(names: Sequence[str], rows: Iterable[Sequence[str]], *, caption: str) 
     )
 
 
+def tiles(figures: Iterable[tuple[str, str]]) -> str:
+    """Large figures in a row, each with its name."""
+    items = "".join(
+        f'<li class="tile"><b>{escape(value)}</b><span>{escape(name)}</span></li>' for value, name in figures
+    )
+    return f'<ul class="tiles">{items}</ul>'
+
+
+def bars(rows: Sequence[tuple[str, int]]) -> str:
+    """A bar for each name, as long as its number."""
+    most = max((number for _, number in rows), default=0) or 1
+    items = "".join(
+        f'<div><dt>{escape(name)}</dt><dd><span class="meter"><i style="width:{100 * number / most:.1f}%"></i></span>'
+        f"<b>{number:,}</b></dd></div>"
+        for name, number in rows
+    )
+    return f'<dl class="bars">{items}</dl>'
+
+
+def card(title: str, content: str) -> str:
+    """A part of a page under its title. `content` is HTML already."""
+    return f'<section class="card"><h2>{escape(title)}</h2>{content}</section>'
+
+
 def head(names: Sequence[str]) -> str:
     """The first row of a table."""
     cells = (f'<th role="columnheader" scope="col"{_aligned(name)}>{escape(name.lstrip(">"))}</th>' for name in names)

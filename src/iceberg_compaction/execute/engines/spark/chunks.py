@@ -41,6 +41,8 @@ class TaskChunk:
         groups = sorted({task.group_id for task in self.tasks})
         group = f"group {groups[0]}" if len(groups) == 1 else f"groups {groups[0]}-{groups[-1]}"
         files = sum(len(task.file_paths) for task in self.tasks)
+        if all(task.folders is not None for task in self.tasks):
+            return f"iceberg-compaction: {table}, list {numbers}/{self.total} ({plurals.count(files, 'folder')})"
         return f"iceberg-compaction: {table}, rewrite {numbers}/{self.total} ({group}, {plurals.count(files, 'file')})"
 
 

@@ -22,7 +22,7 @@ _TIMEOUT_SECONDS = 60
 
 def check_java(environ: Mapping[str, str] = os.environ) -> None:
     """Raises ConfigError unless JAVA_HOME, or else the PATH, has a Java that this Spark supports."""
-    java = _find(environ)
+    java = find(environ)
     try:
         output = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=True
@@ -35,7 +35,8 @@ def check_java(environ: Mapping[str, str] = os.environ) -> None:
         raise errors.SetupError(f"Spark needs Java {OLDEST} or {NEWEST}, but {java} {version}; {_ADVICE}.")
 
 
-def _find(environ: Mapping[str, str]) -> str:
+def find(environ: Mapping[str, str] = os.environ) -> str:
+    """The java command that Spark would start. ConfigError: there is none."""
     home = environ.get("JAVA_HOME")
     if home:
         java = Path(home) / "bin" / "java"

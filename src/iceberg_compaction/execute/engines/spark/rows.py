@@ -4,7 +4,7 @@ never as a row: rows show up in Spark's pages and logs, closures do not."""
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
@@ -19,9 +19,11 @@ from iceberg_compaction.observe.tracing import otel_setup
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pyspark import SparkContext
+    from pyspark import Broadcast, SparkContext
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+    from iceberg_compaction.model.listing_task import KnownHashes
 
 Row: TypeAlias = "tuple[int, str | None, str | None]"  # task id, result, failure
 
@@ -40,15 +42,22 @@ class Shared:
     reports: progress_channel.Address | None = None  # where progress within a task is sent; None: nowhere
 
 
-def on_context(context: SparkContext, tasks: Sequence[RewriteTask], shared: Shared) -> list[engine_door.TaskEnd]:
+def on_context(
+    context: SparkContext, tasks: Sequence[RewriteTask], shared: Shared, hashes: Broadcast[KnownHashes] | None = None
+) -> list[engine_door.TaskEnd]:
     """What became of each task, in one Spark job. By an RDD, because a DataFrame would have the JVM load Spark SQL, and
-    that takes longer than all the rest of a start."""
+    that takes longer than all the rest of a start. `hashes`: those of the context, which Spark has sent before."""
+    light = shared if hashes is None else _knowing(shared, None)
 
     def rewrite_tasks(texts: Iterable[str]) -> Iterator[Row]:
-        return perform(texts, shared)
+        return perform(texts, light if hashes is None else _knowing(light, hashes.value))
 
     texts = context.parallelize([task.model_dump_json() for task in tasks], 1)
     return _ends(texts.mapPartitions(rewrite_tasks).collect())
+
+
+def _knowing(shared: Shared, hashes: KnownHashes | None) -> Shared:
+    return replace(shared, context=shared.context.model_copy(update={"known_hashes": hashes}))
 
 
 def on_connect(session: SparkSession, tasks: Sequence[RewriteTask], shared: Shared) -> list[engine_door.TaskEnd]:

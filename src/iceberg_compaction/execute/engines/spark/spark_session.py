@@ -113,6 +113,12 @@ def _target(remote: str) -> str:
     return remote.split(";")[0]  # what follows may hold a token
 
 
+def is_active() -> bool:
+    """Whether this process has a context already, whoever made it."""
+    spark = sys.modules.get("pyspark")
+    return spark is not None and spark.SparkContext._active_spark_context is not None
+
+
 def forget() -> None:
     """The JVM has ended without a stop of its context: the next session starts another one."""
     from pyspark import SparkContext

@@ -3,6 +3,7 @@ cores, so that results arrive while others run and while the caller commits."""
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
 from concurrent import futures
@@ -15,6 +16,7 @@ from iceberg_compaction.execute.engines.spark import (
     interrupts,
     rows,
     shipping,
+    spark_session,
     submission,
 )
 from iceberg_compaction.execute.engines.spark.executors import driver_address
@@ -23,6 +25,7 @@ from iceberg_compaction.model.rewrite_task import TaskResult
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pyspark import Broadcast
     from typing_extensions import Self
 
     from iceberg_compaction.cancel import CancelToken
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.execute.engines import progress_channel
     from iceberg_compaction.execute.engines.spark.executors import session_settings
     from iceberg_compaction.execute.engines.spark.spark_session import Spark
+    from iceberg_compaction.model.listing_task import KnownHashes
 
 _REPORT_SECONDS = 0.5
 
@@ -109,7 +113,16 @@ class SparkWork:
             marker=None if marker is None else str(marker),
             reports=reports,
         )
-        return submission.Submission(spark=self._spark, shared=shared, marker=marker)
+        return submission.Submission(spark=self._spark, shared=shared, marker=marker, hashes=self._broadcast())
+
+    def _broadcast(self) -> Broadcast[KnownHashes] | None:
+        """Spark Connect has no such thing; there, the hashes travel with every job."""
+        hashes = self._job.context.known_hashes
+        if hashes is None or spark_session.is_connect(self._spark):
+            return None
+        sent = self._spark.broadcast(hashes)
+        self._open.callback(_forget, sent)
+        return sent
 
     def _submit(self, work: submission.Submission) -> None:
         cores = self._settings.cores
@@ -136,3 +149,9 @@ class SparkWork:
         self._heard.update(end.task_id for end in ends)
         self.staged += [end for end in ends if isinstance(end, TaskResult)]
         return ends
+
+
+def _forget(sent: Broadcast[KnownHashes]) -> None:
+    """Frees the memory and the disks of executors: a session may outlive the work."""
+    with contextlib.suppress(Exception):  # of a lost JVM, which has freed all
+        sent.destroy()

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
+    from pyspark import Broadcast
+
     from iceberg_compaction.execute.engine_door import TaskEnd
     from iceberg_compaction.execute.engines.spark.spark_session import Spark
+    from iceberg_compaction.model.listing_task import KnownHashes
     from iceberg_compaction.model.rewrite_task import RewriteContext
 
 log = logging.getLogger(__name__)
@@ -44,6 +47,7 @@ class Submission:
     spark: Spark
     shared: rows.Shared
     tag: str = field(default_factory=lambda: f"iceberg-compaction-{secrets.token_hex(8)}")
+    hashes: Broadcast[KnownHashes] | None = None  # those of the context, which may be large: sent once for all jobs
     marker: Path | None = None  # workers that see this file vanish stop by themselves
     stopping: threading.Event = field(default_factory=threading.Event)
     failed: set[int] = field(default_factory=set)  # groups
@@ -79,7 +83,7 @@ class Submission:
             labels.label(self.spark, description, self.tag)
             if spark_session.is_connect(self.spark):
                 return rows.on_connect(self.spark, chunk.tasks, shared)
-            return rows.on_context(self.spark, chunk.tasks, shared)
+            return rows.on_context(self.spark, chunk.tasks, shared, self.hashes)
         except Exception as error:  # Spark's errors, py4j's and gRPC's share no class
             message = task_failure.clean(gist(str(error)), self.context)
             own = _GAVE_UP.search(str(error)) and not any(name in str(error) for name in _NO_PYTHON)

@@ -135,7 +135,8 @@ def _truncate(transform: Any, source: iceberg.IcebergType, values: pa.Array) -> 
         return pc.binary_slice(values, 0, width)
     if pa.types.is_integer(values.type):
         numbers = _numbers(values)
-        whole = (numbers - np.mod(numbers, np.int64(width))).astype(values.type.to_pandas_dtype())
+        kind = np.dtype(f"i{values.type.bit_width // 8}")  # to_pandas_dtype needs pandas, which a worker may lack
+        whole = (numbers - np.mod(numbers, np.int64(width))).astype(kind)
         return _same_nulls(whole, values)
     return _by_value(transform, source, values, pa.decimal128(38, values.type.scale))  # rounding down may add a digit
 

@@ -17,7 +17,7 @@ from iceberg_compaction.execute.worker import arrow_schemas
 from iceberg_compaction.execute.worker.input import decoding, file_bundles, file_schemas
 from iceberg_compaction.formats.parquet import parquet_footer
 from iceberg_compaction.storage import look_ahead, passing_faults, task_cores
-from iceberg_compaction.storage.s3 import object_files
+from iceberg_compaction.storage.s3 import cold_objects, object_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -32,6 +32,8 @@ _MANY_ROWS = 10_000  # that make a row group worth a look nevertheless
 _READERS = 8  # threads that wait for storage; decoding stays on one
 # The remedy for a damaged file of the table. Without a delete file deleted rows would come back.
 _CURES = {"Data file": "; restore it or drop it from the table.", "Delete file": "; restore it."}
+
+_COLD = "is in an archive tier of its store, where it cannot be read; restore it there, or leave it as it is."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,6 +229,9 @@ def translated(path: str, kind: str = "Data file", act: str = "rewritten") -> It
         named = errors.ExecuteError(f"{kind} {path} may not be read with the given credentials.")
         raise _about(named, path) from error
     except (OSError, MemoryError) as error:
+        if cold_objects.refuses(error):
+            named = errors.UnsupportedError(f"{kind} {path} {_COLD}")
+            raise _about(named, path) from error
         raise _about(errors.ExecuteError(f"{kind} {path} is not readable: {_first_line(error)}"), path) from error
     except (pa.ArrowException, ValueError) as error:
         sentence = f"{kind} {path} is not readable: {_first_line(error)}{_CURES.get(kind, '')}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from iceberg_compaction.execute.worker.memory import memory_budget, memory_limit
+from iceberg_compaction.execute.worker.memory import memory_budget, memory_limit, unused_memory
 from iceberg_compaction.model import rewrite_task
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ class MemoryUse:
     def __init__(self, limits: budgets.Budgets, process: memory_budget.MemoryBudget = memory_budget.PROCESS) -> None:
         self._process = process
         if process.is_idle:
+            unused_memory.release()
             memory_limit.forget_peak()
         self.reservation = process.reservation(memory_limit.limit(limits.memory), memory_limit.resident())
 

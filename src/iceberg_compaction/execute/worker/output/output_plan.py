@@ -73,7 +73,8 @@ def plan_output(
     first = task.parts[0]
     spec_id = first.spec_id if context.output_spec_id is None else context.output_spec_id
     spec = PartitionSpec.model_validate_json(context.partition_specs[spec_id])
-    same_partition = spec_id == first.spec_id and not first.parted
+    # Where values are only counted, no row goes anywhere.
+    same_partition = context.sketched or (spec_id == first.spec_id and not first.parted)
     if not same_partition:
         partition_rows.PartitionTuples(spec, schema, columns)
     order = None if context.sort_order is None else SortOrder.model_validate_json(context.sort_order)

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from iceberg_compaction import errors
 from iceberg_compaction.execute.engines.spark import spark_session
 from iceberg_compaction.execute.worker import budgets
 
@@ -102,14 +103,18 @@ class SessionSettings:
 
 
 def read(spark: Spark) -> SessionSettings:
-    """The settings of a session."""
+    """The settings of a session. SetupError: its owner has stopped it."""
     if spark_session.is_connect(spark):
         conf = _conf(spark.conf)
         stated = conf.get("spark.default.parallelism", "")
         parallelism = int(stated) if stated.isdigit() and int(stated) > 0 else _FALLBACK_CORES
         return SessionSettings(master=None, parallelism=parallelism, conf=conf)
     conf = _conf(spark.getConf())
-    return SessionSettings(master=spark.master or "", parallelism=max(1, spark.defaultParallelism), conf=conf)
+    try:
+        parallelism = max(1, spark.defaultParallelism)
+    except AttributeError as error:  # a context that is stopped has no Java side any more
+        raise errors.SetupError("The Spark session is stopped; give a Compactor a session that runs.") from error
+    return SessionSettings(master=spark.master or "", parallelism=parallelism, conf=conf)
 
 
 def _conf(source: Any) -> dict[str, str]:

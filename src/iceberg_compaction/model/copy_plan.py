@@ -63,6 +63,7 @@ class Way(str, Enum):
     DELETES = "encoded-deletes"  # most row groups have deleted rows
     SORTED = "encoded-sorted"  # rows are sorted
     RESPEC = "encoded-respec"  # rows move to another partition spec
+    CODEC = "encoded-other-codec"  # the run has another codec than the table; row groups that have it are copied
     NEVER = "encoded-as-asked"
 
     @property
@@ -169,6 +170,8 @@ class Copying(Value):
                 return f"{groups} are encoded, because rows are sorted"
             case Way.RESPEC:
                 return f"{groups} are encoded, because their rows leave partition spec {row['spec_id']}"
+            case Way.CODEC:
+                return f"{groups} are encoded, because the codec of this run is {self.codec}, not the table's"
             case Way.NEVER:
                 return f"{groups} are encoded as asked"
             case _:

@@ -21,7 +21,7 @@ def parse_seconds(value: float | str) -> float:
     """The seconds of a duration; ConfigError: it is none, not positive, or longer than any calendar."""
     match = _TEXT.fullmatch(value.strip().lower()) if isinstance(value, str) else None
     seconds = float(match[1]) * _UNITS[match[2]] if match else value
-    if isinstance(seconds, str) or not 0 < seconds < math.inf:
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 < seconds < math.inf:
         raise errors.ConfigError(f"{value!r} is not a duration; write it as 90s, 15m, 2h or 1d.")
     if seconds > _LONGEST_DAYS * _UNITS["d"]:
         raise errors.ConfigError(f"{value!r} is too long for a duration; write {_LONGEST_DAYS}d at most.")

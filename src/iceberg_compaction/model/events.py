@@ -45,6 +45,14 @@ class Recovering(_Step):
     runs: Count
 
 
+class EngineChosen(_Step):
+    """The run was free to choose its engine, and has chosen for a plan."""
+
+    kind: Literal["engine-chosen"] = "engine-chosen"
+    engine: str
+    sentence: str
+
+
 class Starting(_Step):
     """The plan is made, and the run waits for the engine."""
 
@@ -127,6 +135,7 @@ Event: TypeAlias = Annotated[
     Planning
     | Planned
     | Recovering
+    | EngineChosen
     | Starting
     | Rewriting
     | TaskEnded

@@ -22,6 +22,7 @@ MANIFESTS = "manifests"
 DELETES = "useless-deletes"
 PROPERTIES = "properties"
 SNAPSHOTS = "snapshots"  # which of them the table keeps
+STATISTICS = "statistics"
 
 MOST_COMMITTED = 10  # snapshots that a board names
 MOST_PARTITIONS = 10_000  # of a lease; a run on more holds everything, lest the board outgrow an entry of the store

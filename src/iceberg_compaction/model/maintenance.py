@@ -11,8 +11,8 @@ from iceberg_compaction.model.value import Value
 
 class MaintenanceStep(str, Enum):
     """The steps, in the one order that is safe: a tag protects a snapshot before others expire, rows past their time go
-    before files are rewritten, and orphans are looked for when nothing else writes any more. What dead runs left is
-    removed before the first step, by every step itself."""
+    before files are rewritten, statistics are of what is left then, and orphans are looked for when nothing else writes
+    any more. What dead runs left is removed before the first step, by every step itself."""
 
     TAGS = "tags"
     EXPIRE = "expire"
@@ -20,6 +20,7 @@ class MaintenanceStep(str, Enum):
     DELETES = "deletes"
     REWRITE = "rewrite"
     MANIFESTS = "manifests"
+    STATISTICS = "statistics"
     ORPHANS = "orphans"
 
 
@@ -36,6 +37,16 @@ class TableMaintenance(Value):
     kind: Literal["maintenance"] = "maintenance"
     table: str
     steps: tuple[StepOutcome, ...] = ()
+
+    def __repr__(self) -> str:
+        return self._line(self.table, self.sentence)
+
+    __str__ = __repr__
+
+    @property
+    def sentence(self) -> str:
+        """The steps and how each ended."""
+        return ", ".join(f"{each.step.value} {each.outcome.kind.value}" for each in self.steps) or "no step was due"
 
     @property
     def ok(self) -> bool:

@@ -101,6 +101,11 @@ class ManifestPlan(Value):
     groups: tuple[ManifestGroup, ...]
     kept: tuple[KeptManifests, ...]
 
+    def __repr__(self) -> str:
+        return self._line(self.table, self.sentence)
+
+    __str__ = __repr__
+
     @property
     def empty(self) -> bool:
         return not self.groups

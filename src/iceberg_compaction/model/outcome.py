@@ -77,6 +77,11 @@ class _RunEnd(Value):
     tenant: str | None = None  # whose hourly limit that counts against
     seconds: float = 0.0
 
+    def __repr__(self) -> str:
+        return self._line(self.table, self.sentence)
+
+    __str__ = __repr__
+
     @property
     def ok(self) -> bool:
         """Nothing failed. Of a table that is `compacted`, groups may have failed alone."""

@@ -45,6 +45,8 @@ class PlanCost(Value):
     spared_requests: Difference = 0  # of each scan that reads all groups
     spared_seconds: Finite = 0.0  # likewise, of a core
     freed_bytes: Count = 0  # of deleted rows
+    exchange_cost: Finite = 0.0  # of delete files that are merged or converted; part of `cost`
+    exchange_saving: Finite = 0.0  # part of `saving`
     cost: Finite = 0.0
     saving: Finite = 0.0  # over the horizon, or as long as the gain lasts
     sentence: str = ""  # the above in words
@@ -52,6 +54,8 @@ class PlanCost(Value):
     def of(self, groups: pa.Table) -> PlanCost:
         """The same with the totals of these groups (PLAN_GROUPS)."""
         totals = {name: pc.sum(groups[name]).as_py() or 0 for name in _SUMS}
+        totals["cost"] = float(totals["cost"] + self.exchange_cost)
+        totals["saving"] = float(totals["saving"] + self.exchange_saving)
         cost = self.model_copy(update=totals)
         return cost.model_copy(update={"sentence": cost._sentence(int(pc.sum(groups["bytes"]).as_py() or 0))})
 
@@ -61,8 +65,12 @@ class PlanCost(Value):
         return self.saving / self.cost if self.cost else 0.0
 
     def _sentence(self, size: int) -> str:
+        exchange = (
+            f"Delete files that are merged or converted: estimated cost {dollars(self.exchange_cost)}, saving "
+            f"{dollars(self.exchange_saving)} in {self.horizon_days:g} days."
+        )
         if not size:
-            return ""
+            return exchange if self.exchange_cost else ""
         parts = [
             f"{plurals.count(self.reads, 'read')} and {plurals.count(self.writes, 'write')} "
             f"({dollars(self.reads * self.prices.read + self.writes * self.prices.write)})",
@@ -76,6 +84,7 @@ class PlanCost(Value):
         return (
             f"Estimated cost {dollars(self.cost)}: {', '.join(parts)}. Estimated saving {dollars(self.saving)} in "
             f"{self.horizon_days:g} days at {scans}: each scan is spared {each}."
+            + (f" Of this: {exchange[0].lower()}{exchange[1:]}" if self.exchange_cost else "")
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from iceberg_compaction import errors
-from iceberg_compaction.model import partition_filter, row_order_terms
+from iceberg_compaction.model import partition_filter, row_order_terms, writer_options
 from iceberg_compaction.model.byte_size import ByteSize, parse_size
 from iceberg_compaction.model.durations import Duration
 from iceberg_compaction.model.prices import AnyPrices, Prices
@@ -75,6 +75,15 @@ class JobOrder(str, Enum):
     BYTES_DESC = "bytes-desc"
     FILES_ASC = "files-asc"
     FILES_DESC = "files-desc"
+
+
+class DeleteAction(str, Enum):
+    """What the strategy `delete-files` does about deletes."""
+
+    CHEAPEST = "cheapest"  # in each partition what costs least, with what readers pay until the horizon
+    APPLY = "apply"  # data files are rewritten without the deleted rows
+    MERGE = "merge"  # position deletes become one file for each data file
+    CONVERT = "convert"  # equality deletes become position deletes
 
 
 class ProofLevel(str, Enum):
@@ -201,9 +210,20 @@ class Policy(Value):
             gt=0, le=1, description="data files with this share of rows deleted are candidates, even alone; default 0.3"
         ),
     ] = None
+    delete_action: Annotated[
+        DeleteAction,
+        Field(
+            description="delete-files: rewrite data files without deleted rows (apply), merge position deletes, "
+            "convert equality deletes to position deletes, or the cheapest of these in each partition"
+        ),
+    ] = DeleteAction.CHEAPEST
     keep_spec: Annotated[
         bool, Field(description="outputs keep the partition spec of their inputs; default: the table's current spec")
     ] = False
+    output_spec_id: Annotated[
+        int | None,
+        Field(ge=0, description="partition spec of outputs; only the table's current one can be written"),
+    ] = None
     copy_row_groups: Annotated[
         CopyMode, Field(description="copy row groups that need no change as bytes: auto, always or never")
     ] = CopyMode.AUTO
@@ -252,6 +272,12 @@ class Policy(Value):
     max_file_sequence_number: Annotated[
         int | None, Field(ge=0, description="only files whose file sequence number is at most this")
     ] = None
+    rewrite_cold_tiers: Annotated[
+        bool,
+        Field(
+            description="also files in cold tiers of S3, such as GLACIER; archived ones must have been restored before"
+        ),
+    ] = False
     sort_order: Annotated[
         Annotated[str, AfterValidator(_checked_order)] | None,
         Field(description="sort: what rows are sorted by, as day DESC NULLS LAST, id; default: the table's sort order"),
@@ -301,12 +327,42 @@ class Policy(Value):
         int,
         Field(ge=0, lt=2**31, description="files or row groups to leave for parallel readers at least; 0: no limit"),
     ] = 0
+    write_options: Annotated[
+        tuple[str, ...],
+        BeforeValidator(writer_options.parse),
+        Field(
+            description="parameters of the writer that override the table's properties, such as "
+            "write.parquet.compression-codec=zstd"
+        ),
+    ] = ()
+    snapshot_properties: Annotated[
+        tuple[str, ...],
+        BeforeValidator(writer_options.parse_entries),
+        Field(description="further entries NAME=VALUE in the summary of every snapshot that the rewrite commits"),
+    ] = ()
 
     @model_validator(mode="after")
     def _sizes_in_order(self) -> Self:
         if self.target_file_size_bytes is not None:
             resolve_sizes(self, {})
         return self
+
+    @model_validator(mode="after")
+    def _written_as_asked(self) -> Self:
+        if self.copy_row_groups is CopyMode.ALWAYS and self.write_options:
+            raise ValueError("copy-row-groups always keeps row groups as they are, whatever write-options say")
+        return self
+
+    @property
+    def copies(self) -> CopyMode:
+        """`copy_row_groups`, unless the options of the writer forbid it."""
+        return CopyMode.NEVER if writer_options.needs_encoding(self.write_options) else self.copy_row_groups
+
+
+def chooses_deletes(policy: Policy) -> bool:
+    """Whether the planner compares ways to get rid of deletes, or takes another one than a rewrite."""
+    compares = policy.delete_action is not DeleteAction.APPLY and not policy.rewrite_all
+    return policy.strategy is Strategy.DELETE_FILES and compares
 
 
 def without_budgets(policy: Policy) -> Policy:

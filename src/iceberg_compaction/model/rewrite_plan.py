@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema, model_validator
 
 from iceberg_compaction.model import lease, plurals, policies
 from iceberg_compaction.model.copy_plan import Copying
+from iceberg_compaction.model.delete_choice import DeleteWay, PartitionDeletes
 from iceberg_compaction.model.file_group import PLAN_GROUPS, FileGroup, GroupReason, Groups, Spread
 from iceberg_compaction.model.maintainer import Maintainer
 from iceberg_compaction.model.output_layout import OutputLayout
@@ -84,10 +85,15 @@ def _hash_of(fields: dict[str, Any]) -> str:
     return policies.digest(policy) if isinstance(policy, Policy) else ""
 
 
+_COLUMNS = {"type": "object", "additionalProperties": {"type": "array"}, "description": "columns of input files"}
+_GROUPS = {"type": "array", "items": {"type": "object"}, "description": "groups of files, each with its reason"}
 PlanFiles = Annotated[
-    pa.Table, BeforeValidator(_to_table), PlainSerializer(lambda table: table.to_pydict(), when_used="json")
+    pa.Table,
+    BeforeValidator(_to_table),
+    PlainSerializer(lambda table: table.to_pydict(), when_used="json"),
+    WithJsonSchema(_COLUMNS),
 ]
-PlanGroups = Annotated[Groups, BeforeValidator(_to_groups), PlainSerializer(Groups.dump)]
+PlanGroups = Annotated[Groups, BeforeValidator(_to_groups), PlainSerializer(Groups.dump), WithJsonSchema(_GROUPS)]
 
 
 class LeftOutReason(str, Enum):
@@ -98,6 +104,8 @@ class LeftOutReason(str, Enum):
     INDIVISIBLE = "indivisible"  # large, but of one row
     TOO_FEW_FILES = "too-few-files"  # fewer than min-input-files, and not more than one target's worth
     FEW_DELETES = "few-deletes"  # `delete-files`: no delete file applies, or the thresholds are not reached
+    DELETES_EXCHANGED = "deletes-exchanged"  # `delete-files`: their delete files are merged or converted instead
+    DELETES_STAY = "deletes-stay"  # `delete-files`: their deletes cost readers less than what could be done about them
     NO_GAIN = "no-gain"  # as many files would come out as go in
     NOT_WORTH = "not-worth-its-cost"  # `cost-optimized`, `adaptive`: the expected saving is below the cost
     NOT_SPLIT = "not-split"  # `cost-optimized`: large, but a split saves nothing
@@ -112,6 +120,7 @@ class LeftOutReason(str, Enum):
     LATER_SEQUENCE = "later-sequence-number"  # `max-file-sequence-number` rules them out
     LEASED = "claimed"  # another run is working on their partitions; the word in JSON since the first version
     MAINTAINED = "maintained-by-others"  # `others: yield`, and another tool takes care of their partitions
+    COLD = "cold-storage"  # in a cold tier of their store, unless `rewrite-cold-tiers`
     NOT_TRIGGERED = "no-trigger"  # no trigger of the policy asks for their partition
     READ_PARALLELISM = "read-parallelism"  # fewer files would be too few for parallel readers
     OVER_BUDGET = "over-budget"  # max-files-to-rewrite, max-bytes-to-rewrite or max-cost was reached
@@ -149,6 +158,7 @@ class _Planned(Value):
     cost: PlanCost = PlanCost()
     notes: tuple[str, ...] = ()  # sentences about the plan as a whole
     partition_scores: tuple[PartitionScore, ...] = ()  # the highest, if triggers decide; see docs/reference/triggers.md
+    deletes: tuple[PartitionDeletes, ...] = ()  # what becomes of deletes, where `delete-files` has chosen
     policy_hash: str = Field(default_factory=_hash_of)  # of `policy`, to tell at a glance which one a plan follows
 
     @model_validator(mode="before")
@@ -190,6 +200,11 @@ class _Planned(Value):
             raise ValueError("its policy is not the one that its policy_hash is of; make a new plan")
         return self
 
+    def __repr__(self) -> str:
+        return self._line(self.table, getattr(self, "sentence", ""))
+
+    __str__ = __repr__
+
     @property
     def input_files(self) -> int:
         return self.groups.total("files")
@@ -213,9 +228,15 @@ class _Planned(Value):
         return tuple(dict.fromkeys(zip(lies["spec_id"].to_pylist(), lies["partition"].to_pylist(), strict=True)))
 
     @property
+    def exchanges(self) -> tuple[PartitionDeletes, ...]:
+        """The partitions whose delete files are merged or converted."""
+        return tuple(each for each in self.deletes if each.exchanged)
+
+    @property
     def resources(self) -> tuple[str, ...]:
         """A run that performs the plan needs a lease of these."""
-        return lease.of_partitions(self.partitions) if len(self.groups) else (lease.DELETES,)
+        partition_keys = (*self.partitions, *(each.key for each in self.exchanges))
+        return lease.of_partitions(partition_keys) if partition_keys else (lease.DELETES,)
 
 
 class EmptyPlan(_Planned):
@@ -223,7 +244,7 @@ class EmptyPlan(_Planned):
 
     @model_validator(mode="after")
     def _has_nothing_to_do(self) -> Self:
-        if len(self.groups) or self.useless_deletes:
+        if len(self.groups) or self.useless_deletes or self.exchanges:
             raise ValueError("it is an empty plan, but has something to do")
         return self
 
@@ -252,7 +273,7 @@ class Plan(_Planned):
 
     @model_validator(mode="after")
     def _has_something_to_do(self) -> Self:
-        if not len(self.groups) and not self.useless_deletes:
+        if not len(self.groups) and not self.useless_deletes and not self.exchanges:
             raise ValueError("it has nothing to do")
         return self
 
@@ -267,10 +288,24 @@ class Plan(_Planned):
         groups = plurals.count(len(self.groups), "group")
         become = plurals.form(self.input_files, "becomes", "become")
         told = [f"{files} in {groups} {become} {self._about}{self.output_files}"] if len(self.groups) else []
+        told += self._exchanged
         if self.useless_deletes:
             apply = plurals.count(self.useless_deletes, "delete file applies", "delete files apply")
             told.append(f"{apply} to nothing and {plurals.form(self.useless_deletes, 'is', 'are')} dropped")
         return f"{'; '.join(told)}.{self._spread}"
+
+    @property
+    def _exchanged(self) -> list[str]:
+        """Delete files that others replace."""
+        words = {DeleteWay.MERGE: "merged", DeleteWay.CONVERT: "replaced by position deletes"}
+        told = []
+        for way, done in words.items():
+            parts = [each for each in self.exchanges if each.way is way]
+            count = sum(each.delete_files for each in parts)
+            where = plurals.count(len(parts), "partition")
+            if parts:
+                told.append(f"{plurals.count(count, 'delete file is', 'delete files are')} {done} in {where}")
+        return told
 
     @property
     def _about(self) -> str:
@@ -316,6 +351,7 @@ class Draft:
     cost: PlanCost = field(default_factory=PlanCost)  # its totals are those of the groups, too
     notes: tuple[str, ...] = ()
     partition_scores: tuple[PartitionScore, ...] = ()
+    deletes: tuple[PartitionDeletes, ...] = ()
 
     def plan(self) -> Plan | EmptyPlan:
         copying = self.copying.of(self.groups)
@@ -328,7 +364,17 @@ def parse(content: dict[str, Any]) -> Plan | EmptyPlan:
     """The plan of its fields, as read from JSON."""
     groups = content.get("groups")
     empty = isinstance(groups, Groups | list | tuple) and not len(groups) and not content.get("useless_deletes")
-    return (EmptyPlan if empty else Plan).model_validate(content)
+    return (EmptyPlan if empty and not _has_exchanges(content) else Plan).model_validate(content)
+
+
+def _has_exchanges(content: dict[str, Any]) -> bool:
+    """Whether the plan merges or converts delete files, by fields that may be wrong still."""
+    deletes = content.get("deletes")
+    ways = {DeleteWay.MERGE.value, DeleteWay.CONVERT.value}
+    return isinstance(deletes, list | tuple) and any(
+        each.exchanged if isinstance(each, PartitionDeletes) else isinstance(each, dict) and each.get("way") in ways
+        for each in deletes
+    )
 
 
 def from_json(text: str | bytes) -> Plan | EmptyPlan:

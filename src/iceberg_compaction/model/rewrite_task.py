@@ -10,6 +10,7 @@ from pydantic import Field
 
 from iceberg_compaction.model import plurals
 from iceberg_compaction.model.byte_size import format_size
+from iceberg_compaction.model.listing_task import FoldersToList, KnownHashes, ListedFolders
 from iceberg_compaction.model.partition_section import Section
 from iceberg_compaction.model.past_rows import PastRows
 from iceberg_compaction.model.policies import DEFAULT_MIN_ROW_GROUP, CopyMode, ProofLevel, Sizes
@@ -59,6 +60,7 @@ class RewriteTask(Value):
     kept_deletes: tuple[DeleteFile, ...] = ()
     sections: tuple[TaskSection, ...] = ()  # where the files lie, if in several partitions; they have the deletes then
     sizes: Sizes | None = None  # of the output files; None: those of the context
+    folders: FoldersToList | None = None  # the task lists these, and `file_paths` are their names
     parted: bool = False  # rows are sent to the partitions of their values, even if they are in the output's spec
 
     @property
@@ -108,7 +110,10 @@ class RewriteContext(Value):
     copy_row_groups: CopyMode = CopyMode.AUTO
     min_row_group: int = DEFAULT_MIN_ROW_GROUP  # bytes; smaller row groups are merged, not taken over
     only_measured: bool = False  # rows are read and measured, and nothing is written
+    sketched: bool = False  # distinct values of all columns are counted, and nothing is written
     past_rows: PastRows | None = None  # rows that go as if they were deleted; None: all stay
+    # Tasks list folders, and compare their files with these; None: they read rows.
+    known_hashes: Annotated[KnownHashes | None, Field(repr=False)] = None
     position_deletes: Granularity | None = None  # tasks write these for the rows that their deletes take, and no rows
     delete_contents: Annotated[dict[str, bytes], Field(repr=False)] = {}  # small delete files, read once and sent along
     io_properties: Annotated[dict[str, str], Field(repr=False)] = {}  # FileIO only, never the catalog's
@@ -235,6 +240,8 @@ class TaskResult(Value):
     bytes_written: int
     seconds: float
     effort: Effort = Effort()
+    listed: ListedFolders | None = None  # of a task that lists folders
     requests: StorageRequests = StorageRequests()  # to storage, of all attempts in this worker
+    sketches: dict[int, bytes] = {}  # of distinct values by field id, in the compact form of theta sketches
     left_behind: bool = False  # not all files of other attempts at the task are surely removed
     attempts: int = 1  # of an engine that retries tasks by itself, those included that may have been lost

@@ -24,6 +24,13 @@ class RunRecord(Value):
     before: TableFigures | None = None  # the table when the run planned
     after: TableFigures | None = None  # the same with all changes of the run and nobody else's
 
+    def __repr__(self) -> str:
+        return self._line(
+            f"run {self.run_id[:8]} on {self.table}", f"{self.outcome.kind.value}, {self.outcome.sentence}"
+        )
+
+    __str__ = __repr__
+
 
 class Process(Value):
     """The identity of a process. Its number alone is not enough: systems use numbers again."""

@@ -64,3 +64,8 @@ class RunReport(Value):
     health: tuple[HealthEntry, ...] = ()  # of the table over time, the oldest first
     followed_by: tuple[FollowingRun, ...] = ()  # the oldest first
     unknown: tuple[str, ...] = ()  # what the store cannot tell, in words
+
+    def __repr__(self) -> str:
+        return self._line(f"run {self.run_id[:8]} on {self.table}", self.sentence)
+
+    __str__ = __repr__

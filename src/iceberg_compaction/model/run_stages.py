@@ -32,7 +32,7 @@ def stage_after(event: Event, stage: Stage) -> Stage:
             return Stage.COMMITTING
         case events.Committed() | events.Finished():
             return Stage.ENDING
-        case events.GroupFailed() | events.TaskEnded():
+        case events.GroupFailed() | events.TaskEnded() | events.EngineChosen():
             return stage
         case _:
             assert_never(event)

@@ -28,6 +28,7 @@ class RetentionGoal(Value):
     allow_recent: bool = False  # also snapshots of the last hour may go
     clean_metadata: bool = False  # schemas and partition specs as well that nothing uses any more
     keep_files: bool = False  # snapshots go from the metadata, and no file is deleted
+    allow_unlisted: bool = False  # delete files although other tables of the catalog cannot be looked at
 
     @property
     def only_ids(self) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from iceberg_compaction.model import byte_size, plurals
+from iceberg_compaction.model.bucket_lifecycle import LifecycleNote
 from iceberg_compaction.model.maintainer import Maintainer
 from iceberg_compaction.model.partition_score import PartitionScore
 from iceberg_compaction.model.value import Value
@@ -175,7 +177,21 @@ class TableHealth(Value):
     causes: tuple[str, ...] = ()  # writers of small files, with remedies
     fixes: tuple[PropertyFix, ...] = ()
     growth: tuple[GrowthDay, ...] = ()
+    lifecycle: tuple[LifecycleNote, ...] = ()  # what rules of the bucket do to the table's files
     unsupported: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return self._line(self.table, self.sentence)
+
+    __str__ = __repr__
+
+    @property
+    def sentence(self) -> str:
+        """The state of the table in one sentence."""
+        state = "unsupported" if self.unsupported else "sick" if self.sick else "healthy"
+        files = f"{plurals.count(self.data_files, 'data file')}, {self.small_files:,} of them small"
+        deletes = f", {plurals.count(self.delete_files, 'delete file')}" if self.delete_files else ""
+        return f"{state}, score {self.score} of 100; {files}{deletes}; {byte_size.format_size(self.bytes)}."
 
 
 class BrokenTable(Value):

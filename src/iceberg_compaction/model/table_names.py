@@ -19,6 +19,7 @@ _QUOTED = r"""(?:"((?:[^"]|"")+)"|`((?:[^`]|``)+)`)"""
 _PART = re.compile(rf"""\s*(?:{_QUOTED}|({_PLAIN}))\s*""")
 _QUOTED_PART = re.compile(rf"(?:(?<=^)|(?<=\.))\s*{_QUOTED}\s*(?=\.|$)")
 _WILDCARDS = re.compile(r"[*?\[]")
+_PLAIN_IN_SPARK = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def parse(name: str) -> tuple[str, ...]:
@@ -34,6 +35,15 @@ def parse(name: str) -> tuple[str, ...]:
     if not parts or at != len(name) or name.endswith("."):
         raise errors.ConfigError(f"{name!r} is not a table name; write it like namespace.table.")
     return tuple(parts)
+
+
+def first_part(name: str) -> tuple[str, str]:
+    """The first part of a name or a pattern, and the text of all others; that is empty if there are no others."""
+    part = _PART.match(name)
+    if part is None or name[part.end() : part.end() + 1] != ".":
+        return name, ""
+    quoted, ticked, plain = part.groups()
+    return plain or _unquoted(quoted, ticked), name[part.end() + 1 :]
 
 
 def is_pattern(name: str) -> bool:
@@ -65,6 +75,11 @@ def matches(name: str, pattern: str) -> bool:
 def text(identifier: Iterable[str]) -> str:
     """The name of which `parse` makes the same parts."""
     return ".".join(part if re.fullmatch(_PLAIN, part) else _quoted(part) for part in identifier)
+
+
+def spark_text(identifier: Iterable[str]) -> str:
+    """The name as Spark SQL takes it: odd parts are in backticks."""
+    return ".".join(part if _PLAIN_IN_SPARK.fullmatch(part) else f"`{part.replace('`', '``')}`" for part in identifier)
 
 
 def _unquoted(quoted: str | None, ticked: str | None) -> str:

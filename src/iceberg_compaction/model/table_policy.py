@@ -122,6 +122,11 @@ def _window(value: Any) -> Any:
     return {name: part for name, part in parts.items() if part is not None}
 
 
+def _names(value: Any) -> Any:
+    """`id, city`, or a list of names."""
+    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
+
+
 class ExpireStep(_Part):
     """Old snapshots are expired."""
 
@@ -131,6 +136,9 @@ class ExpireStep(_Part):
     )
     min_snapshots_to_keep: Annotated[int, Field(ge=1, description="of each branch, whatever their age")] = 1
     max_ref_age: Annotated[Seconds | None, Field(description="older branches and tags go; default: none")] = None
+    allow_unlisted: Annotated[
+        bool, Field(description="delete files although other tables of the catalog cannot be looked at")
+    ] = False
 
 
 class OrphansStep(_Part):
@@ -138,6 +146,9 @@ class OrphansStep(_Part):
 
     enabled: bool = False
     older_than: Annotated[Seconds, Field(description="younger files may belong to a writer at work")] = 3 * 86_400.0
+    allow_unlisted: Annotated[
+        bool, Field(description="go on although other tables of the catalog cannot be looked at")
+    ] = False
 
 
 class ManifestsStep(_Part):
@@ -172,6 +183,17 @@ class TagsStep(_Part):
     keep: Annotated[Seconds | None, Field(description="tags beyond this age go")] = None
 
 
+class StatisticsStep(_Part):
+    """Statistics of partitions are made, and of distinct values on request."""
+
+    enabled: bool = False
+    columns: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_names),
+        Field(description="count distinct values of these, or of `all`, which reads them; default: none"),
+    ] = ()
+
+
 class MaintenanceSteps(_Part):
     """What is kept tidy beside data files. Each step is off unless it is turned on."""
 
@@ -181,6 +203,7 @@ class MaintenanceSteps(_Part):
     deletes: DeletesStep = DeletesStep()
     ttl: TtlStep = TtlStep()
     tags: TagsStep = TagsStep()
+    statistics: StatisticsStep = StatisticsStep()
 
 
 class TablePolicy(_Part):

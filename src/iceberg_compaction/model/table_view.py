@@ -11,6 +11,7 @@ import pyarrow as pa
 from iceberg_compaction.model.value import Count, Value
 
 if TYPE_CHECKING:
+    from iceberg_compaction.model.delete_choice import DeleteWays
     from iceberg_compaction.model.maintainer import Maintainer
     from iceberg_compaction.model.rewrite_past import RewritePast
     from iceberg_compaction.model.table_shape import TableShape
@@ -92,6 +93,9 @@ class TableView:
     lessees: tuple[str, ...] = ()  # these runs in words
     maintainers: tuple[Maintainer, ...] = ()  # other tools that rewrite the table
     yielded: pa.BooleanArray | None = None  # rows of `files` that are left to them; None: none
+    cold: pa.BooleanArray | None = (
+        None  # rows of `files` in cold tiers of their store; None: none that anybody knows of
+    )
     failed: pa.Int64Array | None = (
         None  # of each row of `files`: 0, or higher the later a run failed at it; None: never
     )
@@ -106,6 +110,8 @@ class TableView:
     feeds: pa.Table | None = None  # current partitions of rows of older specs, see NULL; None: not looked up
     delete_files: pa.Int64Array | None = None  # that apply to each row of `files`; None: the table has no deletes
     deleted_rows: pa.Int64Array | None = None  # of each row of `files`, an estimate; see metadata.delete_index
+    equality_keys: pa.Int64Array | None = None  # in equality deletes that apply to each row of `files`; None: none do
+    delete_ways: DeleteWays | None = None  # what could be done about deletes; None: not looked up
     dangling: pa.BooleanArray | None = None  # rows of `files`: delete files that apply to nothing; None: no deletes
     useless_deletes: int = 0  # number of these that are safe to drop
     now_ms: int = 0  # when the table was looked at; ages are counted from here

@@ -35,6 +35,11 @@ class UndoPlan(Value):
     delete_files_added: int = 0  # delete files that come back
     partitions: tuple[tuple[int, str], ...] = ()  # spec id and canonical JSON of each
 
+    def __repr__(self) -> str:
+        return self._line(self.table, self.sentence)
+
+    __str__ = __repr__
+
     @property
     def empty(self) -> bool:
         """Whether nothing can be done."""

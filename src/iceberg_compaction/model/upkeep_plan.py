@@ -36,6 +36,11 @@ class UpkeepPlan(Value):
     kept: tuple[UpkeepStep, ...] = ()  # what stays, and why
     notes: tuple[str, ...] = ()  # what else a person should know, such as what can still be undone, and until when
 
+    def __repr__(self) -> str:
+        return self._line(self.table, self.sentence)
+
+    __str__ = __repr__
+
     @property
     def empty(self) -> bool:
         return not self.steps

@@ -26,3 +26,7 @@ class Value(BaseModel):
         ser_json_bytes="base64",
         val_json_bytes="base64",
     )
+
+    def _line(self, subject: str, sentence: str) -> str:
+        """The repr of a value that people look at as a whole; its fields are in `model_dump`."""
+        return f"<{type(self).__name__} of {subject}: {sentence}>"

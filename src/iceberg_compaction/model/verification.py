@@ -55,6 +55,11 @@ class Verification(Value):
     commits: tuple[CommitCheck, ...] = ()
     seconds: float = 0.0
 
+    def __repr__(self) -> str:
+        return self._line(self.table, self.sentence)
+
+    __str__ = __repr__
+
 
 def worst(verdicts: list[CheckVerdict]) -> CheckVerdict:
     """The verdict over several checks: one that differs counts most, then one that could not be made."""

@@ -50,6 +50,12 @@ class HealthLog:
         """The last looks at one table, the newest first."""
         return list(_parsed(self.entries.scan(keys.prefix(HEALTH, catalog, table), limit=limit)))
 
+    def latest_of(self, catalog: str, table: str) -> HealthEntry | None:
+        """The last look at one table."""
+        key = keys.key(LATEST, catalog, table)
+        entry = self.entries.get([key]).get(key)
+        return None if entry is None else next(_parsed([entry]), None)
+
     def latest(self) -> list[HealthEntry]:
         """The last look at each table, in one scan."""
         return list(self.each_latest())

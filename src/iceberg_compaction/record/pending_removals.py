@@ -4,6 +4,7 @@ themselves are not listed: they are found again through the snapshots' manifest 
 
 from __future__ import annotations
 
+import json
 import logging
 from dataclasses import dataclass
 from itertools import groupby
@@ -54,18 +55,27 @@ class PendingRemovals:
         self._write(blobs.pieces(removal.model_dump_json().encode(), *words))
 
     def of(self, entry: CatalogEntry) -> list[PendingRemoval]:
-        """The removals on a catalog entry, the oldest first. Those that cannot be read are left out with a warning."""
+        """The removals on a catalog entry, the oldest first, as far as they can be read."""
         pieces = self.entries.scan(keys.prefix(_REMOVAL, entry.table_uuid))
         removals = []
         for base, parts in groupby(pieces, lambda each: each.key.rpartition("/")[0]):
             try:
                 removal = PendingRemoval.model_validate_json(blobs.join(parts) or b"")
             except ValidationError:
-                _log.warning("The removal %s in the run store is not readable and is left alone.", base)
+                _log.debug("The removal %s in the run store is not readable.", base)
                 continue
             if removal.entry == entry:
                 removals.append(removal)
         return sorted(removals, key=lambda each: (each.since_ms, each.run_id))
+
+    def forget_damaged(self, table_uuid: str) -> None:
+        """Let go of records that nobody can read, and say so once. One of another version of this product is none."""
+        pieces = self.entries.scan(keys.prefix(_REMOVAL, table_uuid))
+        for base, parts in groupby(pieces, lambda each: each.key.rpartition("/")[0]):
+            listed = list(parts)
+            if not _is_json(blobs.join(iter(listed))):
+                _log.warning("The removal %s in the run store is damaged; files that it left are orphans now.", base)
+                self._write({each.key: None for each in listed})
 
     def forget(self, removal: PendingRemoval) -> None:
         """Nothing of it is left to do."""
@@ -76,3 +86,11 @@ class PendingRemovals:
         pairs = list(values.items())
         for at in range(0, len(pairs), _BATCH):
             self.entries.change(dict(pairs[at : at + _BATCH]))
+
+
+def _is_json(content: bytes | None) -> bool:
+    try:
+        json.loads(content or b"")
+    except ValueError:
+        return False
+    return True

@@ -38,7 +38,9 @@ def _ignore(event: Event) -> None:
 def _event_words(event: Event) -> str:
     """The step and its figures."""
     figures = event.model_dump(exclude={"kind", "table", "run_id", "outcome", "sentence", *_KEPT_FIGURES})
-    sentence = [f"({event.sentence})"] if isinstance(event, events.Planned | events.GroupFailed) else []
+    sentence = (
+        [f"({event.sentence})"] if isinstance(event, events.Planned | events.GroupFailed | events.EngineChosen) else []
+    )
     return " ".join(
         [event.kind, *(f"{name}={value}" for name, value in figures.items() if value is not None), *sentence]
     )
@@ -59,6 +61,7 @@ class Run:
     heartbeat_s: float = settings.HEARTBEAT_SECONDS  # between two heartbeats
     entry: journal.Entry | None = None  # in the journal, while it is at work
     landed: tuple[int, ...] = ()  # snapshots that it has committed
+    leased: bool = False  # it ended because another run has what it needs, and may be tried again
     warnings: store_warnings.StoreWarnings = field(default_factory=store_warnings.StoreWarnings)
     catalog: str = ""  # the identity of the table's catalog, once the table is loaded
     outbox: outbox.Outbox | None = field(default=None, init=False)  # to the store; None: there is none

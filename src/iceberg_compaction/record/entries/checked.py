@@ -46,6 +46,12 @@ class CheckedEntries:
         """Keep connections until the end of the `with`, where the place would open a new one for each call."""
         return self._entries.stay_open() if isinstance(self._entries, door.StaysOpen) else contextlib.nullcontext()
 
+    def hold(self) -> None:
+        """From now on only the store that is there now counts, where the place may vanish (`door.MayVanish`)."""
+        if isinstance(self._entries, door.MayVanish):
+            self.change({})  # of a format that this version knows
+            self._entries.hold()
+
     def close(self) -> None:
         self._entries.close()
 

@@ -63,3 +63,13 @@ class StaysOpen(Protocol):
     def stay_open(self) -> AbstractContextManager[None]:
         """Keep it until the end of the `with`. Calls may overlap."""
         ...
+
+
+@runtime_checkable
+class MayVanish(Protocol):
+    """A place that anybody may take away, and that the next change would make anew, empty."""
+
+    def hold(self) -> None:
+        """From now on only the store that is there now counts, created if there is none: if it is gone or another one,
+        every call raises StoreGoneError, until it is back."""
+        ...

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _BUSY_S = 30  # others hold the file for milliseconds
 _NAMED = 3  # tables of somebody else
 _AT_ONCE = 500  # keys of one statement
+_HELD = "meta/held"  # its version is that of no other store, and of every copy of this one
 _COLUMNS = frozenset({"key", "value", "version"})
 _SCHEMA = (
     "create table if not exists entries (key text primary key not null, value text not null, version integer not null)",
@@ -31,12 +32,13 @@ _SCHEMA = (
 
 class SqliteEntries:
     """See `door.StoreEntries`. Every connection is a new one, closed after use, but for those of `stay_open`. One for
-    changes creates the file and its tables where they are missing: the file may vanish at any time. A file of the first
-    format is read through a copy in memory, and brought forward by the first change."""
+    changes creates the file and its tables where they are missing: the file may vanish at any time. After `hold` it may
+    not. A file of the first format is read through a copy in memory, and brought forward by the first change."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._kept = kept_connection.KeptConnection(path)
+        self._held: int | None = None  # the version of an entry of the store that must be there
 
     def __str__(self) -> str:
         return str(self._path)
@@ -68,8 +70,7 @@ class SqliteEntries:
     def change(self, values: Mapping[str, str | None], expected: Mapping[str, int | None] | None = None) -> bool:
         with self._changing() as connection:
             for key, version in (expected or {}).items():
-                row = connection.execute("select version from entries where key = ?", (key,)).fetchone()
-                if (None if row is None else row[0]) != version:
+                if _version_of(connection, key) != version:
                     return False
             _write(connection, values)
         return True
@@ -77,6 +78,12 @@ class SqliteEntries:
     def stay_open(self) -> contextlib.AbstractContextManager[None]:
         """Keep the connection of the first change until the end of the `with`."""
         return self._kept.keeping()
+
+    def hold(self) -> None:
+        """See `door.MayVanish`. A copy of the store is the same one."""
+        if _HELD not in self.get([_HELD]):
+            self.change({_HELD: ""}, {_HELD: None})
+        self._held = self.get([_HELD])[_HELD].version
 
     def close(self) -> None:
         self._kept.close()
@@ -120,6 +127,8 @@ class SqliteEntries:
     def _connection_to_read(self) -> Iterator[sqlite3.Connection | None]:
         with self._kept.to_read() as kept:
             if kept is not None or not self.exists():
+                if kept is None and self._held is not None:
+                    raise self._gone()
                 yield kept
                 return
             with contextlib.closing(self._connect_to_read()) as connection:
@@ -148,6 +157,8 @@ class SqliteEntries:
             ) from error
 
     def _connect_to_change(self) -> sqlite3.Connection:
+        if self._held is not None:
+            return self._connect_to_read()  # which creates nothing
         self._path.parent.mkdir(parents=True, exist_ok=True)
         connection = self._connect(str(self._path))
         try:
@@ -164,6 +175,8 @@ class SqliteEntries:
         try:
             return self._connect(f"{uri}?mode=rw")
         except sqlite3.OperationalError:
+            if self._held is not None and not self.exists():
+                raise self._gone() from None
             # A folder that is read-only takes no files for the log. Without a log, the file is all there is.
             if self._path.with_name(f"{self._path.name}-wal").exists():
                 raise
@@ -184,14 +197,30 @@ class SqliteEntries:
                 raise errors.ForeignStoreError(
                     f"The file {self._path} is not a run store: {reason}; choose another one with --store."
                 )
+            if self._held is not None and not self._is_held(connection):
+                raise self._gone()
         except BaseException:
             connection.close()
             raise
         return connection
 
+    def _is_held(self, connection: sqlite3.Connection) -> bool:
+        return "entries" in _tables(connection) and _version_of(connection, _HELD) == self._held
+
+    def _gone(self) -> errors.StoreGoneError:
+        return errors.StoreGoneError(
+            f"The run store {self._path} is gone: its file was moved, deleted or replaced under the service, which "
+            "makes no new one. Put it back, or start the service again."
+        )
+
 
 def _rows(connection: sqlite3.Connection | None, query: str, values: Sequence[Any]) -> list[Any]:
     return [] if connection is None else connection.execute(query, values).fetchall()
+
+
+def _version_of(connection: sqlite3.Connection, key: str) -> int | None:
+    row = connection.execute("select version from entries where key = ?", (key,)).fetchone()
+    return None if row is None else int(row[0])
 
 
 def _write(connection: sqlite3.Connection, values: Mapping[str, str | None]) -> None:

@@ -15,6 +15,7 @@ from iceberg_compaction.record import event_log, health_log
 from iceberg_compaction.record.checkpoint import checkpoints
 from iceberg_compaction.record.entries import door, keys
 from iceberg_compaction.record.rules import run_rows
+from iceberg_compaction.record.service import audit_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +62,7 @@ class Removal:
             return  # another run does it
         checkpoints.remove_old(self.entries, self.now_ms - self.periods.checkpoints_ms, self._is_entered)
         self._remove_runs()
+        audit_log.remove_before(self.entries, self.now_ms - self.periods.history_ms)
         done: dict[str, int | str] = {"events_until_ms": self._remove_old_events(state.events_until_ms)}
         done |= {"table": self._remove_looks(state), "stray": self._remove_strays(state.stray)}
         self.entries.change({KEY: state.model_copy(update=done).model_dump_json()})

@@ -4,6 +4,7 @@ searched in, so that the newest runs of a table or of a kind are found among a h
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.model.rewrite_task import Effort
@@ -12,7 +13,7 @@ from iceberg_compaction.record.entries import keys
 from iceberg_compaction.record.rules import readable, run_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Container, Iterator
 
     from iceberg_compaction.model.outcome import Kind
     from iceberg_compaction.record.entries.door import StoreEntries, StoreEntry
@@ -23,6 +24,19 @@ _MOST_AT_ONCE = 1000  # keys
 _SEARCHED_AT_ONCE = 20_000  # keys, where most do not count
 _FEW_TABLES = 20
 _MOST_EFFORTS = 1000  # runs that are looked at for those on other tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsPage:
+    """One page of the list of all runs. `fits`: whether runs of a table count."""
+
+    table: str | None = None
+    kind: str | None = None
+    since_ms: int | None = None  # both ends included
+    until_ms: int | None = None
+    after: str = ""
+    limit: int = 50
+    fits: Callable[[str], bool] = lambda table: True
 
 
 class RunHistory:
@@ -72,6 +86,37 @@ class RunHistory:
         prefix = run_rows.order_prefix(None, None if kind is None else getattr(kind, "value", str(kind)))
         run_ids = self._listed(prefix, since_ms, until_ms, at_once=_SEARCHED_AT_ONCE, tables=frozenset(tables))
         return list(itertools.islice(self._records(run_ids), limit))
+
+    def history_but(self, read: Container[str], since_ms: int, limit: int) -> list[RunRecord]:
+        """The newest runs that began since then, of at most `limit`, but for those with these ids."""
+        prefix = run_rows.order_prefix(None, None)
+        run_ids = itertools.islice(self._listed(prefix, since_ms, None, at_once=_MOST_AT_ONCE), limit)
+        return list(self._records(run_id for run_id in run_ids if run_id not in read))
+
+    def page(self, wanted: RunsPage) -> tuple[list[RunRecord], str | None]:
+        """The next runs of a list, the newest first, and the `after` of those behind them; None: there are no more. A
+        page may have fewer than `limit` while there are more, where most runs are of tables that do not count."""
+        prefix = run_rows.order_prefix(wanted.table, wanted.kind)
+        after = "" if wanted.until_ms is None else f"{prefix}{keys.key(keys.newest_first(wanted.until_ms))}"
+        after = max(after, f"{prefix}{wanted.after}" if wanted.after else "")
+        last = None if wanted.since_ms is None else keys.newest_first(wanted.since_ms)
+        run_ids: list[str] = []
+        read, at_once = 0, wanted.limit + 1
+        while read < _SEARCHED_AT_ONCE:
+            listed = self.entries.scan(prefix, after=after, limit=at_once)
+            for entry in listed:
+                *_, when, run_id = keys.words(entry.key)
+                if last is not None and int(when) > last:
+                    return list(self._records(iter(run_ids))), None
+                if len(run_ids) == wanted.limit:
+                    return list(self._records(iter(run_ids))), after.removeprefix(prefix)
+                after = entry.key
+                if wanted.fits(wanted.table or entry.value):
+                    run_ids.append(run_id)
+            if len(listed) < at_once:
+                return list(self._records(iter(run_ids))), None
+            read, at_once = read + len(listed), min(4 * at_once, _MOST_AT_ONCE)
+        return list(self._records(iter(run_ids))), after.removeprefix(prefix)
 
     def tables(self) -> list[str]:
         """Return the tables that have, or had, runs in the history."""

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model.snapshot_retention import RetentionGoal
+from iceberg_compaction.model.statistics_plan import StatisticsGoal
 from iceberg_compaction.operations.deletes.delete_upkeep import CleanDeletes
 from iceberg_compaction.operations.expire.expire_snapshots import ExpireSnapshots
 from iceberg_compaction.operations.rewrite_files.file_rewrite import ApplyPlan, RewriteFiles
 from iceberg_compaction.operations.rewrite_files.resume.resume_run import ResumeRun
 from iceberg_compaction.operations.rewrite_manifests.manifest_rewrite import ANY, ManifestGoal, RewriteManifests
+from iceberg_compaction.operations.statistics.refresh_statistics import RefreshStatistics
 from iceberg_compaction.operations.undo.judge_undo import UndoRequest
 from iceberg_compaction.operations.undo.undo_run import UndoRun
 from iceberg_compaction.workflow import operate, resumable
@@ -54,6 +56,12 @@ def rewrite_manifests(catalog: Any, name: str, run: Run, goal: ManifestGoal = AN
 
 def clean_deletes(catalog: Any, name: str, engines: Any, run: Run) -> Outcome:
     return operate.operate(CleanDeletes(table=name), _house(catalog, engines), run)
+
+
+def refresh_statistics(catalog: Any, name: str, engines: Any, run: Run) -> Outcome:
+    """Of partitions and of two columns, so that there are two files."""
+    goal = StatisticsGoal(columns=("id", "name"))
+    return operate.operate(RefreshStatistics(table=name, goal=goal), _house(catalog, engines), run)
 
 
 def plan_manifests(catalog: Any, name: str, run: Run, goal: ManifestGoal = ANY) -> ManifestPlan:

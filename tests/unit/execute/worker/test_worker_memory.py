@@ -85,10 +85,14 @@ def _prefixes() -> dict[str, tuple[Any, pa.Array]]:
 @pytest.mark.parametrize(
     ("make", "options"),
     [
-        (_texts, {}),
+        pytest.param(_texts, {}, marks=pytest.mark.lab),
         (_one_text, {}),
-        (_constants, {}),
-        (_prefixes, {"use_dictionary": False, "column_encoding": {"text": "DELTA_BYTE_ARRAY"}}),
+        pytest.param(_constants, {}, marks=pytest.mark.lab),
+        pytest.param(
+            _prefixes,
+            {"use_dictionary": False, "column_encoding": {"text": "DELTA_BYTE_ARRAY"}},
+            marks=pytest.mark.lab,
+        ),
     ],
 )
 def test_memory_is_bounded_whatever_few_bytes_stand_for(
@@ -118,7 +122,7 @@ def test_so_it_is_where_rows_are_sorted(tmp_path: Path) -> None:
     assert found["megabytes"] < MOST
 
 
-@pytest.mark.parametrize("content", ["positions", "keys"])
+@pytest.mark.parametrize("content", ["positions", pytest.param("keys", marks=pytest.mark.lab)])
 def test_so_it_is_while_deletes_are_loaded(tmp_path: Path, content: str) -> None:
     """A data file and a delete file that both are small and stand for much."""
     schema = Schema(_optional(1, "id", LongType()), _optional(2, "c", StringType()))

@@ -118,7 +118,7 @@ def _tables(draw: st.DrawFn) -> tuple[Schema, list[list[dict[str, Any]]]]:
     return Schema(*fields), draw(st.lists(st.lists(rows, max_size=12), min_size=1, max_size=4))
 
 
-@examples(120, suppress_health_check=list(HealthCheck))
+@examples(60, suppress_health_check=list(HealthCheck))
 @given(_tables(), st.sampled_from([1, 3, 100]), st.sampled_from([600, 5000, 2**20]), st.sampled_from(list(ProofLevel)))
 def test_a_rewrite_keeps_every_row_and_its_metrics_are_true(
     table: tuple[Schema, list[list[dict[str, Any]]]], group_rows: int, target: int, level: ProofLevel
@@ -293,7 +293,7 @@ def _evolutions(draw: st.DrawFn) -> tuple[Schema, Schema, list[dict[str, Any]], 
     return schema, Schema(*fields), rows, [change(row) for row in rows]
 
 
-@examples(80, suppress_health_check=list(HealthCheck))
+@examples(40, suppress_health_check=list(HealthCheck))
 @given(_evolutions())
 def test_evolution_at_every_level_keeps_values_by_id(
     case: tuple[Schema, Schema, list[dict[str, Any]], list[dict[str, Any]]],

@@ -198,7 +198,7 @@ SMALL_RUNS = budgets.Budgets(run_bytes=2000, block_bytes=300, merge_bytes=800)
 
 
 @pytest.mark.parametrize("spilling", [False, True])
-@examples(40)
+@examples(20)
 @given(count=st.integers(0, 60), seed=st.integers(0, 99), wanted=orders(), pieces=st.integers(1, 6))
 def test_r34_all_rows_come_out_in_order(spilling: bool, count: int, seed: int, wanted: SortOrder, pieces: int) -> None:
     """Any type in any place, any transform, nulls as declared, floats in total order, text by its bytes; equal rows

@@ -10,6 +10,8 @@ SHARED := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # Of the examples that `make test` tries a property on, how many times as many `make explore` tries.
 TIMES := 10
 READY := $(VENV)/.ready
+# The tests start Python by the hundred: compiled modules are kept for it, even where the environment says otherwise.
+export PYTHONDONTWRITEBYTECODE :=
 # Spark needs a JDK: the script finds or installs one, says so on standard error, and prints its home.
 WITH_JAVA := JAVA_HOME="$$(scripts/ensure_java.sh)" && export JAVA_HOME &&
 # The tests of the report look at it in a browser, which another script finds or installs.
@@ -21,7 +23,7 @@ WITH_PROMETHEUS := PROMETHEUS="$$(scripts/ensure_prometheus.sh)" && export PROME
 KEEP := lake
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick test docs lab explore interop bench screens check format lock clean
+.PHONY: help demo quick test docs lab explore interop bench dist package pythons screens check format lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | while IFS="$$(printf '\t')" read -r name text; do \
@@ -42,7 +44,7 @@ docs: $(READY) ## build the documentation into site/, check its links, run its e
 	@echo "The documentation is in site/index.html"
 
 lab: $(READY) ## kill runs at every step, make storage and catalog fail, race writers, run random operations
-	@$(WITH_JAVA) $(PY) -m pytest -m lab -p no:cacheprovider $(SHARED) $(ARGS)
+	@$(WITH_JAVA) $(WITH_PROMETHEUS) $(PY) -m pytest -m lab -p no:cacheprovider $(SHARED) $(ARGS)
 
 explore: $(READY) ## run the property tests on new examples, TIMES (10) times as many (SEED=N repeats a run)
 	@seed="$${SEED:-$$(date +%s)}"; echo "To repeat this run: make explore SEED=$$seed"; \
@@ -50,11 +52,20 @@ explore: $(READY) ## run the property tests on new examples, TIMES (10) times as
 		-p no:cacheprovider $(SHARED) --hypothesis-seed="$$seed" $(ARGS)
 	@ICEBERG_COMPACTION_EXPLORE=$(TIMES) $(PY) -m pytest -q -p no:cacheprovider tests/lab/test_resume_lab.py -k bad_weather
 
-interop: $(READY) ## read and compact our tables with Iceberg Java (jars come from Maven Central)
-	@$(WITH_JAVA) $(PY) -m pytest -m interop -p no:cacheprovider $(SHARED) tests/interop $(ARGS)
+interop: $(READY) ## meet Iceberg Java, a Hive metastore and cloud stores (from Maven Central, npm and Go's proxy)
+	@$(WITH_JAVA) $(PY) -m pytest -m "interop and not package" -p no:cacheprovider $(SHARED) tests/interop $(ARGS)
 
 bench: $(READY) ## run every benchmark and write bench/results/*.json (ARGS=--quick for a short run)
 	@$(WITH_JAVA) $(PY) -m bench.run $(ARGS)
+
+dist: $(READY) ## build the wheel and the source archive into dist/
+	@rm -rf dist && $(PY) -m hatchling build -d dist
+
+package: $(READY) ## install the wheel into environments of its own, alone and with each extra (package index, minutes)
+	@$(PY) -m pytest -m package -p no:cacheprovider tests/interop $(ARGS)
+
+pythons: ## run the unit tests on every Python from 3.10 to 3.13 that is here (minutes)
+	@scripts/try_pythons.sh
 
 screens: $(READY) ## store the screens of the command line anew (tests/e2e/screens); look at the diff
 	@ICEBERG_COMPACTION_SCREENS=write $(PY) -m pytest -q -p no:cacheprovider tests/e2e/test_screens.py $(ARGS)

@@ -60,7 +60,7 @@ def doors(root: Path) -> tuple[Callable[[], Any], Callable[..., Any]]:
     catalog = tables.connect(root)
 
     def health() -> Any:
-        return diagnose.diagnose(catalog, tables.NAME, Policy(), cache=wiring.manifest_cache())
+        return diagnose.diagnose(catalog, tables.NAME, Policy(), diagnose.HealthLook(cache=wiring.manifest_cache()))
 
     def plan(policy: Policy | None = None) -> Any:
         return work.plan_table(catalog, tables.NAME, policy or Policy(), wiring.new_run())

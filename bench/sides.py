@@ -75,9 +75,20 @@ class Side:
         return total
 
     def _workers(self) -> list[psutil.Process]:
-        jvms = [process for process in self._tree() if process.name() == "java"]
-        below = [child for jvm in jvms for child in jvm.children(recursive=True)]
-        return [process for process in below if "python" in process.name()]
+        """Python processes below a JVM. Short-lived ones, such as shells of a JVM, may end while they are listed."""
+        workers: list[psutil.Process] = []
+        for process in self._tree():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                below = process.children(recursive=True) if process.name() == "java" else []
+                workers += [child for child in below if _is_python(child)]
+        return workers
+
+
+def _is_python(process: psutil.Process) -> bool:
+    try:
+        return "python" in process.name()
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _forget_peak(pid: int) -> None:

@@ -14,5 +14,5 @@ compile() {
         --custom-compile-command "make lock" --quiet "$@"
 }
 compile pyproject.toml --extra spark --extra connect --extra postgres --extra redis --extra etcd --extra metrics \
-    --extra otel --group dev --output-file requirements.lock
+    --extra otel --extra hive --extra glue --extra azure --extra statistics --extra service --group dev --output-file requirements.lock
 echo setuptools | compile - --output-file requirements-build.lock

@@ -1,7 +1,7 @@
 """Fills pages of the site from the code while `make docs` builds it, so that reference and code cannot differ. A page
 says where: `<!-- options: run -->` becomes the options of a verb, `<!-- options: run Catalog -->` one panel of them,
-`<!-- library -->` the public names of the package, `<!-- decisions -->` the list of decisions. MkDocs calls
-`on_page_markdown`."""
+`<!-- library -->` the public names of the package, `<!-- decisions -->` the list of decisions, `<!-- rest -->` the
+requests of the service, `<!-- service-settings -->` its settings. MkDocs calls `on_page_markdown`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from pydantic import BaseModel
 
 import iceberg_compaction
 from iceberg_compaction.interfaces.cli.app import app
+from iceberg_compaction.interfaces.service import service_house, service_settings
+from iceberg_compaction.interfaces.service.api import app_factory
+from iceberg_compaction.interfaces.service.service_settings import ServiceSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +29,9 @@ SHARED = {"Catalog": "[catalog options](#catalog-options)", "Console": "[console
 OWN = "Options"
 _NO_MEMBERS = ("    options:", "      members: false")
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-_MARK = re.compile(r"^<!-- (?:(library|decisions)|options: (\w+)(?: ([\w ]+))?) -->$", re.MULTILINE)
+_MARK = re.compile(
+    r"^<!-- (?:(library|decisions|rest|service-settings)|options: ([\w-]+)(?: ([\w ]+))?) -->$", re.MULTILINE
+)
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MARKUP = re.compile(r"\[/?[a-z ]*\]")
 
@@ -46,6 +51,10 @@ def _generated(kind: str | None, verb: str, panel: str | None) -> str:
         return "\n\n".join(map(_library_entry, public_names()))
     if kind == "decisions":
         return "\n".join(decisions())
+    if kind == "rest":
+        return "\n\n".join(requests_of_service())
+    if kind == "service-settings":
+        return "\n\n".join(settings_of_service(ServiceSettings, "", set()))
     panels = options_of(verb)
     if panel is not None:
         return _table(panels[panel])
@@ -66,6 +75,49 @@ def options_of(verb: str) -> dict[str, list[str]]:
             panel = getattr(parameter, "rich_help_panel", None) or OWN
             panels.setdefault(panel, []).append(f"| {_names(parameter)} | {_meaning(parameter)} |")
     return panels
+
+
+def requests_of_service() -> Iterator[str]:
+    """A table for each group of requests."""
+    house = service_house.build(service_settings.load({"store": "memory://"}, None, {"CATALOG_URI": "sqlite:///x.db"}))
+    document = app_factory.make_app(house).openapi()
+    groups: dict[str, list[str]] = {}
+    for path, methods in document["paths"].items():
+        for method, request in methods.items():
+            text = " ".join(request.get("description", "").split()).replace("|", "\\|")
+            row = f"| `{method.upper()} {path}` | {request['summary']}. {text} |"
+            groups.setdefault((request.get("tags") or ["probes"])[0], []).append(row)
+    for group, rows in groups.items():
+        yield "\n".join([f"## {group.capitalize()}", "", "| Request | What it does |", "|---|---|", *rows])
+
+
+def settings_of_service(model: type[BaseModel], name: str, seen: set[type[BaseModel]]) -> Iterator[str]:
+    """A table of the settings, then one for each part of them."""
+    seen.add(model)
+    rows, parts = [], []
+    for field_name, info in model.model_fields.items():
+        inner = next((each for each in _models_in(info.annotation) if each not in seen), None)
+        if inner is not None:
+            parts.append((inner, field_name))
+        default = "" if info.is_required() or info.default in (None, {}, ()) or inner else f"`{_plain(info.default)}`"
+        rows.append(f"| `{field_name}` | {info.description or ('see below' if inner else '')} | {default} |")
+    title = f"**`{name}`**" if name else "**The file**"
+    yield "\n".join([title, "", "| Setting | Meaning | Default |", "|---|---|---|", *rows])
+    for inner, field_name in parts:
+        yield from settings_of_service(inner, f"{name}.{field_name}".strip("."), seen)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for each in get_args(annotation):
+        yield from _models_in(each)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Enum):
+        return str(value.value)
+    return ", ".join(map(_plain, value)) if isinstance(value, list | tuple) else f"{value}"
 
 
 def _own_first(panel: tuple[str, list[str]]) -> bool:

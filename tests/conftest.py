@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.factories import examples, servers
+from tests.factories import examples, servers, shortcuts
 from tests.factories import lake as lakes
 from tests.factories.spark import spark  # noqa: F401 - a fixture
 from tests.factories.stores import every_place, store_server  # noqa: F401 - fixtures
@@ -17,17 +18,37 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LAB = Path(__file__).parent / "lab"
+_NEEDS = {"spark": pytest.mark.spark, "s3_server": pytest.mark.server}
 # What a developer has configured on the machine must not leak into a test, nor a test write to a real lake.
 _FOREIGN = ("AWS_", "CATALOG_", "COLUMNS", "OTEL_", "PYICEBERG_", "TRACEPARENT", "REDIS_URL", "STORE_URL")
+
+# SQLite waits for the disk at every commit, and tests commit many thousand times. What lies in memory is as safe from a
+# process that dies; the power does not fail here.
+_MEMORY = Path("/dev/shm")
+_MEMORY_BYTES = 4 << 30
+
+# Lab and interop take libraries as they are.
+_WHOLE = ("lab", "interop")
 
 examples.load_profile()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Folders of tests are in memory where there is enough of it."""
+    if not config.getoption("markexpr").startswith(_WHOLE):
+        shortcuts.install()
+    if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _MEMORY_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of tests/lab is the lab."""
+    """All of tests/lab is the lab, and who uses a JVM or a server needs it."""
     for item in items:
         if _LAB in item.path.parents:
             item.add_marker(pytest.mark.lab)
+        for fixture, marker in _NEEDS.items():
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(marker)
 
 
 @pytest.fixture(scope="session", autouse=True)

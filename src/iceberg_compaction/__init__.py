@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from iceberg_compaction.errors import CompactionError
     from iceberg_compaction.execute.perform_task import execute_task
+    from iceberg_compaction.interfaces.client.service_client import Client
     from iceberg_compaction.interfaces.library import Compactor, commit_tasks, tasks
     from iceberg_compaction.model.events import Event
     from iceberg_compaction.model.explanation import Explanation
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "CatalogSettings": "settings",
     "CheckVerdict": "model.verification",
+    "Client": "interfaces.client.service_client",
     "CompactionError": "errors",
     "Compactor": "interfaces.library",
     "CopyMode": "model.policies",
@@ -72,6 +74,7 @@ _HOMES = {
 __all__ = [
     "CatalogSettings",
     "CheckVerdict",
+    "Client",
     "CompactionError",
     "Compactor",
     "CopyMode",

@@ -5,8 +5,11 @@ border where they appear, with the cause chained. Each class says whether trying
     ├── ConfigError              wrong option, setting or argument
     │   └── SetupError             this machine or cluster lacks something: Java, Spark, a driver
     ├── StoreError               the run store could not be read or written (retryable)
-    │   └── ForeignStoreError      the file is not a run store
+    │   ├── ForeignStoreError      the file is not a run store
+    │   └── StoreGoneError         the file is not the one any more that a service began with (retryable)
     ├── LeasedError              another run is at work there (retryable)
+    ├── QueueFullError           too much work of a tenant waits already (retryable)
+    ├── LostWorkError            another worker has taken the work over
     ├── CatalogError             the catalog refused or could not be used
     │   ├── UnreachableError       no answer (retryable)
     │   │   └── WrongStoreError      an answer from another place: no such bucket, another region, no TLS
@@ -26,6 +29,10 @@ border where they appear, with the cause chained. Each class says whether trying
     │   │   └── NothingLeftError     ... and nothing is left to commit
     │   ├── DefectError            our own code failed before anything was published
     │   └── StateUnknownError      the catalog did not say whether the commit landed (never retried blindly)
+    ├── AccessError              the service does not let somebody do something
+    │   ├── UnauthenticatedError   nobody knows who asks
+    │   ├── ForbiddenError         the role or the tenant does not allow it
+    │   └── TooManyError           too much was asked for, for now (retryable)
     └── CancelledError           stopped on request
 """
 
@@ -65,10 +72,24 @@ class ForeignStoreError(StoreError):
     retryable = False
 
 
+class StoreGoneError(StoreError):
+    """The file of the run store was moved, deleted or replaced under a service. No new one is made."""
+
+
 class LeasedError(CompactionError):
     """Another run is at work on what this one wants, or was since the plan was made; nothing was written."""
 
     retryable = True
+
+
+class QueueFullError(CompactionError):
+    """Too much work of a tenant waits in the queue of a service; nothing was added."""
+
+    retryable = True
+
+
+class LostWorkError(CompactionError):
+    """A worker was silent for so long that another one has its work."""
 
 
 class CatalogError(CompactionError):
@@ -158,6 +179,28 @@ class NothingLeftError(ConflictError):
 
 class StateUnknownError(CommitError):
     """The catalog did not say whether the commit landed; nothing may be deleted until that is known."""
+
+
+class AccessError(CompactionError):
+    """The service does not let somebody do something; nothing was done."""
+
+
+class UnauthenticatedError(AccessError):
+    """No token, or one that is unknown, over or revoked. The sentence does not say which."""
+
+
+class ForbiddenError(AccessError):
+    """The role of whoever asks is not enough for it."""
+
+
+class TooManyError(AccessError):
+    """Too many requests, or too much work that waits. `retry_after_s`: when it is worth to try again."""
+
+    retryable = True
+
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class CancelledError(CompactionError):

@@ -140,7 +140,10 @@ def test_a_strategy_and_an_engine_of_another_package_do_the_work(installed: Path
         (lambda: registry.named("missing"), "of the package author-of-strategies, which cannot be loaded from"),
         (lambda: registry.named("gone"), "ModuleNotFoundError"),
         (lambda: wiring.engine_factory("nothing"), "The engine 'nothing' is a int, not a factory"),
-        (lambda: wiring.engine_factory("duck"), "'duck' is not an engine; choose one of spark, inline, here, nothing"),
+        (
+            lambda: wiring.engine_factory("duck"),
+            "'duck' is not an engine; choose one of spark, inline, auto, here, nothing",
+        ),
     ],
 )
 def test_what_cannot_be_had_gets_a_sentence(installed: Path, find: Callable[[], Any], words: str) -> None:

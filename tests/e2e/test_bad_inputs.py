@@ -93,7 +93,7 @@ CASES: dict[str, tuple[str, int, str]] = {
     "no such engine": (
         "run --catalog-uri {uri} --table db.events --engine duck",
         2,
-        "'duck' is not an engine; choose one of spark, inline.",
+        "'duck' is not an engine; choose one of spark, inline, auto.",
     ),
     "no size": ("plan --catalog-uri {uri} --table db.events --target-file-size big", 2, "Wrong value for ..."),
     "no plan": (

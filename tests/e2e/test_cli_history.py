@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -39,6 +40,7 @@ RUNNING, DIED = "d" * 32, "e" * 32
 PROGRAM = [sys.executable, "-c", "from iceberg_compaction.interfaces.cli import main; main()"]
 
 
+@functools.cache
 def dead_process() -> Process:
     """The identity of a process that has ended."""
     code = "from iceberg_compaction.record import processes; print(processes.this_process().model_dump_json())"

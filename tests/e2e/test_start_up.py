@@ -44,6 +44,7 @@ VERBS = (
     "verify",
     "undo",
     "cache",
+    "serve",
     "demo",
 )
 HEAVY = frozenset({"datafusion", "numpy", "pandas", "pyarrow", "pydantic", "pyiceberg", "pyspark", "sqlalchemy"})
@@ -66,7 +67,7 @@ NOT_FOR_METADATA = frozenset(
 )
 NOT_OURS_FOR_METADATA = ("commit", "execute", "interfaces.html", "interfaces.library")
 # A floor of about 155 and 185 modules of ours, with room for a few more: each costs one to three milliseconds.
-MOST_OURS = 300
+MOST_OURS = 312
 
 
 def end_of(args: Sequence[str], folder: Path) -> dict[str, Any]:

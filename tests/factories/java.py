@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PACKAGES = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0,org.xerial:sqlite-jdbc:3.50.3.0"
 _IVY = Path(__file__).resolve().parents[2] / ".jars"
+_CATALOG = "spark.sql.catalog.lake"
 _RESOLVE = """
 import sys
 from pyspark.sql import SparkSession
@@ -39,6 +40,11 @@ def jars(packages: str = PACKAGES) -> list[str]:
     return [str(path) for path in paths]
 
 
+def lake_conf(lake: Path) -> dict[str, str]:
+    """What makes this folder the lake of a session that has not used its catalog yet."""
+    return {f"{_CATALOG}.uri": f"jdbc:sqlite:{lake}/catalog.db", f"{_CATALOG}.warehouse": f"file://{lake}"}
+
+
 def session(
     lake: Path, cores: int = 2, *, packages: str = PACKAGES, properties: Mapping[str, str] | None = None
 ) -> SparkSession:
@@ -46,7 +52,7 @@ def session(
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable  # workers run our code too
-    catalog = "spark.sql.catalog.lake"
+    catalog = _CATALOG
     conf = {
         "spark.driver.extraClassPath": ":".join(jars(packages)),
         "spark.jars": ",".join(jars(packages)),
@@ -60,10 +66,9 @@ def session(
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         catalog: "org.apache.iceberg.spark.SparkCatalog",
         f"{catalog}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
-        f"{catalog}.uri": f"jdbc:sqlite:{lake}/catalog.db",
         f"{catalog}.jdbc.schema-version": "V1",
         f"{catalog}.cache-enabled": "false",
-        f"{catalog}.warehouse": f"file://{lake}",
+        **lake_conf(lake),
         **{f"{catalog}.{key}": value for key, value in (properties or {}).items()},
     }
     builder = SparkSession.builder.master(f"local[{cores}]").appName("iceberg-java-oracle")

@@ -3,6 +3,8 @@ making tables that need compaction. Plain functions; the fixtures are in conftes
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from iceberg_compaction.settings import CatalogSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyiceberg.catalog import Catalog
@@ -51,6 +54,31 @@ def file_lake(directory: Path, *, namespace: str = "db") -> Lake:
     catalog = SqlCatalog("default", uri=uri, warehouse=warehouse.as_uri())
     catalog.create_namespace_if_not_exists(namespace)
     return Lake(settings=CatalogSettings(uri=uri, warehouse=warehouse.as_uri()), catalog=catalog, namespace=namespace)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mould:
+    """A local lake that is built once, and restored for each test that changes it. It stays in one folder: the paths in
+    its metadata are absolute."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, folder: Path, build: Callable[[Lake], object]) -> Mould:
+        lake = file_lake(folder / "lake")
+        build(lake)
+        lake.catalog.close()
+        shutil.copytree(folder / "lake", folder / "kept")
+        return cls(folder=folder)
+
+    @contextlib.contextmanager
+    def cast(self) -> Iterator[Lake]:
+        """The lake as it was built."""
+        shutil.rmtree(self.folder / "lake")
+        shutil.copytree(self.folder / "kept", self.folder / "lake")
+        lake = file_lake(self.folder / "lake")
+        yield lake
+        lake.catalog.close()
 
 
 def rest_lake(server: S3Server, *, namespace: str) -> Lake:

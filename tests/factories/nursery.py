@@ -26,7 +26,8 @@ from tests.factories import ports
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from iceberg_compaction import CatalogSettings
+    from iceberg_compaction import CatalogSettings, Outcome
+    from iceberg_compaction.record.runs import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 _PRELOADED = (
@@ -58,6 +59,7 @@ class Job:
     goes_on: str = ""  # no run of its own: this one is resumed
     undoes: str = ""  # nothing is rewritten: this run is undone
     expires: bool = False  # nothing is rewritten: all snapshots expire that may
+    counts: bool = False  # nothing is rewritten: statistics are made
     weather: int = 0  # a seed: storage and catalog fail now and then, and only a good end is one, see tests.lab
     call: str = ""  # the call at a port at which the child is killed, and the other fields of that Moment
     when: str = ports.BEFORE
@@ -172,9 +174,7 @@ def _live(job: Job, calls: IO[str]) -> None:
 
 def _work(job: Job) -> None:
     """All ports of the run are handed in, watched."""
-    from tests.factories import work
-
-    from iceberg_compaction import CatalogSettings, Policy
+    from iceberg_compaction import CatalogSettings
     from iceberg_compaction.catalog import connect
     from iceberg_compaction.interfaces import wiring
 
@@ -196,20 +196,30 @@ def _work(job: Job) -> None:
     if job.host:
         _move(job.host)
     _write_at_once()
-    if job.manifests:
-        outcome = work.rewrite_manifests(catalog, job.table, run)
-    elif job.deletes:
-        outcome = work.clean_deletes(catalog, job.table, watch.engines(), run)
-    elif job.undoes:
-        outcome = work.undo(catalog, job.table, job.undoes, watch.engines(), run)
-    elif job.expires:
-        outcome = work.expire(catalog, job.table, run)
-    elif job.goes_on:
-        outcome = work.resume(catalog, job.goes_on, watch.engines(), run)
-    else:
-        outcome = work.compact_table(catalog, job.table, Policy.model_validate(job.options), watch.engines(), run)
+    outcome = _outcome(job, catalog, run)
     if job.weather and outcome.kind.value not in ("compacted", "healthy"):
         raise RuntimeError(outcome.sentence)
+
+
+def _outcome(job: Job, catalog: Any, run: Run) -> Outcome:
+    from tests.factories import work
+
+    from iceberg_compaction import Policy
+
+    engines = ports.watch.engines()
+    if job.manifests:
+        return work.rewrite_manifests(catalog, job.table, run)
+    if job.deletes:
+        return work.clean_deletes(catalog, job.table, engines, run)
+    if job.undoes:
+        return work.undo(catalog, job.table, job.undoes, engines, run)
+    if job.expires:
+        return work.expire(catalog, job.table, run)
+    if job.counts:
+        return work.refresh_statistics(catalog, job.table, engines, run)
+    if job.goes_on:
+        return work.resume(catalog, job.goes_on, engines, run)
+    return work.compact_table(catalog, job.table, Policy.model_validate(job.options), engines, run)
 
 
 def _acts(job: Job, settings: CatalogSettings) -> Iterator[tuple[ports.Moment, Callable[[], None]]]:

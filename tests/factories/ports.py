@@ -5,7 +5,7 @@ product knows of this.
     store.METHOD                 each method of the run store's contract
     entries.checkpoint           a checkpoint is changed; entries.checkpoint-head: its head
     entries.removal              a removal of files is written down or forgotten
-    io.KIND.create|write|close   a file is written; KIND: data-file, manifest, manifest-list, table-metadata
+    io.KIND.create|write|close   a file is written; KIND: data-file, manifest, manifest-list, statistics, table-metadata
     io.KIND.read                 a file is opened that was there before the run
     io.KIND.read-back            a file is opened that the run wrote
     io.KIND.delete
@@ -216,7 +216,7 @@ def kind_of(location: str) -> str:
         return "table-metadata"
     if name.endswith(".avro"):
         return "manifest-list" if name.startswith("snap-") else "manifest"
-    return "data-file"
+    return "statistics" if name.startswith("partition-stats-") or name.endswith(".stats") else "data-file"
 
 
 class _WatchedStream:

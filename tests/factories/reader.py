@@ -88,6 +88,7 @@ def known_files(table: Table) -> set[str]:
     """Everything that the table's metadata refers to in any snapshot, as paths of the kind that `storage.files_under`
     gives."""
     found = {table.metadata_location, *(entry.metadata_file for entry in table.metadata.metadata_log)}
+    found |= {each.statistics_path for each in (*table.metadata.statistics, *table.metadata.partition_statistics)}
     for snapshot in table.snapshots():
         found.add(snapshot.manifest_list)
         for row in manifests.read_manifest_list(table.io.new_input(snapshot.manifest_list)):

@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.run_record import Attempt, UnfinishedRun
     from iceberg_compaction.record.entries.door import StoreEntries
 
-PLACES = ("memory", "sqlite", "postgresql", "redis", "etcd")
 ATTEMPT = run_record.Attempt(snapshot_id=8, parent_snapshot_id=7, sequence_number=5, at_ms=30)
 _CONTEXT = multiprocessing.get_context("forkserver")
+# Each child would import all of it for itself, which takes longer than what it does.
+_CONTEXT.set_forkserver_preload(["tests.factories.stores"])
 
 
 class Place(Protocol):
@@ -74,7 +75,9 @@ def store_server() -> Iterator[Callable[[str], StoreServer]]:
         yield server
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(
+    params=["memory", "sqlite", *(pytest.param(kind, marks=pytest.mark.server) for kind in store_servers.KINDS)]
+)
 def every_place(
     request: pytest.FixtureRequest, tmp_path: Path, store_server: Callable[[str], StoreServer]
 ) -> Iterator[Place]:

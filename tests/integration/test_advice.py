@@ -109,7 +109,13 @@ def test_every_advised_command_has_as_much_to_do_as_the_advice_says(shared_lake:
         if verb == "run":
             plan = call(shared_lake, "plan", *options)
             groups = plan.get("groups", [])
-            assert groups or plan["useless_deletes"], (sentence, plan)
+            exchanged = sum(each["delete_files"] for each in plan["deletes"])
+            assert groups or plan["useless_deletes"] or exchanged, (sentence, plan)
+            model = ("--strategy", "delete-files")
+            assert (
+                model[1] not in options or not groups or not any("It costs least to merge" in each for each in advice)
+            )
+            assert not exchanged or f"merges or converts {exchanged} delete file" in amount, (amount, exchanged)
             files = sum(group["files"] for group in groups)
             assert re.search(rf"rewrites? (all )?{files} |rewrites no data file", amount), (amount, files)
         elif verb == "deletes":
@@ -176,16 +182,19 @@ def test_no_file_outside_the_range_is_called_well_sized(shared_lake: lakes.Lake)
     }
 
 
-def test_few_deleted_rows_lead_to_the_verb_that_tidies_delete_files(shared_lake: lakes.Lake) -> None:
-    table = lakes.make_table(shared_lake.catalog, "db.deletes")
-    lakes.append_small_files(table, 1, 1000)
-    table = shared_lake.catalog.load_table("db.deletes")
-    (path,) = table.inspect.files()["file_path"].to_pylist()
+@pytest.mark.parametrize(("size", "cheaper"), [(512 * MIB, True), (1000, False)])
+def test_the_verb_that_tidies_delete_files_is_advised_where_a_plan_would_do_the_same(
+    shared_lake: lakes.Lake, size: int, cheaper: bool
+) -> None:
+    name = f"db.deletes_{size}"
+    table = lakes.make_table(shared_lake.catalog, name)
+    file = manifests.fake_data_file(table, "large.parquet", file_size_in_bytes=size, record_count=size // 50)
+    table = manifests.add_files(table, [file])
     for position in range(12):
-        table = manifests.add_position_delete(table, {path: [position]})
-    advice = call(shared_lake, "doctor", "--table", "db.deletes")["advice"]
-    (sentence,) = [each for each in advice if "iceberg-compact deletes " in each]
-    assert sentence.startswith(
-        "Few rows are deleted: it is cheaper to merge and convert the 12 delete files, and to leave"
-    )
-    assert call(shared_lake, "deletes", "--table", "db.deletes", "--dry-run")["steps"]
+        table = manifests.add_position_delete(table, {file.file_path: [position]})
+    advice = call(shared_lake, "doctor", "--table", name)["advice"]
+    sentences = [each for each in advice if "iceberg-compact deletes " in each]
+    assert [each[:47] for each in sentences] == ["It costs least to merge or convert 12 delete fi"] * cheaper
+    options = ("--strategy", "delete-files", "--delete-file-threshold", "5")
+    assert (not call(shared_lake, "plan", "--table", name, *options).get("groups")) == cheaper
+    assert call(shared_lake, "deletes", "--table", name, "--dry-run")["steps"]

@@ -70,6 +70,21 @@ def test_a_plan_from_a_file_is_performed_like_a_run(shop: Shop, tmp_path: Path, 
     assert shop.rows() == before
 
 
+def test_a_filter_that_asks_for_the_time_is_pinned_in_the_plan(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wiring, "now_ms", lambda: 1_774_933_567_000)  # 2026-03-31
+    asked = "id >= 0 and current_date() - interval 7 days >= '2026-03-24'"
+    compactor = Compactor(shop.lake.catalog, engine="inline", options=OPTIONS | {"where": asked})
+    plan = compactor.plan_table("db.t")
+    pinned = "id >= 0 and date '2026-03-24' >= '2026-03-24'"
+    assert plan.policy.where == pinned
+    assert plan.notes == (f"The filter {asked} was read at 2026-03-31 05:06 UTC: {pinned}.",)
+    save_plan(plan, tmp_path / "plan.json")
+    monkeypatch.setattr(wiring, "now_ms", lambda: 0)
+    assert shop.apply(load_plan(tmp_path / "plan.json")).files_removed == 6
+
+
 def test_a_table_that_moved_on_is_compacted_as_planned(shop: Shop) -> None:
     """Appends do no harm, and that the planned snapshot has expired by then neither."""
     plan = shop.plan()

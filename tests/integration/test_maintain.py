@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.factories.lake import Lake
+
+    from iceberg_compaction.model.maintenance import TableMaintenance
 
 ALL = "tags,expire,deletes,rewrite,manifests,orphans"
 
@@ -52,6 +55,17 @@ def test_a_policy_turns_steps_on_and_their_order_is_fixed(lake: Lake, tmp_path: 
     assert list(kinds(result)) == ["expire", "rewrite", "manifests", "orphans"]
     assert kinds(result)["expire"] == "healthy"  # all snapshots are young
     assert kinds(result)["rewrite"] == "compacted"
+
+
+def test_ages_that_are_not_safe_are_refused_in_words_that_hold_here(lake: Lake, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("maintenance:\n  orphans: {older_than: 1h}\n  expire: {max_snapshot_age: 1m}\n")
+    result = call(lake, tmp_path, "--table", "db.t", "--policy", str(policy), "--steps", "expire,orphans", code=1)
+    expire = result["steps"][0]["outcome"]["sentence"]
+    assert re.search("run `iceberg-compact expire[^`]*` with --allow-recent", expire)  # maintain has no such flag
+    result = call(lake, tmp_path, "--table", "db.t", "--policy", str(policy), "--steps", "orphans", code=1)
+    orphans = result["steps"][0]["outcome"]["sentence"]
+    assert re.search("run `iceberg-compact orphans[^`]*` with --allow-recent", orphans)
 
 
 def test_a_table_that_needs_nothing_is_loaded_once(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +114,8 @@ def test_orphans_are_not_looked_for_after_a_failure(lake: Lake) -> None:
     def fail(operation: Any, loaded: Any) -> Any:
         raise errors.CommitError("The catalog did not answer.")
 
-    result = table_upkeep.maintain(table, "db.t", TablePolicy(rewrite=Policy()), steps, fail)
+    request = table_upkeep.UpkeepRequest(table="db.t", policy=TablePolicy(rewrite=Policy()), steps=steps)
+    result = table_upkeep.maintain(table, request, fail)
     assert [each.outcome.kind.value for each in result.steps] == ["failed", "skipped"]
     assert not result.ok
     assert "rewrite failed" in result.steps[1].outcome.sentence
@@ -110,3 +125,38 @@ def test_the_library_maintains_a_table(lake: Lake) -> None:
     result = Compactor(lake.settings, engine="inline").maintain("db.t", steps=["rewrite", "manifests"])
     assert [each.step.value for each in result.steps] == ["rewrite", "manifests"]
     assert result.ok
+
+
+def test_the_library_maintains_the_branch_that_it_works_on(lake: Lake) -> None:
+    table = lake.catalog.load_table("db.t")
+    table.manage_snapshots().create_branch(table.metadata.current_snapshot_id, "audit").commit()
+    before = dict(lake.catalog.load_table("db.t").metadata.refs)
+
+    compactor = Compactor(lake.settings, engine="inline", branch="audit")
+    result = compactor.maintain("db.t", steps=["deletes", "rewrite", "manifests", "statistics"])
+
+    refs = lake.catalog.load_table("db.t").metadata.refs
+    assert {each.step.value: each.outcome.kind.value for each in result.steps}["rewrite"] == "compacted"
+    assert refs["main"] == before["main"]
+    assert refs["audit"] != before["audit"]
+
+
+@pytest.mark.parametrize("step", sorted(set(MaintenanceStep) - {MaintenanceStep.EXPIRE, MaintenanceStep.ORPHANS}))
+def test_every_step_that_works_on_a_branch_works_on_the_one_asked_for(step: MaintenanceStep) -> None:
+    policy = TablePolicy(rewrite=Policy(), maintenance={"ttl": {"column": "at", "keep": "30d"}})
+    operation = table_upkeep.operation_of(step, "db.t", policy, branch="audit")
+    assert operation.branch == "audit"
+
+
+def test_the_library_passes_over_a_table_that_is_off(lake: Lake) -> None:
+    before = lake.catalog.load_table("db.t").metadata_location
+    policy = {"enabled": False, "maintenance": {"expire": {"enabled": True, "max_snapshot_age": "1d"}}}
+    result = Compactor(lake.settings, engine="inline", policy=policy).maintain("db.t")
+    assert kinds_of(result) == {"rewrite": "skipped"}
+    result = Compactor(lake.settings, engine="inline", policy=policy).maintain("db.t", steps=["expire", "rewrite"])
+    assert kinds_of(result) == {"rewrite": "skipped"}
+    assert lake.catalog.load_table("db.t").metadata_location == before
+
+
+def kinds_of(result: TableMaintenance) -> dict[str, str]:
+    return {each.step.value: each.outcome.kind.value for each in result.steps}

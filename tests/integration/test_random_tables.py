@@ -150,7 +150,7 @@ def one_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lakes.Lake]:
 
 @pytest.mark.slow
 @examples(
-    60,  # values of all types pass through the worker alone in test_worker_properties
+    25,  # values of all types pass through the worker alone in test_worker_properties
     phases=[Phase.generate],  # shrinking whole tables takes longer than finding the cause
     suppress_health_check=list(HealthCheck),
 )

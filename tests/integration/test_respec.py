@@ -116,7 +116,9 @@ def check(table: Table, policy: Policy, cores: int, expected: int) -> list[int]:
     return [len(job.tasks) for job in engine.jobs]
 
 
-@pytest.mark.parametrize(("files", "partitions", "target"), [(20, 20, 3000), (24, 200, 6000)])
+@pytest.mark.parametrize(
+    ("files", "partitions", "target"), [(20, 20, 3000), pytest.param(24, 200, 6000, marks=pytest.mark.lab)]
+)
 def test_each_new_partition_gets_one_file_however_many_tasks_feed_it(
     tmp_path: Path, files: int, partitions: int, target: int
 ) -> None:

@@ -1,4 +1,5 @@
-"""One lake that Iceberg Java and this product share."""
+"""Lakes that Iceberg Java and this product share: one JVM for a whole run, and in it a session and a lake of its own
+for each module, so that the names of their tables cannot meet."""
 
 from __future__ import annotations
 
@@ -18,17 +19,25 @@ SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.codegen.wholeStage": 
 
 
 @pytest.fixture(scope="session")
+def _jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    from tests.factories import java as oracle
+
+    session = oracle.session(tmp_path_factory.mktemp("no-lake"))
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
 def java_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("java-lake")
 
 
-@pytest.fixture(scope="session")
-def java(java_lake: Path) -> Iterator[SparkSession]:
+@pytest.fixture(scope="module")
+def java(_jvm: SparkSession, java_lake: Path) -> SparkSession:
     from tests.factories import java as oracle
 
-    session = oracle.session(java_lake)
-    for key, value in SMALL.items():
+    session = _jvm.newSession()
+    for key, value in (SMALL | oracle.lake_conf(java_lake)).items():
         session.conf.set(key, value)
-    session.sql("create namespace if not exists lake.db")
-    yield session
-    session.stop()
+    session.sql("create namespace lake.db")
+    return session

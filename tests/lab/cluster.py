@@ -71,6 +71,10 @@ def connect_server(folder: Path) -> Iterator[str]:
     log = folder / "connect.log"
     settings = ["spark.connect.grpc.binding.address=127.0.0.1", f"spark.connect.grpc.binding.port={port}"]
     settings += ["spark.ui.enabled=false", f"spark.driver.extraJavaOptions={_LIGHT}", "spark.driver.host=127.0.0.1"]
+    settings += [
+        "spark.sql.catalog.served=org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.served.type=hadoop",
+    ]
     asked = ["--master", "local[2]", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     asked += [word for setting in settings for word in ("--conf", setting)]
     with _process("spark-submit", asked, log, memory="1g"):

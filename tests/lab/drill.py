@@ -64,6 +64,12 @@ class Bench:
         with self.table() as table:
             assert reader.rows(table) == self.model
 
+    def check_statistics(self) -> None:
+        """Every statistics file that the table names is there."""
+        with self.table() as table:
+            for each in (*table.metadata.statistics, *table.metadata.partition_statistics):
+                assert len(table.io.new_input(each.statistics_path)) == each.file_size_in_bytes
+
     def check_plain_run(self, *, doubtful: bool | None = False) -> Outcome:
         """A plain run succeeds, and nothing is left to do or to remove. `doubtful`: what the dead run left stays,
         because nobody can tell whether it was published once; None: either is possible."""

@@ -221,6 +221,25 @@ EXPIRING = [
     _point("the expiry loses a race", "catalog.load_table", BEFORE, 1, "catalog.commit_table", meddle="append"),
     _point("the expiry has landed at the second attempt", "catalog.commit_table", AFTER, 2, meddle="append"),
 ]
+# Statistics are made; they have two files.
+COUNTING = [
+    _point("statistics are planned", "event.planned", AFTER),
+    _point("values are about to be counted", "engine.start", BEFORE),
+    _point("a statistics file is open and empty", "io.statistics.create", AFTER),
+    _point("a statistics file is half written", "io.statistics.write", HALF_WAY),
+    _point("one statistics file is written", "io.statistics.close", AFTER),
+    _point("all statistics files are written", "io.statistics.close", AFTER, 2),
+    _point("statistics have landed", "catalog.commit_table", AFTER),
+    _point("before the statistics are in the history", "store.save", BEFORE),
+    _point("statistics have landed at the second attempt", "catalog.commit_table", AFTER, 2, meddle="append"),
+]
+# The catalog was asked, or may have been, so that the files stay.
+COUNTED = [
+    _point("the journal has the statistics", "store.publishing", AFTER),
+    _point("metadata with statistics is half written", "io.table-metadata.write", HALF_WAY),
+    _point("metadata with statistics is written and not swapped in", "io.table-metadata.close", AFTER),
+    _point("statistics lose a race", "catalog.load_table", BEFORE, 1, "catalog.commit_table", meddle="append"),
+]
 BY_NAME = {point.name: point for point in [*POINTS, *RECOVERING]}
 # A catalog on a server writes table metadata itself; before the first file is written all is as with any other.
 REST = [point for point in [*REWRITING, *COMMITTING, *CONTENDED] if not point.only_clients]

@@ -28,15 +28,18 @@ if TYPE_CHECKING:
     from tests.lab.race_writers import Place
 
 
-def roles(place: Place, *, pace: float, rest: float, java: bool) -> dict[str, Callable[[], None]]:
-    """Who takes part. `pace` stretches the pauses of those who write, `rest` of those who compact."""
+def roles(place: Place, *, pace: float, rest: float, java: bool, deletes: bool) -> dict[str, Callable[[], None]]:
+    """Who takes part. `pace` stretches the pauses of those who write, `rest` of those who compact. `deletes`: these
+    merge and convert delete files."""
+    first, second = ("delete-files", "delete-files") if deletes else ("small-files", "delete-files")
+    actions = (["convert"], ["merge", "cheapest"]) if deletes else (["cheapest"], ["apply", "convert"])
     found: dict[str, Callable[[], None]] = {
         "append": lambda: writers.append(place, 0.4 * pace, 12),
         "position": lambda: writers.delete_positions(place, 2.0 * pace, 4),
         "equality": lambda: writers.delete_equal(place, 1.0 * pace, 6),
         "expire": lambda: writers.expire(place, 2.0 * pace, 2),
-        "compact-1": lambda: writers.compact(place, "compact-1", "small-files", 1.5 * rest, 3),
-        "compact-2": lambda: writers.compact(place, "compact-2", "delete-files", 2.5 * rest, 3),
+        "compact-1": lambda: writers.compact(place, "compact-1", first, 1.5 * rest, actions[0]),
+        "compact-2": lambda: writers.compact(place, "compact-2", second, 2.5 * rest, actions[1]),
         "read": lambda: writers.read(place, 0.3, 2),
     }
     if java:
@@ -119,6 +122,7 @@ def judge(place: Place, failed: list[str]) -> dict[str, Any]:
         "commits": dict(Counter(event["op"] for event in events)),
         "expired": sum(event["count"] for event in place.logs("expire")),
         "runs": dict(Counter(one["kind"] for one in runs)),
+        "exchanges": sum("no data file was rewritten there" in one["sentence"] for one in runs),
         "attempts": sum(one.get("attempts", 0) for one in runs),
         "groups": groups,
         "groups_landed": landed,
@@ -158,14 +162,14 @@ def _read_head(place: Place) -> None:
 
 
 def lab(
-    folder: Path, seconds: float, *, pace: float, rest: float, retention: float, java: bool, seed: int
+    folder: Path, seconds: float, *, pace: float, rest: float, retention: float, java: bool, deletes: bool, seed: int
 ) -> dict[str, Any]:
     """The whole lab in this process and its children; the verdict."""
     place = writers.Place(folder=folder, ends=time.monotonic() + seconds, retention_s=retention, seed=seed)
     writers.make_table(place)
     place.catalog.close()
     place._catalog = None  # no connection is shared with children
-    failed = run(place, pace=pace, rest=rest, java=java)
+    failed = run(place, pace=pace, rest=rest, java=java, deletes=deletes)
     finish(place)
     place.catalog.close()
     place._catalog = None
@@ -183,12 +187,14 @@ def main() -> None:
     parser.add_argument("--retention", type=float, default=60.0, help="seconds that snapshots are kept")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--java", action="store_true")
+    parser.add_argument("--deletes", action="store_true", help="compactors merge and convert delete files")
     given = parser.parse_args()
     chosen = {
         "pace": given.pace,
         "rest": given.rest,
         "retention": given.retention,
         "java": given.java,
+        "deletes": given.deletes,
         "seed": given.seed,
     }
     verdict = lab(given.folder, given.seconds, **chosen)

@@ -156,12 +156,12 @@ def expire(place: Place, pause: float, least: int) -> None:
         place.log("expire", op="expire", count=_insist(place, work))
 
 
-def compact(place: Place, role: str, strategy: str, pause: float, least: int) -> None:
-    """One of our compactors."""
-    options = {"min-input-files": 3}
+def compact(place: Place, role: str, strategy: str, pause: float, actions: list[str]) -> None:
+    """One of our compactors, with each of these actions about deletes in turn."""
     state = place.folder / "runs.db"
-    compactor = Compactor(place.catalog, strategy, options=options, engine="inline", state=state)
-    for _, _ in place.turns(role, least, pause):
+    for number, _ in place.turns(role, 3, pause):
+        options = {"min-input-files": 3, "delete-action": actions[number % len(actions)]}
+        compactor = Compactor(place.catalog, strategy, options=options, engine="inline", state=state)
         try:
             outcome = compactor.compact_table(NAME)
         except CompactionError as error:

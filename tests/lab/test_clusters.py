@@ -6,14 +6,19 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tarfile
+import time
+import uuid
 import zipfile
 from concurrent import futures
 from typing import TYPE_CHECKING
 
 import pytest
+from pyarrow import fs
+from pyiceberg.catalog.sql import SqlCatalog
 from tests.factories import lake as lakes
 from tests.factories import storage
 from tests.lab import cluster
@@ -23,6 +28,8 @@ from iceberg_compaction import Compactor
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.factories import servers
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -142,10 +149,47 @@ def test_a_cluster_compacts_although_nobody_names_a_python(master: str, lake: la
     check_compacts(lake, {**LIGHT, "spark.master": master}, master)
 
 
+@pytest.mark.server
+def test_executors_elsewhere_list_folders_of_an_object_store(
+    master: str, s3_server: servers.S3Server, tmp_path: Path
+) -> None:
+    bucket = f"b{uuid.uuid4().hex[:12]}"
+    store = fs.S3FileSystem(
+        access_key=s3_server.access_key,
+        secret_key=s3_server.secret_key,
+        region="us-east-1",
+        endpoint_override=s3_server.s3_endpoint,
+        allow_bucket_creation=True,
+    )
+    store.create_dir(bucket)
+    settings = {"uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"s3://{bucket}", **s3_server.s3_properties}
+    catalog = SqlCatalog("default", **settings)
+    catalog.create_namespace("db")
+    table = lakes.append_small_files(lakes.make_table(catalog, "db.t"), 3)
+    for number in range(4):
+        with store.open_output_stream(f"{bucket}/db/t/data/x={number}/left.parquet") as stream:
+            stream.write(b"left")
+    time.sleep(3.1)  # the store's time has full seconds
+    catalog.close()
+    args = ["orphans", "--catalog-uri", settings["uri"], "--warehouse", settings["warehouse"], "--table", "db.t"]
+    args += [
+        word for name, value in s3_server.s3_properties.items() for word in ("--catalog-property", f"{name}={value}")
+    ]
+    args += ["--older-than", "1s", "--allow-recent", "--output", "json", "-v", "--engine", "spark"]
+    conf = {**LIGHT, "spark.master": master}
+    ended = call(COMMAND, *args, *[word for pair in conf.items() for word in ("--conf", "=".join(pair))])
+
+    plan = json.loads(ended.stdout)
+    assert "files" in plan, f"{plan} {ended.stderr}"
+    assert plan["files"]["paths"] == [f"{table.location()}/data/x={number}/left.parquet" for number in range(4)]
+    assert "listed here" not in ended.stderr
+
+
 def test_a_python_that_lacks_packages_is_one_sentence_before_any_work(
     master: str, lake: lakes.Lake, tmp_path: Path
 ) -> None:
     table = lakes.append_small_files(lakes.make_table(lake.catalog, "db.t"), 6)
+    head, files = table.metadata.current_snapshot_id, storage.files_under(table)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
     python = str(tmp_path / "bare" / "bin" / "python")
     ended = compact(lake, {**LIGHT, "spark.master": master, "spark.pyspark.python": python})
@@ -154,7 +198,8 @@ def test_a_python_that_lacks_packages_is_one_sentence_before_any_work(
     start = f"error: Executors of {master} run Python {sys.version.split()[0]} ({python} on "
     assert sentence.startswith(start)
     assert ", which lacks pyarrow, pyiceberg, pydantic, numpy, xxhash, isal and urllib3; give the path of " in sentence
-    assert table.refresh().metadata.current_snapshot_id == table.metadata.current_snapshot_id
+    assert table.refresh().metadata.current_snapshot_id == head  # `refresh` changes the table itself
+    assert storage.files_under(table) == files
     assert "not-reached" not in ended.stderr
 
 
@@ -204,3 +249,77 @@ def test_a_cancel_from_another_process_ends_a_run_on_spark_connect(
     assert answer.state == "cancelled", answer.sentence
     assert f"Run {answer.run_id} was cancelled by " in ended.stdout, ended.stderr
     assert storage.row_multiset(table.refresh().scan().to_arrow()) == before
+
+
+# A session of Spark Connect in a process of its own, with a catalog of the session's and one of the server's settings.
+FROM_SPARK = """
+import json, sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from iceberg_compaction import CompactionError, Compactor
+
+remote, folder, *begun = sys.argv[1:]
+spark = (
+    SparkSession.builder.remote(remote)
+    .config("spark.sql.catalog.lake", "org.apache.iceberg.spark.SparkCatalog")
+    .config("spark.sql.catalog.lake.type", "jdbc")
+    .config("spark.sql.catalog.lake.uri", f"jdbc:sqlite:{folder}/lake.db")
+    .config("spark.sql.catalog.lake.warehouse", f"file://{folder}/warehouse")
+    .getOrCreate()
+)
+def make(begun):
+    def rewrite(task, context, attempt):
+        import time
+        from pathlib import Path
+        Path(begun).touch()
+        time.sleep(60)
+    return rewrite
+
+def tried(work):
+    try:
+        return work()
+    except (CompactionError, KeyboardInterrupt) as error:
+        return f"{type(error).__name__}: {error}"
+
+if begun:
+    from iceberg_compaction.execute.engines.spark.spark_engine import SparkEngine
+    compactor = Compactor.from_spark(spark, "lake", engine=SparkEngine(spark, rewrite=make(begun[0])))
+else:
+    compactor = Compactor.from_spark(spark, "lake")
+(name,) = compactor.list_tables()
+answers = [name, tried(lambda: compactor.compact_table(name).kind.value), spark.range(3).count()]
+print(json.dumps([*answers, tried(lambda: Compactor.from_spark(spark, "served"))]))
+spark.stop()
+"""
+
+
+def test_the_catalog_of_a_connect_session_is_taken_from_it(server: str, tmp_path: Path) -> None:
+    catalog = lakes.local_catalog(tmp_path)
+    table = lakes.append_small_files(lakes.make_table(catalog, "db.t"), 6)
+    before = storage.row_multiset(table.scan().to_arrow())
+    ended = call(FROM_SPARK, server, str(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    *answers, refused = json.loads(ended.stdout)
+    assert answers == ["lake.db.t", "compacted", 3]
+    assert 'The Spark catalog "served" is a Hadoop catalog' in refused
+    assert storage.row_multiset(table.refresh().scan().to_arrow()) == before
+    catalog.close()
+
+
+def test_ctrl_c_ends_a_run_on_spark_connect_and_leaves_the_session(server: str, tmp_path: Path) -> None:
+    catalog = lakes.local_catalog(tmp_path)
+    table = lakes.append_small_files(lakes.make_table(catalog, "db.t"), 6)
+    begun, snapshot = tmp_path / "begun", table.metadata.current_snapshot_id
+    command = [sys.executable, "-W", "ignore", "-c", FROM_SPARK, server, str(tmp_path), str(begun)]
+    with subprocess.Popen(command, cwd=cluster.ROOT, stdout=subprocess.PIPE, text=True) as process:
+        cluster.wait_until(begun.exists, "no task has begun")
+        since = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=120)
+    assert time.monotonic() - since < 50, "the task was waited for"
+    _, stopped, count, _ = json.loads(output)
+    assert stopped.startswith("RunStopped: Cancelled")
+    assert count == 3
+    assert table.refresh().metadata.current_snapshot_id == snapshot
+    assert storage.files_under(table, "data") == storage.referenced_data_files(table)
+    catalog.close()

@@ -15,7 +15,7 @@ from tests.factories import nursery as nurseries
 from tests.factories import reader
 from tests.lab import drill, points, scene
 
-from iceberg_compaction import Kind
+from iceberg_compaction import Compactor, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,6 +84,28 @@ def test_killed_while_it_replaces_delete_files(bench: Bench, point: Point) -> No
     bench.kill(point)
     bench.check_readable()
     bench.check_plain_run(doubtful=point.doubtful)
+
+
+@pytest.mark.parametrize("point", [*points.COUNTING, *points.COUNTED], ids=lambda point: point.name)
+def test_killed_while_it_makes_statistics(bench: Bench, point: Point) -> None:
+    """R82"""
+    bench.kill(point, counts=True)
+    bench.check_readable()
+    bench.check_statistics()
+    compactor = Compactor(bench.settings, engine="inline", state=bench.state)
+    outcome = compactor.refresh_statistics(bench.name, columns="id,name")
+    compactor.catalog.close()
+    assert outcome.kind in (Kind.MAINTAINED, Kind.HEALTHY), outcome.sentence
+    bench.check_readable()
+    bench.check_statistics()
+    with bench.table() as table:
+        metadata = table.metadata
+        head = metadata.current_snapshot_id
+        made = (*metadata.statistics, *metadata.partition_statistics)
+        assert [each.snapshot_id for each in made if each.snapshot_id == head] == [head, head]
+        left = {path for path in scene.unexplained(table) if not path.endswith(".metadata.json")}
+        assert len(left) == (2 if point in points.COUNTED else 0), outcome.sentence
+        assert all("partition-stats-" in path or path.endswith(".stats") for path in left)
 
 
 @pytest.mark.parametrize("point", points.RECOVERING, ids=lambda point: point.name)

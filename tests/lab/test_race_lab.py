@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.slow
-def test_no_row_is_lost_or_revived_when_all_work_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("exchanging", [False, True])
+def test_no_row_is_lost_or_revived_when_all_work_at_once(tmp_path: Path, exchanging: bool) -> None:
     command = [sys.executable, "-W", "ignore", "-m", "tests.lab.race", str(tmp_path / "lake"), "15"]
+    command += ["--deletes"] if exchanging else []
     done = subprocess.run(
         [*command, "--retention", "8"],
         capture_output=True,
@@ -37,6 +39,7 @@ def test_no_row_is_lost_or_revived_when_all_work_at_once(tmp_path: Path) -> None
     assert verdict["snapshots_checked"]["reader"] >= 4
     assert set(verdict["commits"]) == {"append", "position", "equality"}
     assert "compacted" in verdict["runs"], verdict
+    assert verdict["exchanges"] or not exchanging, verdict  # delete files were merged or converted among all others
 
 
 def test_the_model_knows_what_order_means() -> None:

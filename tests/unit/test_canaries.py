@@ -29,6 +29,10 @@ SRC = Path(__file__).resolve().parents[2] / "src"
 # Private names of other packages that src uses, each with the canary that watches it.
 WATCHED = {
     "_active_spark_context": "test_spark_context_knows_its_jvm",
+    "_HiveClient": "test_the_client_of_hive_makes_its_connections_by_methods_of_its_own",
+    "_transport": "test_the_client_of_hive_makes_its_connections_by_methods_of_its_own",
+    "_convert_orm_to_iceberg": "test_catalogs_open_storage_by_one_method",
+    "_load_file_io": "test_catalogs_open_storage_by_one_method",
     "_buffer_size": "test_a_file_of_arrows_file_io_has_its_file_system_and_path",
     "_config_headers": "test_every_session_of_the_rest_catalog_passes_config_headers",
     "_filesystem": "test_a_file_of_arrows_file_io_has_its_file_system_and_path",
@@ -46,6 +50,11 @@ DOCUMENTED = {"_replace"}  # of named tuples
 # Names that are set on objects of other packages through `vars`, in place of methods of theirs.
 REPLACED = {
     "_answered": "test_every_session_of_the_rest_catalog_passes_config_headers",  # our own
+    "_convert_orm_to_iceberg": "test_catalogs_open_storage_by_one_method",
+    "_initialize_gcs_fs": "test_catalogs_open_storage_by_one_method",
+    "_load_file_io": "test_catalogs_open_storage_by_one_method",
+    "alter_table_with_environment_context": "test_the_client_of_hive_makes_its_connections_by_methods_of_its_own",
+    "_condition": "test_every_session_of_the_rest_catalog_passes_config_headers",  # our own
     "_update_and_stage_table": "test_a_sql_catalog_writes_the_metadata_that_was_staged",
     "delete": "test_arrow_file_io_asks_parse_location_about_every_path",
     "new_input": "test_arrow_file_io_asks_parse_location_about_every_path",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ import pytest
 import requests
 from pyiceberg import catalog as catalogs
 from pyiceberg import expressions, io, transforms, types
+from pyiceberg.catalog import hive as pyiceberg_hive
 from pyiceberg.catalog import sql
 from pyiceberg.catalog.rest import Endpoints, RestCatalog, response
 from pyiceberg.io import fsspec
@@ -32,11 +34,14 @@ from iceberg_compaction.catalog import (
     staged_metadata,
     threads,
 )
+from iceberg_compaction.catalog import sql as own_sql
+from iceberg_compaction.catalog.drivers import hive
 from iceberg_compaction.execute.worker.output import column_bounds
 from iceberg_compaction.execute.worker.output import locations as output_locations
 from iceberg_compaction.metadata import target_partitions
-from iceberg_compaction.metadata.filter import where_clause
+from iceberg_compaction.metadata.filter import fit_conditions
 from iceberg_compaction.storage import exact_paths, file_io, file_names, listing, s3_client, translate
+from iceberg_compaction.storage.clouds import gcs_client
 from iceberg_compaction.storage.s3 import object_files
 
 if TYPE_CHECKING:
@@ -272,11 +277,12 @@ def test_location_providers_know_their_folder_and_ask_a_partition_for_its_path_o
 def test_parts_of_expressions_have_these_names() -> None:
     name = expressions.EqualTo("a", 1)
     canaries.holds(
-        where_clause._depth(expressions.And(name, expressions.Or(name, expressions.Not(name)))) == 4,
-        "conditions hold others in child, left and right",
-        where_clause,
+        all(hasattr(expressions.And(name, expressions.IsNull("b")), side) for side in ("left", "right")),
+        "conditions hold others in left and right",
+        fit_conditions,
     )
-    canaries.holds(hasattr(expressions.GreaterThan("a", 1.5), "literal"), "predicates have `literal`", where_clause)
+    canaries.holds(hasattr(expressions.GreaterThan("a", 1.5), "literal"), "predicates have `literal`", fit_conditions)
+    canaries.holds(expressions.And(name, expressions.AlwaysTrue()) is name, "AND with true is the rest", fit_conditions)
 
 
 def test_parts_of_types_and_transforms_have_these_names() -> None:
@@ -287,3 +293,20 @@ def test_parts_of_types_and_transforms_have_these_names() -> None:
     )
     kind = types.StructType(types.NestedField(1, "a", types.LongType(), required=False))
     canaries.holds(len(kind.fields) == 1, "structs have `fields`", column_bounds)
+
+
+def test_the_client_of_hive_makes_its_connections_by_methods_of_its_own() -> None:
+    source = inspect.getsource(pyiceberg_hive._HiveClient)
+    parts = ("self._transport = self._init_thrift_transport()", "def _client(self)", "return self._client()")
+    canaries.holds(all(part in source for part in parts), "_HiveClient opens what its own methods make", hive)
+    updates = "alter_table_with_environment_context" in inspect.getsource(pyiceberg_hive.HiveCatalog)
+    canaries.holds(updates, "HiveCatalog commits by alter_table_with_environment_context", hive)
+
+
+def test_catalogs_open_storage_by_one_method() -> None:
+    opened = all("self._load_file_io(" in inspect.getsource(kind) for kind in (RestCatalog, sql.SqlCatalog))
+    canaries.holds(opened, "catalogs make the FileIO of a table by _load_file_io", gcs_client)
+    made = "self._convert_orm_to_iceberg(" in inspect.getsource(sql.SqlCatalog.load_table)
+    canaries.holds(made, "SqlCatalog makes tables by _convert_orm_to_iceberg", own_sql)
+    chosen = "self._initialize_gcs_fs(" in inspect.getsource(pyarrow_io.PyArrowFileIO)
+    canaries.holds(chosen, "PyArrowFileIO opens Google's store by _initialize_gcs_fs", gcs_client)

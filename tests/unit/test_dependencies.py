@@ -19,7 +19,7 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = {"iceberg_compaction", "tests", "bench"}
@@ -39,6 +39,7 @@ UNSEEN = {
     "editables": "hatchling needs it for editable installs",
     "hatchling": "builds the package",
     "import-linter": "a program",
+    "ipykernel": "a program: the kernel of the notebook",
     "mkdocs-material": "the theme of the site",
     "mkdocstrings": "a plugin of MkDocs",
     "mypy": "a program",
@@ -73,7 +74,7 @@ def runtime() -> set[str]:
 
 def imported(*folders: str) -> dict[str, str]:
     """The distributions that the modules of some folders import, each with one module that does."""
-    distributions = metadata.packages_distributions()
+    distributions = _distributions()
     modules = {name: path for folder in folders for name, path in _imports(ROOT / folder)}
     return {
         canonicalize_name(distribution): path
@@ -89,7 +90,17 @@ def _package(module: str) -> str:
     return max(shared, key=len, default=module.partition(".")[0])
 
 
-def _imports(folder: Path) -> Iterable[tuple[str, str]]:
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()
+
+
+@functools.cache
+def _imports(folder: Path) -> list[tuple[str, str]]:
+    return list(_each_import(folder))
+
+
+def _each_import(folder: Path) -> Iterable[tuple[str, str]]:
     for path in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):

@@ -25,6 +25,7 @@ STATE = {
     "interfaces.cli.commands": "commands that it recommends have the options that the process was called with",
     "execute.engines.spark.sockets": "the session of a process has one configuration",
     "storage.s3.plain_requests": "tasks of a process share connections",
+    "storage.s3.request_pace": "tasks of a process share a pace",
     "execute.engines.spark.shipping": "the package does not change while the process runs",
 }
 # Modules that read the environment.
@@ -45,10 +46,12 @@ ENVIRONMENT = {
 }
 # Modules that use time, ids or chance which are not arguments.
 CHANCE = {
+    "interfaces.service.api.app_factory": "work and answers have ids, and requests are timed",
     "interfaces.wiring": "the composition root has the machine's clock and makes ids",
     "interfaces.cli.examination": "progress is drawn",
     "interfaces.cli.fleet.result_files": "results say when they were written, and by which command",
     "interfaces.cli.progress": "progress is drawn",
+    "interfaces.notebook.cell_progress": "progress is drawn, and two displays of a notebook must not be mixed up",
     "interfaces.cli.live.watching": "a run is watched now and then",
     "catalog.sample_lake": "a lake to play with, and the time of a scan",
     "metadata.cache.shared_cache": "two processes must not write the same file",
@@ -70,21 +73,39 @@ CHANCE = {
     "observe.metrics.run_metrics": "the default of an argument",
     "record.runs": "the default of an argument",
     "storage.passing_faults": "the default of an argument",
+    "storage.s3.request_pace": "requests of a process keep one pace",
     "storage.s3.plain_requests": "a signature has a time",
+    "interfaces.service.access.guard": "permits come back with time, and tokens are looked up again after a while",
+    "interfaces.service.access.oidc": "the default of an argument",
+    "interfaces.cli.remote.remote_work": "progress is drawn",
+    "interfaces.client.service_client": "work is waited for, and has a key of its own",
+    "interfaces.client.transport": "the default of an argument",
+    "interfaces.service.catalog_shelf": "the default of an argument",
+    "interfaces.service.hour_spending": "the default of an argument",
+    "interfaces.cli.verbs.service.serve": "two signals at the same time are one",
+    "interfaces.service.replicas": "the default of an argument",
+    "interfaces.service.work.worker_loop": "the default of an argument",
+    "interfaces.service.scheduling.scheduler_loop": "the default of an argument",
 }
 # Modules outside of `interfaces` with functions that import modules of ours.
 LATE_IMPORTS = {
+    "operations.orphans.plan_orphans": "folders are seldom listed by an engine",
     "operations.deletes.delete_upkeep": "a plan is shown without the modules that perform it",
+    "operations.statistics.refresh_statistics": "a plan is shown without the modules that perform it",
     "operations.upkeep_file": "only the operation of the file is loaded",
     "catalog.connect": "the client of a catalog is loaded for its own kind alone",
     "catalog.load_tables": "the client of a store is loaded where it is used",
     "catalog.publish": "the client of a catalog is loaded for its own kind alone",
+    "metadata.look": "most looks have no filter",
     "execute.engines.spark.daemon": "Spark's daemon starts before the package is in its path",
     "execute.engines.spark.rows": "executors run this function",
     "execute.perform_task": "a plan is shown without the worker's libraries",
     "observe.metrics.run_metrics": "prometheus_client and opentelemetry are loaded where they are used",
     "operations.rewrite_files.file_rewrite": "a plan is shown without the modules that perform it",
+    "operations.rewrite_files.planning.planning_look": "most plans compare no ways to get rid of deletes",
+    "plan.strategies.delete_files": "most plans compare no ways to get rid of deletes",
     "storage.store_trouble": "the client of a store is loaded where it is used",
+    "storage.translate": "the words for trouble of a catalog are loaded for its own kind alone",
     "storage.exact_paths": "the client of a store is loaded where it is used",
     "storage.file_io": "the client of a store is loaded where it is used",
     "storage.s3.object_files": "the client of a store is loaded where it is used",
@@ -233,6 +254,13 @@ def test_time_ids_and_chance_are_arguments() -> None:
 def test_imports_are_at_the_top_of_a_module() -> None:
     late = {name for name, module in modules().items() if module.late and not name.startswith("interfaces.")}
     assert late == LATE_IMPORTS.keys()
+
+
+def test_pandas_is_not_needed() -> None:
+    """It is no dependency, and pyarrow 25, the last one for Python 3.10, needs it even for `to_pandas_dtype`."""
+    assert not [
+        str(path) for path in PACKAGE.rglob("*.py") if re.search(r"\.to_pandas|import pandas", path.read_text())
+    ]
 
 
 def test_own_modules_are_imported_under_their_own_name() -> None:

@@ -9,6 +9,7 @@ def test_public_names_are_exactly_these() -> None:
     assert sorted(iceberg_compaction.__all__) == [
         "CatalogSettings",
         "CheckVerdict",
+        "Client",
         "CompactionError",
         "Compactor",
         "CopyMode",

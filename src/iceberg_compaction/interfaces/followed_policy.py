@@ -36,7 +36,7 @@ class FollowedPolicy:
 
     rewrite: policies.Policy = field(default_factory=policies.Policy)
     more: Mapping[str, Any] = field(default_factory=dict)
-    source: str | Path | policies.Policy | TablePolicy | Mapping[str, Any] | None = None
+    source: str | Path | policies.Policy | TablePolicy | PolicyDocument | Mapping[str, Any] | None = None
     environment: str | None = None
     from_flags: bool = True
 
@@ -89,6 +89,7 @@ class FollowedPolicy:
 
     def _document(self, spellings: PolicySpellings) -> PolicyDocument | None:
         from iceberg_compaction.model.value import Value
+        from iceberg_compaction.policy.policy_sections import PolicyDocument
         from iceberg_compaction.policy.sources import load_file
 
         if self.source is None:
@@ -96,6 +97,8 @@ class FollowedPolicy:
         if isinstance(self.source, Value):
             text = json.dumps(self.source.model_dump(mode="json", by_alias=True, exclude_unset=True))
             return load_file.parse(text, _GIVEN, spellings)
+        if isinstance(self.source, PolicyDocument):
+            return self.source
         if isinstance(self.source, str | Path):
             return load_file.load(self.source, spellings)
         if not hasattr(self.source, "keys"):

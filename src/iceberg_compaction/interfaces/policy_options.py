@@ -4,6 +4,7 @@ more of the library than this."""
 from __future__ import annotations
 
 import difflib
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+_log = logging.getLogger(__name__)
 _SORTING = (policies.Strategy.SORT, policies.Strategy.TIME_SERIES, policies.Strategy.DIMENSIONAL)
 # Options that only some of our strategies look at.
 _OPTIONS_OF = {
@@ -39,8 +41,10 @@ def make_policy(
 ) -> policies.Policy:
     """A policy from arguments and options; unknown names and impossible values in one sentence. `whole`: no file states
     the strategy, where no argument does."""
+    if wrong := [name for name in options if not isinstance(name, str)]:
+        raise errors.ConfigError(f"The name of an option is text, such as min-input-files, not {wrong[0]!r}.")
     names = {name.replace("_", "-") for name in policies.Policy.model_fields}
-    given = {option_name(name): value for name, value in options.items()}
+    given = {option_name(name): value for name, value in _in_our_words(options).items()}
     if unknown := sorted(given.keys() - names):
         near = difflib.get_close_matches(unknown[0], names, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
@@ -49,6 +53,8 @@ def make_policy(
         )
     if strategy is not None:
         given["strategy"] = strategy
+    if isinstance(named := given.get("strategy"), str) and not isinstance(named, policies.Strategy):
+        given["strategy"] = _STRATEGIES.get(named.lower(), named)
     if isinstance(prices := given.get("prices"), str | Path):
         given["prices"] = settings.read_prices(str(prices), origin="prices")
     if target_file_size is not None:
@@ -62,6 +68,19 @@ def make_policy(
     if whole or "strategy" in policy.model_fields_set:
         _check_strategy(policy)
     return policy
+
+
+def _in_our_words(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that only Iceberg has in our names; those without effect are told. ConfigError: one is refused."""
+    fields = {name.replace("_", "-") for name in policies.Policy.model_fields}
+    if all(option_name(name) in fields for name in options):
+        return dict(options)
+    from iceberg_compaction.interfaces.procedures import iceberg_options
+
+    translated = iceberg_options.translate(options)
+    for note in translated.notes:
+        _log.warning(note)
+    return translated.options
 
 
 def _check_strategy(policy: policies.Policy) -> None:
@@ -79,12 +98,15 @@ def _check_strategy(policy: policies.Policy) -> None:
             )
 
 
+_STRATEGIES = {"binpack": "small-files", "bin-pack": "small-files", "zorder": "dimensional", "z-order": "dimensional"}
 _SYNONYMS = {
     "partial-progress-enabled": "partial-progress",
     "max-bytes": "max-bytes-to-rewrite",
     "max-files": "max-files-to-rewrite",
     "costLimit-hourly": "hourly-cost-limit",
     "cost-limit-hourly": "hourly-cost-limit",
+    "write-option": "write-options",
+    "snapshot-property": "snapshot-properties",
 }
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from iceberg_compaction.model.events import Event
+    from iceberg_compaction.model.outcome import Outcome
     from iceberg_compaction.model.run_figures import TableFigures
     from iceberg_compaction.model.run_report import RunReport
 
@@ -142,9 +143,11 @@ def sizes(report: RunReport) -> list[tuple[str, int, int]]:
 
 def group_ends(report: RunReport) -> list[tuple[str, int]]:
     """How groups ended, and how many did so."""
-    if report.record is None:
-        return []
-    outcome = report.record.outcome
+    return [] if report.record is None else ends_of(report.record.outcome)
+
+
+def ends_of(outcome: Outcome) -> list[tuple[str, int]]:
+    """The same of an outcome."""
     ends = Counter(group.outcome for group in outcome.group_outcomes)
     ends[GroupEnd.COMMITTED] = outcome.groups_landed
     return [(_GROUP_WORDS[end], ends[end]) for end in GroupEnd if ends[end]]
@@ -153,16 +156,7 @@ def group_ends(report: RunReport) -> list[tuple[str, int]]:
 def facts(report: RunReport) -> Iterator[str]:
     """The proof, the effort, requests, tasks and memory in sentences."""
     if report.record is not None:
-        outcome = report.record.outcome
-        yield from filter(
-            None,
-            (
-                outcome.proof.sentence if outcome.proof is not None else "",
-                outcome.effort.sentence,
-                outcome.requests.sentence,
-                outcome.effort.memory_sentence,
-            ),
-        )
+        yield from facts_of(report.record.outcome)
     if (tasks := report.tasks) is not None:
         failed = f", {tasks.failed:,} failed" if tasks.failed else ""
         yield (
@@ -170,6 +164,13 @@ def facts(report: RunReport) -> Iterator[str]:
             f"{format_size(tasks.bytes_written)} written to {plurals.count(tasks.files, 'file')}; the longest took "
             f"{span(tasks.longest_seconds)} of {span(tasks.seconds)} in all."
         )
+
+
+def facts_of(outcome: Outcome) -> Iterator[str]:
+    """The proof, the effort, requests and memory of an outcome."""
+    proof = outcome.proof.sentence if outcome.proof is not None else ""
+    effort = outcome.effort
+    yield from filter(None, (proof, effort.sentence, outcome.requests.sentence, effort.memory_sentence))
 
 
 def event_words(event: Event) -> str:
@@ -181,6 +182,8 @@ def event_words(event: Event) -> str:
             return f"{event.kind.replace('-', ' ')}: {event.sentence}"
         case events.Recovering():
             return f"recovering {plurals.count(event.runs, 'earlier run')}"
+        case events.EngineChosen():
+            return event.sentence
         case events.Starting():
             return f"starting {event.engine}"
         case events.Rewriting():

@@ -10,7 +10,9 @@ from iceberg_compaction import errors
 from iceberg_compaction.model import durations, times, ttl_plan, validation_words
 
 
-def ttl_goal(column: str, *, older_than: float | str | None, before: str | None, **more: Any) -> ttl_plan.TtlGoal:
+def ttl_goal(
+    column: str, *, older_than: float | str | None = None, before: str | None = None, **more: Any
+) -> ttl_plan.TtlGoal:
     """The goal of `ttl`; what cannot be meant is told in one sentence."""
     if (older_than is None) == (before is None):
         raise errors.ConfigError("Give either --older-than, an age such as 90d, or --before, a moment.")

@@ -11,9 +11,12 @@ from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.model import durations, moments
 from iceberg_compaction.model.repair_plan import RepairGoal
 from iceberg_compaction.model.snapshot_retention import RetentionGoal
+from iceberg_compaction.model.statistics_plan import StatisticsGoal
 from iceberg_compaction.model.tag_plan import Every, TagGoal
 from iceberg_compaction.operations.expire.expire_snapshots import ExpireSnapshots
+from iceberg_compaction.operations.neighbourhood.look_around import Neighbourhoods
 from iceberg_compaction.operations.repair.repair_table import RepairTable
+from iceberg_compaction.operations.statistics.refresh_statistics import RefreshStatistics
 from iceberg_compaction.operations.tags.make_tags import MakeTags
 
 if TYPE_CHECKING:
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 _CLOCK = re.compile(r"(\d\d?):(\d\d)", re.ASCII)
 
 
-def retention_goal(
+def retention_goal(  # noqa: PLR0913 - one for each option
     *,
     older_than: str | None = None,
     retain_last: int | None = None,
@@ -30,6 +33,7 @@ def retention_goal(
     allow_recent: bool = False,
     clean_metadata: bool = False,
     keep_files: bool = False,
+    allow_unlisted: bool = False,
 ) -> RetentionGoal:
     """What is asked of an expiry. `older_than` is a moment such as 5d or 2026-01-31."""
     return RetentionGoal(
@@ -39,18 +43,29 @@ def retention_goal(
         allow_recent=allow_recent,
         clean_metadata=clean_metadata,
         keep_files=keep_files,
+        allow_unlisted=allow_unlisted,
     )
 
 
 def expire(
-    table: str, goal: RetentionGoal, *, per_second: float | None = None, count_files: bool = False
+    table: str,
+    goal: RetentionGoal,
+    *,
+    per_second: float | None = None,
+    count_files: bool = False,
+    neighbourhoods: Neighbourhoods | None = None,
 ) -> ExpireSnapshots:
-    """The expiry of a table's snapshots. `count_files`: the plan finds the files that would go, too."""
-    if per_second is not None and not 0 < per_second < math.inf:
-        raise errors.ConfigError(
-            f"{per_second:g} files each second is no pace; write a number above 0, or leave it out."
-        )
-    return ExpireSnapshots(table=table, goal=goal, per_second=per_second, count_files=count_files)
+    """The expiry of a table's snapshots. `count_files`: the plan finds the files that would go, too; `neighbourhoods`:
+    those of all tables of a command."""
+    if per_second is not None and not (isinstance(per_second, int | float) and 0 < per_second < math.inf):
+        raise errors.ConfigError(f"{per_second} files each second is no pace; write a number above 0, or leave it out.")
+    return ExpireSnapshots(
+        table=table,
+        goal=goal,
+        per_second=per_second,
+        count_files=count_files,
+        neighbourhoods=neighbourhoods or Neighbourhoods(),
+    )
 
 
 def tag_goal(
@@ -81,6 +96,17 @@ def tag_goal(
 def tags(table: str, goal: TagGoal, *, branch: str = "main", only_changed: bool = False) -> MakeTags:
     """The tags of a table. `only_changed`: none for a period without commits."""
     return MakeTags(table=table, goal=goal.model_copy(update={"only_changed": only_changed}), branch=branch)
+
+
+def statistics(
+    table: str, *, branch: str = "main", columns: Sequence[str] | str = (), partitions: bool = True
+) -> RefreshStatistics:
+    """The statistics of a table. `columns`: names, in a list or with commas between them, or `all`."""
+    given = columns.split(",") if isinstance(columns, str) else columns
+    names = tuple(name.strip() for name in given if name.strip())
+    if not partitions and not names:
+        raise errors.ConfigError("There is nothing to count: partition statistics are off, and no columns are named.")
+    return RefreshStatistics(table=table, goal=StatisticsGoal(partitions=partitions, columns=names), branch=branch)
 
 
 def repair(

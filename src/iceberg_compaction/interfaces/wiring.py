@@ -20,10 +20,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from iceberg_compaction.cancel import CancelToken
+    from iceberg_compaction.execute.engine_choice import EngineChoice
     from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.interfaces.cli.options import MetricsOptions
+    from iceberg_compaction.interfaces.service.service_house import ServiceHouse
+    from iceberg_compaction.interfaces.service.service_process import ServiceProcess
+    from iceberg_compaction.interfaces.service.service_settings import ServiceSettings
     from iceberg_compaction.metadata.cache.arrow_cache import ArrowCache
     from iceberg_compaction.model.events import Event
+    from iceberg_compaction.model.rewrite_plan import Plan
     from iceberg_compaction.model.run_record import RunRecord
     from iceberg_compaction.observe.metrics.run_metrics import RunMetrics
     from iceberg_compaction.operations.operation import EngineFactory
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.workflow.cancel_run import Canceller
 
 _log = logging.getLogger(__name__)
-ENGINES = ("spark", "inline")
+ENGINES = ("spark", "inline", "auto")
 
 
 def engine_factory(
@@ -45,11 +50,18 @@ def engine_factory(
     """How to get an engine when one is needed: Spark (a given session, or one of its own), this process, or an engine
     that somebody has made."""
     if not isinstance(kind, str):
+        if isinstance(kind, type) or not all(hasattr(kind, name) for name in ("cores", "start")):
+            names = ", ".join(ENGINES)
+            raise errors.ConfigError(
+                f"An engine is one of {names}, or an object with cores() and start(), not a {type(kind).__name__}."
+            )
         return lambda: nullcontext(kind)
     if kind not in ENGINES:
         return _installed_engine(kind)
 
     memory = settings.load_memory(environ)
+    if kind == "auto":
+        return _auto_engine(session, dict(conf or {}), environ)
 
     def make() -> Any:
         if kind == "inline":
@@ -62,6 +74,37 @@ def engine_factory(
         return SparkEngine(session=session, conf=dict(conf or {}), memory=memory)
 
     return make
+
+
+def _auto_engine(session: SparkSession | None, conf: Mapping[str, str], environ: Mapping[str, str]) -> EngineFactory:
+    """The engine that is chosen for each plan. Neither Spark nor Java is looked for before there is one."""
+    inline = engine_factory("inline", environ=environ)
+    spark = engine_factory("spark", session=session, conf=conf, environ=environ)
+
+    def make() -> Any:
+        from iceberg_compaction.execute.engines import auto_engine, process_cores, spark_state
+
+        with inline() as here:
+            return auto_engine.AutoEngine(
+                inline=here,
+                spark=spark,
+                state=lambda: spark_state.read(conf, session),
+                cores=process_cores.available(),
+            )
+
+    return make
+
+
+def choose_engine(
+    plan: Plan, *, conf: Mapping[str, str] | None = None, session: SparkSession | None = None
+) -> EngineChoice:
+    """Which engine `auto` would take for a plan now, and why. Starts nothing."""
+    from iceberg_compaction.execute import engine_choice
+    from iceberg_compaction.execute.engines import process_cores, spark_state
+    from iceberg_compaction.operations import engine_for_work
+
+    spark = spark_state.read(conf or {}, session)
+    return engine_choice.choose(engine_for_work.figures_of(plan), cores=process_cores.available(), spark=spark)
 
 
 def _installed_engine(name: str) -> EngineFactory:
@@ -83,9 +126,10 @@ def _installed_engine(name: str) -> EngineFactory:
 @contextmanager
 def starting(kind: str, *, conf: Mapping[str, str]) -> Iterator[EngineFactory]:
     """The same for a command that will probably need the engine: Spark starts from now on, beside everything else that
-    the command does. Nothing of it is left at the end of the `with`, whether it was needed or not."""
+    the command does. Nothing of it is left at the end of the `with`, whether it was needed or not. For `auto` nothing
+    starts before a plan needs it."""
     if kind != "spark":
-        yield engine_factory(kind)
+        yield engine_factory(kind, conf=conf)
         return
     check_engine(kind)
     from iceberg_compaction.execute.engines.spark import early_start
@@ -145,19 +189,56 @@ def new_run(
     on_event: Callable[[Event], None] | None = None,
     store: RunStore | None = None,
     cancel: CancelToken | None = None,
+    run_id: str | None = None,
 ) -> Run:
-    """A run with a fresh id and the machine's clock."""
+    """A run with a fresh id, unless one is given, and the machine's clock."""
     from iceberg_compaction.record import runs
 
     given: dict[str, Any] = {"on_event": on_event, "cancel": cancel}
     return runs.Run(
-        run_id=uuid.uuid4().hex,
+        run_id=run_id or uuid.uuid4().hex,
         clock=now_ms,
         store=store,
         cache=manifest_cache(),
         heartbeat_s=settings.load_heartbeat(os.environ),
         **{name: value for name, value in given.items() if value is not None},
     )
+
+
+def new_secret() -> str:
+    """256 bits of chance, for a token."""
+    import secrets
+
+    return secrets.token_urlsafe(32)
+
+
+def service_settings(file: str | None, flags: Mapping[str, Any] | None = None) -> ServiceSettings:
+    """The settings of the service: flags over the environment over a file. ConfigError: they cannot be used."""
+    from iceberg_compaction.interfaces.service.service_settings import load
+
+    return load(flags or {}, file, os.environ)
+
+
+def service_token(environ: Mapping[str, str] = os.environ) -> str | None:
+    """`ICEBERG_COMPACTION_TOKEN`: the token for a service."""
+    return environ.get("ICEBERG_COMPACTION_TOKEN") or None
+
+
+def service_house(chosen: ServiceSettings) -> ServiceHouse:
+    """The parts of a service with these settings. ConfigError: there is no store, or it cannot be one."""
+    from iceberg_compaction.interfaces.service import service_house
+
+    return service_house.build(chosen)
+
+
+def service_process(house: ServiceHouse, say: Callable[[str], None] | None = None) -> ServiceProcess:
+    """This process as one of the service, with the metrics of its runs. `say`: takes lines for people."""
+    from iceberg_compaction.interfaces.service.service_process import ServiceProcess
+    from iceberg_compaction.observe.metrics import run_metrics
+
+    metrics = run_metrics.RunMetrics()
+    metrics.__enter__()
+    return ServiceProcess(house=house, member=uuid.uuid4().hex, run_metrics=metrics, on_event=metrics.on_event, say=say)
 
 
 def now_ms() -> int:

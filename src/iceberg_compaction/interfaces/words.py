@@ -35,6 +35,8 @@ def facts(health: TableHealth) -> Iterator[tuple[str, str]]:
         yield "metadata files", f"{health.metadata_files:,} kept track of{size}"
     if health.maintainers:
         yield "other maintainers", "; ".join(maintainer.words for maintainer in health.maintainers)
+    if good := [note.sentence for note in health.lifecycle if note.is_good]:
+        yield "unfinished uploads", " ".join(good)
     deletes = health.deletes
     if deletes.files:
         position = f"{deletes.position_files:,} position ({plurals.count(deletes.position_rows, 'row')})"

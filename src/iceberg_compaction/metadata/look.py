@@ -18,7 +18,6 @@ from iceberg_compaction import errors
 from iceberg_compaction.metadata import cluster_column, read_shape, sort_order, support
 from iceberg_compaction.metadata.cache import arrow_cache
 from iceberg_compaction.metadata.deletes import delete_index, delete_scopes, useless_deletes
-from iceberg_compaction.metadata.filter import where_clause
 from iceberg_compaction.metadata.manifest import live_files, snapshot_manifests
 from iceberg_compaction.model import plurals, table_view
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
+    from iceberg_compaction.metadata.filter.where_clause import Filter
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +40,19 @@ class TableLook:
 
     view: table_view.TableView
     manifests: snapshot_manifests.SnapshotManifests | None  # None: there is no snapshot, or it cannot be read
+
+
+def _parsed(where: str, table: Table) -> Filter:
+    from iceberg_compaction.metadata.filter import where_clause  # late: most looks have no filter
+
+    return where_clause.parse(where, table.schema())
+
+
+def pin_filter(where: str, table: Table, now_ms: int) -> str:
+    """The filter with times in it for whatever asks for the time. ConfigError: it cannot be read."""
+    from iceberg_compaction.metadata.filter import where_clause  # late, as above
+
+    return where_clause.pin(where, table.schema(), now_ms)
 
 
 def look(
@@ -54,7 +67,7 @@ def look(
     """Looks at the branch's head. `where` marks, in `selected`, the files that may hold matching rows. `cluster` names
     the column whose bounds the view has; by default the table's own says. `cache` keeps parsed manifests."""
     clustering = cluster_column.column(table) if cluster is None else table.schema().find_field(cluster)
-    condition = None if where is None else where_clause.parse(where, table.schema())
+    condition = None if where is None else _parsed(where, table)
     metrics = () if condition is None else condition.field_ids
     snapshot = head_of(table, name, branch)
     manifests, files = None, live_files.no_files(metrics=metrics)
@@ -129,10 +142,17 @@ def _delete_columns(table: Table, files: pa.Table) -> dict[str, Any]:
         "useless_deletes": useless_deletes.of_snapshot(files, index, global_specs),
     }
     for name in ("delete_files", "deleted_rows"):
-        column = np.zeros(files.num_rows, np.int64)
-        column[figures["row"].to_numpy()] = figures[name].to_numpy()
-        columns[name] = pa.array(column)
+        columns[name] = _spread(figures, name, files.num_rows)
+    if pc.max(files["content"]).as_py() == table_view.EQUALITY_DELETES:
+        columns["equality_keys"] = _spread(index.deleted_rows_per_data_file(), "equality_keys", files.num_rows)
     return columns
+
+
+def _spread(figures: pa.Table, name: str, rows: int) -> pa.Int64Array:
+    """Figures of data files as a column over all files."""
+    column = np.zeros(rows, np.int64)
+    column[figures["row"].to_numpy()] = figures[name].to_numpy()
+    return pa.array(column)
 
 
 def head_of(table: Table, name: str, branch: str) -> Snapshot | None:

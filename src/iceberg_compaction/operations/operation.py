@@ -4,7 +4,7 @@ performs it. All other steps, from recovery to the record of the run, are the sa
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,4 +87,25 @@ class Operation(Protocol[P]):
 
     def idle(self, plan: P, run: Run, ledger: Ledger) -> Outcome:
         """The outcome of an empty plan."""
+        ...
+
+
+class BeginsAnew:
+    """An operation that never goes on with the plan of a dead run."""
+
+    __slots__ = ()
+
+    def wants(self, head: CheckpointHead) -> bool:
+        return False
+
+    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
+        """It wants none."""
+
+
+@runtime_checkable
+class PlansByEngine(Protocol):
+    """An operation whose plan may be more than one process should do. Others plan without an engine."""
+
+    def with_engines(self, engines: EngineFactory) -> Any:
+        """The same operation, which may use an engine for its plan."""
         ...

@@ -19,6 +19,8 @@ def nothing_to_do(facts: RunFacts) -> str:
     """The run had no groups, and committed nothing."""
     if isinstance(facts.plan, EmptyPlan):
         return facts.plan.sentence
+    if facts.plan is not None and facts.plan.exchanges:
+        return "Nothing is left to do: the delete files of the plan are gone already."
     return "Nothing is left to do: the delete files that applied to nothing are gone already."
 
 
@@ -94,15 +96,29 @@ def _change(facts: RunFacts) -> str:
     """The change of the table by all commits."""
     ids = [commit.snapshot_id for commit in facts.commits]
     where = f"snapshot {ids[0]}" if len(ids) == 1 else f"{len(ids)} snapshots, the last {ids[-1]}"
-    delete_files = facts.delete_files_removed
+    delete_files = facts.delete_files_removed - facts.exchanged_delete_files
+    exchanged = _exchanged(facts, f" in {where}" if facts.proof is None else "")
     if facts.proof is None:
-        were = plurals.form(delete_files, "was", "were")
-        return f"{plurals.count(delete_files, 'delete file')} that applied to nothing {were} removed in {where}."
-    return (
+        sentences = [exchanged] if exchanged else []
+        if delete_files:
+            were, there = plurals.form(delete_files, "was", "were"), "" if exchanged else f" in {where}"
+            files = plurals.count(delete_files, "delete file")
+            sentences.append(f"{files} that applied to nothing {were} removed{there}.")
+        return " ".join(sentences)
+    change = (
         f"{plurals.count(facts.files_removed, 'file')} ({byte_size.format_size(facts.bytes_removed)}) became "
         f"{facts.files_added} "
         f"({byte_size.format_size(facts.bytes_added)}) in {where}{_deletes(facts.proof.deleted_rows, delete_files)}."
     )
+    return f"{change} {exchanged}" if exchanged else change
+
+
+def _exchanged(facts: RunFacts, where: str) -> str:
+    """Delete files that others have taken the place of."""
+    if not facts.exchanged_delete_files:
+        return ""
+    files, become = plurals.count(facts.exchanged_delete_files, "delete file"), f"{facts.added_delete_files:,}"
+    return f"{files} became {become}{where}: no data file was rewritten there, and every row is as before."
 
 
 def _deletes(rows: int, files: int) -> str:
@@ -163,5 +179,9 @@ def _note(note: Note) -> str:
                 f"The run stopped for its budget after about {plan_cost.dollars(note.spent)}: {note.words}; {groups} "
                 "for another run."
             )
+        case run_facts.ChosenEngine():
+            return note.sentence
+        case run_facts.DeletesLeft():
+            return f"Delete files that were to be merged or converted stay as they were: {note.reason}"
         case _:
             assert_never(note)

@@ -28,6 +28,8 @@ class CommitFacts:
     effort: Effort
     attempts: int
     removed_delete_files: int
+    exchanged_delete_files: int = 0  # those of them that others have taken the place of
+    added_delete_files: int = 0  # these others
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,30 @@ class BudgetReached:
     groups: int  # that were left
 
 
-Note: TypeAlias = PlannedAgain | NotPlannedAgain | LeftToOthers | CommittedBefore | TookUp | BudgetReached
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenEngine:
+    """The run was free to choose its engine."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletesLeft:
+    """Delete files that were to be merged or converted stay as they are."""
+
+    reason: str
+
+
+Note: TypeAlias = (
+    PlannedAgain
+    | NotPlannedAgain
+    | LeftToOthers
+    | CommittedBefore
+    | TookUp
+    | BudgetReached
+    | ChosenEngine
+    | DeletesLeft
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +155,14 @@ class RunFacts:
     @property
     def delete_files_removed(self) -> int:
         return sum(commit.removed_delete_files for commit in self.commits)
+
+    @property
+    def exchanged_delete_files(self) -> int:
+        return sum(commit.exchanged_delete_files for commit in self.commits)
+
+    @property
+    def added_delete_files(self) -> int:
+        return sum(commit.added_delete_files for commit in self.commits)
 
     @property
     def attempts(self) -> int:

@@ -81,5 +81,13 @@ def _operation(content: dict[str, Any]) -> Operation[Any]:
 
             given = DeletesPlan.model_validate(content)
             return delete_upkeep.CleanDeletes(table=given.table, branch=given.branch, given=given)
+        case "statistics":
+            from iceberg_compaction.model.statistics_plan import StatisticsPlan
+            from iceberg_compaction.operations.statistics import refresh_statistics
+
+            counts = StatisticsPlan.model_validate(content)
+            return refresh_statistics.RefreshStatistics(
+                table=counts.table, goal=counts.goal, branch=counts.branch, given=counts
+            )
         case other:
             raise errors.ConfigError(f"This version knows no operation {str(other)[:40]!r}; make a new plan.")

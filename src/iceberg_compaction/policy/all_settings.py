@@ -63,6 +63,8 @@ def upkeep(steps: MaintenanceSteps) -> tuple[UpkeepSetting, ...]:
     )
     ttl = f"rows stay for {duration(steps.ttl.keep)} by {steps.ttl.column}" if steps.ttl.keep else "no age is stated"
     tags = f"{steps.tags.period} tags" + (f", kept for {duration(steps.tags.keep)}" if steps.tags.keep else "")
+    counted = ", ".join(steps.statistics.columns)
+    statistics = "rows and files of partitions are counted" + (f", and values of {counted}" if counted else "")
     words = {
         "expire": expire,
         "orphans": f"files that nothing refers to go after {duration(steps.orphans.older_than)}",
@@ -70,6 +72,7 @@ def upkeep(steps: MaintenanceSteps) -> tuple[UpkeepSetting, ...]:
         "deletes": "delete files are merged, and those that apply to nothing go",
         "ttl": ttl,
         "tags": tags,
+        "statistics": statistics,
     }
     return tuple(
         UpkeepSetting(name=name, enabled=getattr(steps, name).enabled, sentence=sentence)

@@ -33,13 +33,26 @@ def check(path: str | Path, spellings: PolicySpellings) -> PolicyReview:
         document = load_file.examine(path, spellings)
     except errors.ConfigError as error:
         return PolicyReview(file=str(path), ok=False, problems=(str(error),))
+    return _review(str(path), document, spellings)
+
+
+def check_text(text: str, name: str, spellings: PolicySpellings) -> PolicyReview:
+    """The same for a text, which may not extend files."""
+    try:
+        document = load_file.examine_text(text, name, spellings)
+    except errors.ConfigError as error:
+        return PolicyReview(file=name, ok=False, problems=(str(error),))
+    return _review(name, document, spellings)
+
+
+def _review(name: str, document: PolicyDocument, spellings: PolicySpellings) -> PolicyReview:
     problems = list(dict.fromkeys([*document.problems, *_wrong_values(document, spellings)]))
     if not problems:
         problems = list(dict.fromkeys(_contradictions(document, spellings)))
     problems.sort(key=_line)
     levels = [section.level for section in document.sections]
     return PolicyReview(
-        file=str(path),
+        file=name,
         ok=not problems,
         problems=tuple(problems),
         ignored=document.ignored,

@@ -30,6 +30,9 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
     "partial-progress-enabled": ("partial-progress",),
     "self-optimizing-allow-partial-commit": ("partial-progress",),
     "copy": ("copy-row-groups",),
+    "deletes-action": ("delete-action",),
+    "delete-mode": ("delete-action",),
+    "cold-tiers": ("rewrite-cold-tiers",),
     "filter": ("where",),
     "partition-filter": ("where",),
     "self-optimizing-filter": ("where",),
@@ -90,6 +93,7 @@ SYNONYMS: Final[dict[str, tuple[str, ...]]] = {
     "tag-auto-create-trigger-period": ("maintenance.tags.period",),
     "tag-auto-create-max-age": ("maintenance.tags.keep",),
     "maintenance-tags": ("maintenance.tags.enabled",),
+    "maintenance-statistics": ("maintenance.statistics.enabled",),
     "tenant-id": ("tenant",),
     "env": ("environment",),
 }
@@ -125,8 +129,10 @@ _AMORO_OWN = "it is about Amoro's own server"
 IGNORED: Final[dict[str, str]] = {
     "parquet-row-group-size": "it is a number of rows for writers, never for compaction; row groups follow the table's "
     "write.parquet.row-group-size-bytes",
-    "compression-codec": "it is for writers; compaction takes write.parquet.compression-codec of the table",
-    "compression": "it is for writers; compaction takes write.parquet.compression-codec of the table",
+    "compression-codec": "it is for writers; compaction takes write.parquet.compression-codec of the table, or of "
+    "write-options",
+    "compression": "it is for writers; compaction takes write.parquet.compression-codec of the table, or of "
+    "write-options",
     "max-parallelism": _ENGINE,
     "max-concurrent-file-group-rewrites": _ENGINE,
     "max-record-batch-rows": "batches are as large as the memory of a task allows",
@@ -135,7 +141,6 @@ IGNORED: Final[dict[str, str]] = {
     "use-starting-sequence-number": "new files always have the sequence number of the planned snapshot",
     "remove-dangling-deletes": "delete files that apply to nothing always leave in the same commit",
     "partial-progress-max-failed-commits": "a commit that fails never stops the others",
-    "output-spec-id": "files go to the table's current partition spec, or keep theirs with keep-spec",
     "compression-factor": "sizes of outputs are estimated from the files themselves",
     "shuffle-partitions-per-file": "sorting needs no shuffle here",
     "force": "it is for one request; use --rewrite-all",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import load_tables
-from iceberg_compaction.model import explanation
+from iceberg_compaction.model import explanation, partition_words, plurals
+from iceberg_compaction.model.delete_choice import DeleteWay
 from iceberg_compaction.model.explanation import ExplainedVerdict, Explanation
 from iceberg_compaction.operations import run_ledger
 from iceberg_compaction.operations.rewrite_files.file_rewrite import RewriteFiles
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
     from iceberg_compaction.policy.policy_book import PolicyBook
     from iceberg_compaction.record.runs import Run
+
+
+_MOST_WAYS = 20  # partitions
 
 
 class PolicySource(Protocol):
@@ -91,10 +95,18 @@ def _outcome(plan: Plan | EmptyPlan) -> dict[str, Any]:
     return {
         "verdict": ExplainedVerdict.HEALTHY if plan.empty else ExplainedVerdict.RUNS,
         "sentence": plan.sentence,
-        "reasons": tuple(kind.sentence for kind in plan.groups.kinds()),
-        "left_alone": tuple(left.sentence for left in plan.left_out),
+        "reasons": (*(kind.sentence for kind in plan.groups.kinds()), *_ways(plan, done=True)),
+        "left_alone": (*(left.sentence for left in plan.left_out), *_ways(plan, done=False)),
         "gain": None if plan.empty else explanation.gain_of(plan),
     }
+
+
+def _ways(plan: Plan | EmptyPlan, *, done: bool) -> list[str]:
+    """What becomes of the deletes of partitions, or why they stay."""
+    ways = [each for each in plan.deletes if (each.way is not DeleteWay.LEAVE) is done]
+    named = [f"{partition_words.text(each.partition) or 'the table'}: {each.sentence}" for each in ways[:_MOST_WAYS]]
+    more = len(ways) - len(named)
+    return [*named, f"{plurals.count(more, 'more partition')} with deletes"] if more > 0 else named
 
 
 def _times(effective: EffectivePolicy, now_ms: int) -> dict[str, Any]:

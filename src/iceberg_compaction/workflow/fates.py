@@ -45,7 +45,7 @@ def judge(attempt: Attempt | None, metadata: TableMetadata) -> Fate:
     if not snapshot_ids.issuperset(attempt.landed):
         return Fate.UNKNOWN
     if attempt.snapshot_id is None or attempt.snapshot_id in snapshot_ids:
-        return Fate.DECIDED  # a change without a snapshot has no files except table metadata
+        return Fate.DECIDED  # of a change without a snapshot, recovery keeps the files: table metadata and statistics
     number = attempt.sequence_number or 0
     if not number:  # format version 1: the branch may come back to the parent at any time
         ref = next((ref for ref in metadata.refs.values() if ref.snapshot_id == attempt.parent_snapshot_id), None)

@@ -14,6 +14,7 @@ from iceberg_compaction.model import events, outcome, policies
 from iceberg_compaction.observe import run_scope
 from iceberg_compaction.observe.tracing import spans
 from iceberg_compaction.operations import run_ledger
+from iceberg_compaction.operations.operation import PlansByEngine
 from iceberg_compaction.storage import request_counts
 from iceberg_compaction.workflow import go_on, recover
 
@@ -70,6 +71,7 @@ def _operate(operation: Operation[P], house: House, run: Run, count: request_cou
         result = _work(operation, house, run, ledger)
     except _TABLE_ERRORS as error:
         kind = next(kind for kinds, kind in _KINDS if isinstance(error, kinds))
+        run.leased = isinstance(error, errors.LeasedError)
         result = ledger.stop(kind, str(error))
     except BaseException as error:
         if not ledger.commits and not ledger.in_doubt and not isinstance(error, errors.CancelledError):
@@ -86,7 +88,16 @@ def _operate(operation: Operation[P], house: House, run: Run, count: request_cou
     return run.remember(result.model_copy(update={"requests": count.requests}))
 
 
+def _ready(operation: Operation[P], house: House) -> Operation[P]:
+    """The operation, with an engine if it plans by one."""
+    if isinstance(operation, PlansByEngine):
+        ready: Operation[P] = operation.with_engines(house.engines)
+        return ready
+    return operation
+
+
 def _work(operation: Operation[P], house: House, run: Run, ledger: run_ledger.Ledger) -> outcome.Outcome:
+    operation = _ready(operation, house)
     run.emit(events.Planning(table=operation.table, run_id=run.run_id))
     table = house.loaded or load_tables.load_table(house.catalog, operation.table)
     run.catalog = table_folders.entry(table).catalog
@@ -156,4 +167,5 @@ def plan_only(operation: Operation[P], house: House, run: Run) -> P:
     """Make the plan that `operate` would perform now. Writes nothing."""
     run.emit(events.Planning(table=operation.table, run_id=run.run_id, performs=False))
     table = house.loaded or load_tables.load_table(house.catalog, operation.table)
+    operation = _ready(operation, house)
     return operation.plan(table, run, run_ledger.Ledger(table=operation.table, run_id=run.run_id)).plan

@@ -146,7 +146,7 @@ def _recover_runs(table: Table, over: Sequence[UnfinishedRun], run: Run) -> Reco
         dead = [each for each in dead if fate[each.start.run_id] is Fate.DECIDED]
         in_table = _names_in_table(table, [each.start.run_id for each in dead], files)
         unused = [each.start.run_id for each in dead if each.start.run_id not in estate.writers]
-        needed = in_table | estate.names | _metadata_names(files, unused)
+        needed = in_table | estate.names | _metadata_names(files, unused) | _statistics_names(files, dead)
         removed, left = _remove(table, [each.start.run_id for each in dead], files, needed)
         left_over = estate.adoptable(entry, {each.start.run_id for each in dead}, in_table)
         for each in dead:
@@ -220,6 +220,17 @@ def _metadata_names(files: Sequence[Listed], unused: Sequence[str]) -> frozenset
         file.name
         for file in files
         if file_names.is_table_metadata(file.name) and not any(file_names.is_of_run(file.path, each) for each in unused)
+    )
+
+
+def _statistics_names(files: Sequence[Listed], dead: Sequence[UnfinishedRun]) -> frozenset[str]:
+    """The names of statistics files that may still become part of the table: their run was about to publish something.
+    No sequence number tells whether such a commit can still land."""
+    published = [each.start.run_id for each in dead if each.attempt is not None]
+    return frozenset(
+        file.name
+        for file in files
+        if file_names.is_statistics(file.name) and any(file_names.is_of_run(file.path, each) for each in published)
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SYNC = bytes(range(16))
-RELAXED = examples(150)
+RELAXED = examples(75)
 PAIRS = {
     "type": "array",
     "items": {

@@ -135,7 +135,7 @@ def test_no_wrong_byte_of_an_offset_index_moves_a_page() -> None:
             assert [(each[1][1], each[2][1]) for each in locations] == [(at + 10, size) for at, size, _ in pages]
 
 
-@examples(500, deadline=datetime.timedelta(seconds=10))
+@examples(200, deadline=datetime.timedelta(seconds=10))
 @given(st.lists(st.binary(max_size=60), max_size=5), st.integers(-(2**40), 2**40))
 def test_bytes_of_any_kind_are_no_offset_index(some: list[bytes], shift: int) -> None:
     """Or they happen to be one, and then the same comes out as by taking them apart."""

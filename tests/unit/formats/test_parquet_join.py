@@ -170,7 +170,7 @@ def _sources(chance: random.Random, folder: Path, schema: pa.Schema) -> tuple[li
 
 
 @given(seed=st.integers(0, 2**32))
-@examples(120)
+@examples(60)
 def test_joined_row_groups_hold_all_rows_and_true_figures(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     chance, folder = random.Random(seed), tmp_path_factory.mktemp("join")
     schema = _schema(chance)

@@ -47,7 +47,7 @@ _STRUCTS = st.recursive(
 )
 
 
-@examples(300, deadline=_QUICK)
+@examples(150, deadline=_QUICK)
 @given(_STRUCTS)
 def test_what_is_composed_is_parsed(struct: thrift.Struct) -> None:
     data = thrift.compose(struct)
@@ -82,7 +82,7 @@ def test_footers_stay_the_same(footers: list[bytes]) -> None:
         assert thrift.compose(struct) == data
 
 
-@examples(300, deadline=_QUICK)
+@examples(150, deadline=_QUICK)
 @given(st.data())
 def test_damaged_footers_are_parsed_or_refused(footers: list[bytes], data: st.DataObject) -> None:
     whole = data.draw(st.sampled_from(footers[::2]))
@@ -99,7 +99,7 @@ def test_damaged_footers_are_parsed_or_refused(footers: list[bytes], data: st.Da
     assert thrift.compose(thrift.parse(again)[0]) == again
 
 
-@examples(300, deadline=_QUICK)
+@examples(150, deadline=_QUICK)
 @given(st.binary(max_size=60))
 def test_noise_is_parsed_or_refused(data: bytes) -> None:
     with contextlib.suppress(ValueError):

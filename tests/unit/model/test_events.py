@@ -15,6 +15,7 @@ ALL = [
     events.Planning(**RUN),
     events.Planned(**RUN, sentence="4 files in 1 group become about 1.", files=4, bytes=400, groups=1),
     events.Recovering(**RUN, runs=2),
+    events.EngineChosen(**RUN, engine="inline", sentence="Engine inline: it is small."),
     events.Starting(**RUN, engine="Spark"),
     events.Rewriting(**RUN, files_done=2, files_total=4, bytes_done=200, bytes_total=400, groups_total=1),
     events.Comparing(**RUN, files_done=2, files_total=4, bytes_done=200, bytes_total=400),

@@ -10,7 +10,7 @@ from tests.factories.examples import examples
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import policy_options
-from iceberg_compaction.model import byte_size, policies
+from iceberg_compaction.model import byte_size, policies, validation_words
 from iceberg_compaction.model.proof import Proof, Side
 from iceberg_compaction.model.rewrite_task import Effort
 
@@ -210,3 +210,18 @@ def test_a_sink_that_was_never_measured_is_no_proof() -> None:
 )
 def test_an_effort_in_words(effort: Effort, words: str) -> None:
     assert effort.sentence == words
+
+
+@pytest.mark.parametrize(
+    ("pydantic_words", "ours"),
+    [
+        ("String should match pattern '^https?://.'", "it must begin with http:// or https://"),
+        ("String should match pattern '^(json|slack)$'", "it must be one of json, slack"),
+        ("String should match pattern '^[a-z]+$'", "it does not fit ^[a-z]+$"),
+        ("String should have at least 1 character", "it must have at least 1 character"),
+        ("Input should be a valid dictionary or instance of Some", "it must be a mapping of names to values"),
+        ("Value error, it is too old.", "it is too old"),
+    ],
+)
+def test_what_is_refused_is_said_in_plain_words(pydantic_words: str, ours: str) -> None:
+    assert validation_words.text(pydantic_words) == ours

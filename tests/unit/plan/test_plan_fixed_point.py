@@ -39,7 +39,7 @@ def tables(draw: st.DrawFn) -> TableView:
     return inventories.view(rows)
 
 
-@examples(200)
+@examples(80)
 @given(
     view=tables(),
     strategy=st.sampled_from(BY_SIZE),

@@ -72,7 +72,7 @@ def rows_of(
     return [files[path] for path in plan.files_of(group)["file_path"].to_pylist()]
 
 
-@examples(300)
+@examples(100)
 @given(tables(), policies())
 def test_every_plan_keeps_the_rules(view: TableView, policy: Policy) -> None:
     plan = build.build(view, policy, plan_id="p", now_ms=0)
@@ -114,7 +114,7 @@ def test_every_plan_keeps_the_rules(view: TableView, policy: Policy) -> None:
     assert plan.input_bytes <= (policy.max_bytes_to_rewrite or plan.input_bytes)
 
 
-@examples(200)
+@examples(80)
 @given(tables(), policies())
 def test_a_quick_look_agrees_with_the_plan(view: TableView, policy: Policy) -> None:
     assert quick_look.needs_work(view, policy) is not build.build(view, policy, plan_id="p", now_ms=0).empty

@@ -78,7 +78,7 @@ def tables(draw: st.DrawFn) -> KeyedTable:
     return KeyedTable(files=tuple(files), sorted_by=marks, writes_order=draw(st.booleans()))
 
 
-@examples(120)
+@examples(60)
 @given(
     table=tables(),
     most=st.sampled_from([3, 8, 30, 1000]),

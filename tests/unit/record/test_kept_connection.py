@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent import futures
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +17,7 @@ from tests.factories import stores
 from tests.factories.stores import ATTEMPT, make_start
 
 from iceberg_compaction import errors
+from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.record.entries import sqlite
 
 if TYPE_CHECKING:
@@ -83,6 +84,32 @@ def test_a_file_that_is_removed_is_gone(entries: sqlite.SqliteEntries, database:
         entries.change({"b": "1"})
         entries.change({"c": "1"})
         assert values(sqlite.SqliteEntries(database.path)) == {"b": "1", "c": "1"}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_store_that_is_held_is_never_made_anew(database: stores.SqliteDatabase, tmp_path: Path, kept: bool) -> None:
+    store = wiring.run_store(database.path)
+    with store.entries.stay_open() if kept else nullcontext():
+        store.entries.hold()
+        store.entries.change({"a": "1"})
+        database.path.rename(tmp_path / "away.db")
+        for _ in range(2):
+            with pytest.raises(errors.StoreGoneError, match="Put it back"):
+                store.entries.get(["a"])
+            with pytest.raises(errors.StoreGoneError):
+                store.entries.change({"b": "1"})
+        assert not database.path.exists()
+        wiring.run_store(database.path).entries.change({"of-another": "1"})
+        with pytest.raises(errors.StoreGoneError):
+            store.entries.scan("")
+        shutil.copy(tmp_path / "away.db", database.path)
+        store.entries.change({"c": "1"})
+        assert {entry.key for entry in store.entries.scan("")} >= {"a", "c"}
+        database.path.unlink()
+        database.path.write_bytes(b"")
+        with pytest.raises(errors.StoreGoneError):
+            store.entries.change({"d": "1"})
+        assert database.path.stat().st_size == 0
 
 
 def test_a_run_whose_file_is_lost_may_not_publish(database: stores.SqliteDatabase) -> None:

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces.cli import exits, lean_start
+from iceberg_compaction.interfaces.cli.remote import server_flag
 from iceberg_compaction.interfaces.cli.screens import help_screen, usage
 from iceberg_compaction.interfaces.cli.verbs.apply import apply
 from iceberg_compaction.interfaces.cli.verbs.cache import cache
@@ -21,9 +22,12 @@ from iceberg_compaction.interfaces.cli.verbs.explain import explain
 from iceberg_compaction.interfaces.cli.verbs.history import history
 from iceberg_compaction.interfaces.cli.verbs.plan import plan
 from iceberg_compaction.interfaces.cli.verbs.policy import policy
+from iceberg_compaction.interfaces.cli.verbs.porting.from_procedure import from_procedure
 from iceberg_compaction.interfaces.cli.verbs.report import report
 from iceberg_compaction.interfaces.cli.verbs.resume import resume
 from iceberg_compaction.interfaces.cli.verbs.run import run
+from iceberg_compaction.interfaces.cli.verbs.service.serve import serve
+from iceberg_compaction.interfaces.cli.verbs.token import token
 from iceberg_compaction.interfaces.cli.verbs.undo import undo
 from iceberg_compaction.interfaces.cli.verbs.upkeep.deletes import deletes
 from iceberg_compaction.interfaces.cli.verbs.upkeep.expire import expire
@@ -31,8 +35,10 @@ from iceberg_compaction.interfaces.cli.verbs.upkeep.maintain import maintain
 from iceberg_compaction.interfaces.cli.verbs.upkeep.manifests import manifests
 from iceberg_compaction.interfaces.cli.verbs.upkeep.orphans import orphans
 from iceberg_compaction.interfaces.cli.verbs.upkeep.repair import repair
+from iceberg_compaction.interfaces.cli.verbs.upkeep.statistics import statistics
 from iceberg_compaction.interfaces.cli.verbs.upkeep.tags import tags
 from iceberg_compaction.interfaces.cli.verbs.upkeep.ttl import ttl
+from iceberg_compaction.interfaces.cli.verbs.usage_export import usage_of_tenants
 from iceberg_compaction.interfaces.cli.verbs.verify import verify
 from iceberg_compaction.interfaces.cli.verbs.watch import watch
 from iceberg_compaction.version import __version__
@@ -47,7 +53,7 @@ class _RunByDefault(TyperGroup):
         if args and args[0] in self.commands:
             # Flags of the group, which are not given: typer imports pydantic for each.
             self.params, self.add_help_option = [], False
-        if not args:
+        if not args and not ctx.resilient_parsing:  # a shell that completes a verb has none yet
             typer.echo(ctx.get_help())
             raise typer.Exit(exits.USAGE)
         return super().parse_args(ctx, args)
@@ -56,9 +62,13 @@ class _RunByDefault(TyperGroup):
         formatter.write(help_screen.text(self, ctx))
 
     def main(self, args: Any = None, prog_name: Any = None, *, standalone_mode: bool = True, **more: Any) -> Any:  # type: ignore[override]
-        """As typer's, but wrong usage is told in the same form as other errors."""
+        """As typer's, but wrong usage is told in the same form as other errors, and `--server` leads to other verbs."""
+        words = list(sys.argv[1:] if args is None else args)
         try:
-            code = super().main(args, prog_name, standalone_mode=False, **more)
+            if any(word.partition("=")[0] == server_flag.FLAG for word in words):
+                code = _perform_elsewhere(words, prog_name)
+            else:
+                code = super().main(args, prog_name, standalone_mode=False, **more)
         except usage.USAGE_ERROR as error:
             if not standalone_mode:
                 raise
@@ -69,6 +79,20 @@ class _RunByDefault(TyperGroup):
         if standalone_mode:
             sys.exit(code if isinstance(code, int) else exits.DONE)
         return code
+
+
+def _perform_elsewhere(words: list[str], prog_name: Any) -> Any:
+    """The command of a service."""
+    try:
+        url, rest = server_flag.take(words)
+    except errors.ConfigError as error:
+        exits.complain(error)
+        return exits.USAGE
+    assert url is not None
+    from iceberg_compaction.interfaces.cli.remote import remote_app
+
+    command = typer.main.get_command(remote_app.make_app(url))
+    return command.main(rest, f"{prog_name or 'iceberg-compact'} --server {url}", standalone_mode=False)
 
 
 app = typer.Typer(
@@ -91,6 +115,7 @@ for _verb in (
     orphans,
     expire,
     tags,
+    statistics,
     repair,
     deletes,
     history,
@@ -99,10 +124,14 @@ for _verb in (
     cancel,
     verify,
     undo,
+    token,
     cache,
+    from_procedure,
+    serve,
     demo,
 ):
     app.command(cls=help_screen.VerbCommand)(_verb)
+app.command("usage", cls=help_screen.VerbCommand)(usage_of_tenants)
 
 
 def _version(wanted: bool) -> None:
@@ -122,6 +151,8 @@ def iceberg_compact(
     Flags without a command mean `run`:
 
         iceberg-compact --catalog-uri=URI --table=NAME --strategy=small-files
+
+    With `--server URL` a service does the work: iceberg-compact --server URL run --table NAME
 
     Exit codes: 0 done or nothing to do, 1 failed, 2 wrong usage, 3 sick or work to do (--exit-code), 130 cancelled.
     """

@@ -15,6 +15,7 @@ from iceberg_compaction.interfaces.cli import commands, exits, logs
 from iceberg_compaction.interfaces.cli.options import LogFormat
 from iceberg_compaction.model.policies import Policy
 from iceberg_compaction.model.table_health import BrokenTable
+from iceberg_compaction.storage.s3 import bucket_rules
 from iceberg_compaction.workflow import diagnose, fleet
 
 if TYPE_CHECKING:
@@ -38,11 +39,12 @@ def examine(catalog: Any, targets: Targets, asked: DoctorOptions, console: Conso
     """The health of all targets. What is wrong with the only one named is the command's error."""
     cache = wiring.manifest_cache()
     looks: list[HealthEntry] = []
+    rules = bucket_rules.BucketRules()
 
     def check(name: str) -> TableHealth:
-        branch, worst = asked.branch, asked.partitions
         now_ms = wiring.now_ms()
-        table = diagnose.diagnose_table(catalog, name, Policy(), branch=branch, worst=worst, cache=cache, now_ms=now_ms)
+        how = diagnose.HealthLook(branch=asked.branch, worst=asked.partitions, cache=cache, now_ms=now_ms, rules=rules)
+        table = diagnose.diagnose_table(catalog, name, Policy(), how)
         looks.append(table.entry(now_ms))
         return table.health
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from iceberg_compaction.cancel import CancelToken
 
@@ -28,8 +28,8 @@ def terminable() -> Iterator[None]:
 
 
 @contextmanager
-def listening(cancel: CancelToken) -> Iterator[None]:
-    """Take the signals over, and give them back."""
+def listening(cancel: CancelToken, signals: Sequence[signal.Signals] = _SIGNALS) -> Iterator[list[int]]:
+    """Take the signals over, and give them back. The list has those that came."""
     heard: list[int] = []
 
     def on_signal(number: int, frame: Any) -> None:
@@ -42,9 +42,9 @@ def listening(cancel: CancelToken) -> Iterator[None]:
         else:
             raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    before = {number: signal.signal(number, on_signal) for number in signals}
     try:
-        yield
+        yield heard
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

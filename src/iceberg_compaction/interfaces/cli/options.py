@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from iceberg_compaction.interfaces.cli.flags import completed_values
 from iceberg_compaction.interfaces.cli.flags.trigger_options import TriggerOptions
 
 _CATALOG, _POLICY, _CONSOLE, _METRICS = "Catalog", "What to rewrite", "Console", "Metrics"
@@ -110,6 +111,7 @@ class PolicyOptions(TriggerOptions):
             help="small-files, full, delete-files, sort, time-series, dimensional, cost-optimized, adaptive, or that "
             "of an installed package; default: as the policy says, else small-files.",
             rich_help_panel=_POLICY,
+            autocompletion=completed_values.strategies,
         ),
     ] = None
     target_file_size_bytes: Annotated[
@@ -163,12 +165,26 @@ class PolicyOptions(TriggerOptions):
             metavar="X", help="Data files with this share of rows deleted, too; default 0.3.", rich_help_panel=_POLICY
         ),
     ] = None
+    delete_action: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ACTION",
+            help="delete-files: apply, merge or convert deletes, or the cheapest in each partition; default cheapest.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
     keep_spec: Annotated[
         bool | None,
         typer.Option(
             "--keep-spec",
             help="New files keep the partition spec of their inputs; default: the table's current one.",
             rich_help_panel=_POLICY,
+        ),
+    ] = None
+    output_spec_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N", help="Partition spec of new files; only the current one is possible.", rich_help_panel=_POLICY
         ),
     ] = None
     copy_row_groups: Annotated[
@@ -236,6 +252,15 @@ class PolicyOptions(TriggerOptions):
         bool | None,
         typer.Option("--only-old-spec", help="Only files of older partition specs.", rich_help_panel=_POLICY),
     ] = None
+    rewrite_cold_tiers: Annotated[
+        bool | None,
+        typer.Option(
+            "--rewrite-cold-tiers",
+            "--cold-tiers",
+            help="Also files in cold tiers of S3, such as GLACIER; default: they are left alone.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
     max_file_sequence_number: Annotated[
         str | None,
         typer.Option(metavar="N", help="Only files up to this file sequence number.", rich_help_panel=_POLICY),
@@ -292,6 +317,24 @@ class PolicyOptions(TriggerOptions):
         str | None,
         typer.Option(
             metavar="LEVEL", help="Proof: counts, checksum or deep; default checksum.", rich_help_panel=_POLICY
+        ),
+    ] = None
+    write_options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--write-option",
+            metavar="K=V",
+            help="A parameter of the writer for this run, such as write.parquet.compression-codec=zstd; repeatable.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None
+    snapshot_properties: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--snapshot-property",
+            metavar="K=V",
+            help="An entry for the summary of new snapshots; repeatable.",
+            rich_help_panel=_POLICY,
         ),
     ] = None
     option: Annotated[
@@ -373,7 +416,10 @@ Branch = Annotated[str, typer.Option(help="The branch to work on.")]
 Engine = Annotated[
     str,
     typer.Option(
-        metavar="spark|inline|NAME", help="Where files are rewritten; also the engine of an installed package."
+        metavar="spark|inline|auto|NAME",
+        help="Where files are rewritten: on Spark, in this process, or for each plan where it is worth it; also the "
+        "engine of an installed package.",
+        autocompletion=completed_values.engines,
     ),
 ]
 Out = Annotated[

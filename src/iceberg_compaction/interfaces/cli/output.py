@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
+    from iceberg_compaction.model.access_token import AccessToken, NewToken
     from iceberg_compaction.model.cache_figures import CacheFigures
     from iceberg_compaction.model.cancel_request import Cancellation
     from iceberg_compaction.model.explanation import Explanation
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.undo_plan import UndoPlan
     from iceberg_compaction.model.unplanned import Unplanned
     from iceberg_compaction.model.upkeep_plan import UpkeepPlan
+    from iceberg_compaction.model.usage_row import UsageRow
     from iceberg_compaction.model.value import Value
     from iceberg_compaction.model.verification import Verification
+    from iceberg_compaction.model.work import Work
     from iceberg_compaction.workflow.fleet import Diagnosis
 
     Told = TypeVar("Told", UnfinishedListing, RunReport)
@@ -51,6 +54,7 @@ class Output(Protocol):
     def plan_difference(self, difference: PlanDifference) -> None: ...
     def outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def summary(self, sentence: str) -> None: ...
+    def queued(self, found: Sequence[Work], *, single: bool) -> None: ...
     def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None: ...
     def manifest_outcomes(self, found: Sequence[Outcome], *, single: bool) -> None: ...
     def upkeep_plans(self, found: Sequence[UpkeepPlan | Unplanned], *, single: bool) -> None: ...
@@ -70,6 +74,9 @@ class Output(Protocol):
     def effective_policy(self, effective: EffectivePolicy) -> None: ...
     def policy_review(self, reviewed: PolicyReview) -> None: ...
     def policy_comparison(self, compared: PolicyComparison) -> None: ...
+    def tokens(self, listed: Sequence[AccessToken]) -> None: ...
+    def new_token(self, made: NewToken) -> None: ...
+    def usage(self, rows: Sequence[UsageRow], month: str) -> None: ...
 
 
 def output(chosen: Format) -> Output:
@@ -94,6 +101,9 @@ class JsonOutput:
 
     def summary(self, sentence: str) -> None:
         """Programs add up outcomes themselves."""
+
+    def queued(self, found: Sequence[Work], *, single: bool) -> None:
+        self._write(found, single)
 
     def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None:
         self._write(found, single)
@@ -138,6 +148,15 @@ class JsonOutput:
 
     def explanation(self, explained: Explanation) -> None:
         self._write([explained], True)
+
+    def tokens(self, listed: Sequence[AccessToken]) -> None:
+        self._write(listed, False)
+
+    def new_token(self, made: NewToken) -> None:
+        self._write([made], True)
+
+    def usage(self, rows: Sequence[UsageRow], month: str) -> None:
+        self._write(rows, False)
 
     def effective_policy(self, effective: EffectivePolicy) -> None:
         self._write([effective], True)
@@ -197,6 +216,10 @@ class TableOutput:
 
     def summary(self, sentence: str) -> None:
         self._show(sentence)
+
+    def queued(self, found: Sequence[Work], *, single: bool) -> None:
+        for work in found:
+            self._show(f"{work.request.table}: {work.state.value} as {work.request.work_id}.")
 
     def manifest_plans(self, found: Sequence[ManifestPlan | Unplanned], *, single: bool) -> None:
         from iceberg_compaction.interfaces.cli.screens.upkeep import manifest_tables
@@ -293,6 +316,21 @@ class TableOutput:
         from iceberg_compaction.interfaces.cli.screens import policy_story
 
         self._show(*policy_story.comparison(compared))
+
+    def tokens(self, listed: Sequence[AccessToken]) -> None:
+        from iceberg_compaction.interfaces.cli.screens import access_tables
+
+        self._show(*access_tables.tokens(listed))
+
+    def new_token(self, made: NewToken) -> None:
+        from iceberg_compaction.interfaces.cli.screens import access_tables
+
+        self._show(*access_tables.new_token(made))
+
+    def usage(self, rows: Sequence[UsageRow], month: str) -> None:
+        from iceberg_compaction.interfaces.cli.screens import access_tables
+
+        self._show(*access_tables.usage(rows, month))
 
     def _show_unplanned(self, found: Sequence[Value]) -> None:
         from iceberg_compaction.interfaces.cli.screens import paragraphs

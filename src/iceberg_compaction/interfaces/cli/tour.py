@@ -135,7 +135,7 @@ def _build(catalog: Any, say: Console) -> tuple[str, ...]:
 def _look(catalog: Any, names: Sequence[str]) -> list[Look]:
     return [
         Look(
-            health=diagnose.diagnose(catalog, name, Policy(), cache=wiring.manifest_cache()),
+            health=diagnose.diagnose(catalog, name, Policy(), diagnose.HealthLook(cache=wiring.manifest_cache())),
             scan_seconds=min(sample_lake.full_scan_seconds(catalog, name) for _ in range(2)),
         )
         for name in names

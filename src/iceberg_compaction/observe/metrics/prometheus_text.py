@@ -15,7 +15,7 @@ from iceberg_compaction.observe.metrics import metric_list, metric_values
 from iceberg_compaction.observe.metrics.metric_list import MetricKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from prometheus_client.metrics_core import Metric as Family
     from prometheus_client.samples import Sample
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 class Collector:
     """Gives the values of a moment to a registry. `scrapes`: how often it did."""
 
-    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+    def __init__(self, snapshot: Callable[[], Snapshot], metrics: Sequence[Metric] = metric_list.METRICS) -> None:
         self._snapshot = snapshot
+        self._metrics = metrics
         self.scrapes = 0
 
     def describe(self) -> list[Family]:
@@ -36,28 +37,30 @@ class Collector:
         return []
 
     def collect(self) -> Iterator[Family]:
-        yield from families(self._snapshot())
+        yield from families(self._snapshot(), self._metrics)
         self.scrapes += 1
 
 
-def text(snapshot: Snapshot) -> bytes:
+def text(snapshot: Snapshot, metrics: Sequence[Metric] = metric_list.METRICS) -> bytes:
     """The exposition format of Prometheus."""
-    return prometheus_client.generate_latest(registry(lambda: snapshot))
+    return prometheus_client.generate_latest(registry(lambda: snapshot, metrics))
 
 
-def registry(snapshot: Callable[[], Snapshot]) -> prometheus_client.CollectorRegistry:
+def registry(
+    snapshot: Callable[[], Snapshot], metrics: Sequence[Metric] = metric_list.METRICS
+) -> prometheus_client.CollectorRegistry:
     """A registry with these values alone."""
     made = prometheus_client.CollectorRegistry(auto_describe=False)
-    made.register(Collector(snapshot))
+    made.register(Collector(snapshot, metrics))
     return made
 
 
-def families(snapshot: Snapshot) -> Iterator[Family]:
+def families(snapshot: Snapshot, metrics: Sequence[Metric] = metric_list.METRICS) -> Iterator[Family]:
     """The metrics that have values, in the order of the list."""
     found: dict[Metric, list[Labels]] = defaultdict(list)
     for metric, labels in snapshot:
         found[metric].append(labels)
-    for metric in metric_list.METRICS:
+    for metric in metrics:
         if metric in found:
             yield _family(metric, {labels: snapshot[metric, labels] for labels in sorted(found[metric])})
 

@@ -10,6 +10,7 @@ from iceberg_compaction.execute import task_failure
 from iceberg_compaction.execute.prepare import measure_job
 from iceberg_compaction.model import events
 from iceberg_compaction.model.proof import Side
+from iceberg_compaction.operations import engine_for_work
 from iceberg_compaction.operations.rewrite_files import task_rounds
 
 if TYPE_CHECKING:
@@ -50,15 +51,16 @@ class Measurement:
 def measure(table: Table, requests: Sequence[FilesToMeasure], engine: Engine, run: Run) -> list[list[Measurement]]:
     """The measurements of each request. Files that cannot be read are measurements, too; an error means that storage
     or the engine can do no work at all, or that the run was cancelled."""
-    engine.cores()
     jobs = [
         measure_job.prepare(table, each.live, each.paths, each.schema, run.run_id, each.past_rows) for each in requests
     ]
-    progress = _Progress(run=run, table=".".join(table.name()), jobs=jobs)
+    engine = engine_for_work.for_jobs(engine, jobs, ".".join(table.name()), run)
+    engine.cores()
+    progress = ReadingProgress(run=run, table=".".join(table.name()), jobs=jobs)
     return [_measure(table, job, engine, run, progress) for job in jobs]
 
 
-def _measure(table: Table, job: Job, engine: Engine, run: Run, progress: _Progress) -> list[Measurement]:
+def _measure(table: Table, job: Job, engine: Engine, run: Run, progress: ReadingProgress) -> list[Measurement]:
     if not job.tasks:
         return []
     by_id = {task.id: task for task in job.tasks}
@@ -87,7 +89,7 @@ def total(measurements: Iterable[Measurement]) -> Side:
     return sum((each.side for each in measurements if each.side is not None), Side(row_checksum=0))
 
 
-class _Progress:
+class ReadingProgress:
     """How far the reading of all jobs has come."""
 
     def __init__(self, *, run: Run, table: str, jobs: Sequence[Job]) -> None:

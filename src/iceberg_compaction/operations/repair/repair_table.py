@@ -13,7 +13,7 @@ from iceberg_compaction.metadata import look
 from iceberg_compaction.metadata.manifest import snapshot_manifests
 from iceberg_compaction.model import events, outcome, plurals, repair_plan
 from iceberg_compaction.model.repair_plan import Remedy, RepairGoal, RepairPlan
-from iceberg_compaction.operations.operation import PlannedWork
+from iceberg_compaction.operations.operation import BeginsAnew, PlannedWork
 from iceberg_compaction.operations.past_runs import run_commits
 from iceberg_compaction.operations.repair import drop_missing, find_damage, repair_change, repair_words
 from iceberg_compaction.operations.rewrite_manifests import manifest_facts
@@ -22,15 +22,14 @@ from iceberg_compaction.record import journal
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from iceberg_compaction.model.checkpoint import CheckpointHead
     from iceberg_compaction.model.repair_plan import Finding
-    from iceberg_compaction.operations.operation import EngineFactory, Legacy
+    from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepairTable:
+class RepairTable(BeginsAnew):
     """Find what is wrong with the metadata of a branch's head, and mend it."""
 
     table: str
@@ -41,12 +40,6 @@ class RepairTable:
     @property
     def command(self) -> str:
         return journal.command_line("repair", self.table, self.branch)
-
-    def wants(self, head: CheckpointHead) -> bool:
-        return False
-
-    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
-        """It wants none."""
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[RepairPlan]:
         """Everything that is wrong now; of a given plan what is still wrong. Reads metadata and asks storage for each

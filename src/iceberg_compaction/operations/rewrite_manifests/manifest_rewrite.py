@@ -11,7 +11,7 @@ from iceberg_compaction.commit import snapshot_summary
 from iceberg_compaction.metadata import look
 from iceberg_compaction.metadata.manifest import snapshot_manifests
 from iceberg_compaction.model import byte_size, events, manifest_plan, outcome, plurals
-from iceberg_compaction.operations.operation import PlannedWork
+from iceberg_compaction.operations.operation import BeginsAnew, PlannedWork
 from iceberg_compaction.operations.past_runs import run_commits
 from iceberg_compaction.operations.rewrite_manifests import choose_manifests, manifest_change, manifest_facts
 from iceberg_compaction.record import journal
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
     from iceberg_compaction.metadata.manifest.snapshot_manifests import SnapshotManifests
-    from iceberg_compaction.model.checkpoint import CheckpointHead
-    from iceberg_compaction.operations.operation import EngineFactory, Legacy
+    from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
@@ -46,7 +45,7 @@ ANY = ManifestGoal()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RewriteManifests:
+class RewriteManifests(BeginsAnew):
     """Cluster the manifests of a branch by partition, in manifests of about the target size, where that is worth a
     commit."""
 
@@ -57,12 +56,6 @@ class RewriteManifests:
     @property
     def command(self) -> str:
         return journal.command_line("manifests", self.table, self.branch)
-
-    def wants(self, head: CheckpointHead) -> bool:
-        return False
-
-    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
-        """It wants none."""
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[manifest_plan.ManifestPlan]:
         """The manifests to write again, and why. Reads metadata, writes nothing."""

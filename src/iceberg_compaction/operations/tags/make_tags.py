@@ -11,7 +11,7 @@ from iceberg_compaction.metadata import look
 from iceberg_compaction.model import events, outcome, plurals, tag_plan, upkeep_plan
 from iceberg_compaction.model.snapshot_retention import SnapshotFacts
 from iceberg_compaction.model.tag_plan import TagGoal, TagPlan
-from iceberg_compaction.operations.operation import PlannedWork
+from iceberg_compaction.operations.operation import BeginsAnew, PlannedWork
 from iceberg_compaction.operations.past_runs import run_commits
 from iceberg_compaction.operations.tags import tag_change
 from iceberg_compaction.plan.tagging import choose_tags
@@ -20,8 +20,7 @@ from iceberg_compaction.record import journal
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from iceberg_compaction.model.checkpoint import CheckpointHead
-    from iceberg_compaction.operations.operation import EngineFactory, Legacy
+    from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.record.runs import Run
 
@@ -33,7 +32,7 @@ _PASSED_OVER = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MakeTags:
+class MakeTags(BeginsAnew):
     """Make the tags that a branch lacks."""
 
     table: str
@@ -44,12 +43,6 @@ class MakeTags:
     @property
     def command(self) -> str:
         return journal.command_line("tags", self.table, self.branch)
-
-    def wants(self, head: CheckpointHead) -> bool:
-        return False
-
-    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
-        """It wants none."""
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[TagPlan]:
         """The tags that the branch lacks now; of a given plan those that it still lacks."""

@@ -17,7 +17,7 @@ from iceberg_compaction.commit import snapshot_summary
 from iceberg_compaction.metadata import look, support
 from iceberg_compaction.metadata.manifest import column_metrics, live_files, snapshot_manifests
 from iceberg_compaction.model import byte_size, events, outcome, plurals, rewrite_plan, table_view, ttl_plan
-from iceberg_compaction.operations.operation import PlannedWork
+from iceberg_compaction.operations.operation import BeginsAnew, PlannedWork
 from iceberg_compaction.operations.past_runs import run_commits
 from iceberg_compaction.operations.rewrite_files.change import replace_files
 from iceberg_compaction.operations.ttl import choose_files, rewrite_rest, time_bound, ttl_outcome
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyiceberg.table import Table
 
-    from iceberg_compaction.model.checkpoint import CheckpointHead
     from iceberg_compaction.model.ttl_plan import TtlGoal
-    from iceberg_compaction.operations.operation import EngineFactory, Legacy
+    from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.operations.ttl.choose_files import ChosenFiles
     from iceberg_compaction.operations.ttl.time_bound import TimeBound
@@ -39,7 +38,7 @@ COLUMN, BEFORE = "compaction.ttl.column", "compaction.ttl.before"  # properties 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpireRows:
+class ExpireRows(BeginsAnew):
     """By a goal, or by a plan made before, of which the files that still are in the table go."""
 
     table: str
@@ -50,12 +49,6 @@ class ExpireRows:
     @property
     def command(self) -> str:
         return journal.command_line("ttl", self.table, self.branch)
-
-    def wants(self, head: CheckpointHead) -> bool:
-        return False
-
-    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
-        """It wants none."""
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[ttl_plan.TtlPlan]:
         """The files that go, from metadata alone. Writes nothing."""

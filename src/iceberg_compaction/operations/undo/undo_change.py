@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.table.locations import load_location_provider
-from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
 
 from iceberg_compaction import errors
-from iceberg_compaction.commit import merge_manifests, snapshot_summary
+from iceberg_compaction.commit import merge_manifests, snapshot_pin, snapshot_summary
 from iceberg_compaction.commit.new_snapshot import NewSnapshot
 from iceberg_compaction.metadata.manifest import (
     prune_manifests,
@@ -45,8 +43,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedReturn(NewSnapshot):
     """A snapshot in which files come back. The snapshots that keep these files must still be there when the catalog
-    takes it: expiry that came in between would remove the files. So the request names each of them for a moment, with
-    a tag that the same request removes; a catalog refuses a tag on a snapshot that it does not have."""
+    takes it: expiry that came in between would remove the files."""
 
     parents: tuple[int, ...]
 
@@ -56,16 +53,7 @@ class StagedReturn(NewSnapshot):
         return (*itertools.chain(*map(self._pins, self.parents)), *NewSnapshot.updates.fget(self))  # type: ignore[attr-defined]
 
     def _pins(self, parent: int) -> tuple[TableUpdate, ...]:
-        name = f"undo-{self.snapshot.snapshot_id}-{parent}"
-        tag = SetSnapshotRefUpdate(
-            ref_name=name,
-            type=SnapshotRefType.TAG,
-            snapshot_id=parent,
-            max_ref_age_ms=None,
-            max_snapshot_age_ms=None,
-            min_snapshots_to_keep=None,
-        )
-        return tag, RemoveSnapshotRefUpdate(ref_name=name)
+        return snapshot_pin.updates(parent, f"undo-{self.snapshot.snapshot_id}-{parent}")
 
 
 class UndoChange:

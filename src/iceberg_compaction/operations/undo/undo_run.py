@@ -11,7 +11,7 @@ from iceberg_compaction.commit import snapshot_summary, spine
 from iceberg_compaction.model import events, outcome, plurals
 from iceberg_compaction.model.proof import Side
 from iceberg_compaction.model.undo_plan import UndoPlan, UndoWay
-from iceberg_compaction.operations.operation import PlannedWork
+from iceberg_compaction.operations.operation import BeginsAnew, PlannedWork
 from iceberg_compaction.operations.past_runs import measured_files, run_commits
 from iceberg_compaction.operations.rewrite_files.groups import prove_groups
 from iceberg_compaction.operations.undo import judge_undo, later_deletes, undo_change
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from iceberg_compaction.execute.task_failure import Failure
-    from iceberg_compaction.model.checkpoint import CheckpointHead
-    from iceberg_compaction.operations.operation import EngineFactory, Legacy
+    from iceberg_compaction.operations.operation import EngineFactory
     from iceberg_compaction.operations.run_ledger import Ledger
     from iceberg_compaction.operations.undo.judge_undo import UndoRequest, WayBack
     from iceberg_compaction.record.runs import Run
 
 
 @dataclass(slots=True, kw_only=True)
-class UndoRun:
+class UndoRun(BeginsAnew):
     """Undo a run, all of its commits or none. `despite_differences`: the replaced files come back even if the files
     that the run wrote are damaged or hold other rows."""
 
@@ -49,12 +48,6 @@ class UndoRun:
     @property
     def command(self) -> str:
         return journal.command_line(f"undo {self.request.undone_run_id}", self.table, self.branch)
-
-    def wants(self, head: CheckpointHead) -> bool:
-        return False
-
-    def take_up(self, legacy: Legacy, table: Table, run: Run, ledger: Ledger, engines: EngineFactory) -> None:
-        """It wants none."""
 
     def plan(self, table: Table, run: Run, ledger: Ledger) -> PlannedWork[UndoPlan]:
         """The way back, from metadata."""

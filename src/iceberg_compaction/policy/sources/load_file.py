@@ -36,10 +36,15 @@ def examine(path: str | Path, spellings: PolicySpellings) -> PolicyDocument:
 
 def parse(text: str, name: str, spellings: PolicySpellings) -> PolicyDocument:
     """The document of a text, which may not extend files."""
+    return _without_problems(examine_text(text, name, spellings))
+
+
+def examine_text(text: str, name: str, spellings: PolicySpellings) -> PolicyDocument:
+    """The same with all names that are not known."""
     tree = yaml_nodes.parse(text, name)
     for base, line in _bases(tree, name):
         raise errors.ConfigError(f"{name}, line {line}: a text cannot extend the file {base}.")
-    return _without_problems(read_sections.read(tree, name, spellings))
+    return read_sections.read(tree, name, spellings)
 
 
 def _without_problems(document: PolicyDocument) -> PolicyDocument:

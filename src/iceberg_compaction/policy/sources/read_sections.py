@@ -24,6 +24,7 @@ ENVIRONMENTS = ("development", "staging", "production", "dev", "prod", "test")
 _KIND = "CompactionPolicy"
 _NAMESPACE = ("namespace", "database")  # of tables that are named without one
 _INLINE = frozenset({"defaults", "policy", "rewrite", "spec"})  # their settings count as if they stood one level higher
+_MAPPINGS = frozenset({"quiet-hours", "write-options", "snapshot-properties"})  # their values may be mappings
 # Whoever loads files has read `extends`; the rest is for people and other programs.
 _NOTES = frozenset(
     {"extends", "extend", "version", "description", "$schema", "api-version", "kind", "metadata", "comment", "status"}
@@ -181,7 +182,7 @@ class _Reader:
 
     def _leaf_or_deeper(self, path: str, item: Node, line: int, section: _Gathered) -> None:
         meaning = self._spellings.meaning(path)
-        if isinstance(item, MappingNode) and (meaning is None or meaning.key.name != "quiet-hours"):
+        if isinstance(item, MappingNode) and (meaning is None or meaning.key.name not in _MAPPINGS):
             for name, part in item.items.items():
                 self._leaf_or_deeper(f"{path}.{name}", part, item.lines[name], section)
             return

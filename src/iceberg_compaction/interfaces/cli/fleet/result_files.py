@@ -109,11 +109,11 @@ class Results:
         from iceberg_compaction.model.policies import Policy
         from iceberg_compaction.workflow import diagnose, fleet
 
-        cache = wiring.manifest_cache()
+        how = diagnose.HealthLook(branch=branch, cache=wiring.manifest_cache())
         return fleet.diagnose_all(
             self._catalog,
             self._targets.names,
-            lambda name: diagnose.diagnose(self._catalog, name, Policy(), branch=branch, cache=cache),
+            lambda name: diagnose.diagnose(self._catalog, name, Policy(), how),
         )
 
 

@@ -58,6 +58,8 @@ class Bars:
             table.enter(event, at)
             if isinstance(event, events.Finished):
                 del self._tables[event.table]
+        if isinstance(event, events.EngineChosen):
+            self._console.print(Text.assemble((event.table, "bold"), f": {event.sentence}", overflow="fold"))
         if isinstance(event, events.Finished):
             line = Text(table.line(at), overflow="fold")
             line.stylize("bold", 0, len(table.table))

@@ -51,7 +51,9 @@ class Lines:
             table = self._tables[event.table]
             first = _begins(event) and (event.table, event.kind) not in self._begun
             table.enter(event, at)
-            if isinstance(event, events.Finished):
+            if isinstance(event, events.EngineChosen):
+                _write(f"{event.table}: {event.sentence}")
+            elif isinstance(event, events.Finished):
                 del self._tables[event.table]
                 self._begun = {stage for stage in self._begun if stage[0] != event.table}
                 _write(table.line(at))

@@ -30,7 +30,13 @@ class TableProgress:
     def enter(self, event: Event, now: float) -> None:
         """Take an event of the run."""
         match event:
-            case events.Planned() | events.TaskEnded() | events.Committed() | events.GroupFailed():
+            case (
+                events.Planned()
+                | events.TaskEnded()
+                | events.Committed()
+                | events.GroupFailed()
+                | events.EngineChosen()
+            ):
                 return  # no stage of their own
             case events.Planning() | events.Recovering() | events.Committing():
                 self.stage = event.kind

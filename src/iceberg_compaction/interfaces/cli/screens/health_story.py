@@ -76,7 +76,8 @@ def details(health: TableHealth) -> Iterator[RenderableType]:
     if health.growth:
         yield paragraphs.Paragraph(text=words.growth_line(health.growth), mark="Growth  ")
         yield ""
-    for sentence in (*health.unsupported, *health.advice, *health.causes):
+    dangers = [note.sentence for note in health.lifecycle if not note.is_good]
+    for sentence in (*health.unsupported, *dangers, *health.advice, *health.causes):
         about_command = sentence.startswith("This ")  # the command of the sentence before
         yield paragraphs.detail(sentence) if about_command else paragraphs.bullet(sentence)
     for fix in health.fixes:

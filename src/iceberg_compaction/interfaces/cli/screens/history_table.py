@@ -9,6 +9,7 @@ from rich.markup import escape
 from iceberg_compaction.interfaces import run_words
 from iceberg_compaction.interfaces.cli.screens import paragraphs, result_tables
 from iceberg_compaction.interfaces.cli.screens.grid import GridColumn, figures, grid, sentences
+from iceberg_compaction.model.outcome import Kind
 from iceberg_compaction.model.run_listing import RunState
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def history(
             escape(entry.table),
             run_words.moment(entry.started_ms),
             entry.run_id[:_SHORT],
-            result_tables.outcome_kind(one),
+            result_tables.outcome_kind(one) + (f" by {escape(one.operation)}" if one.kind is Kind.MAINTAINED else ""),
             f"{one.files_removed:,} -> {one.files_added:,}" if one.files_removed else "",
             f"{one.effort.copied_share:.0%}" if one.effort.groups else "",
             f"{one.seconds:.1f}",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.rewrite_plan import EmptyPlan, Plan
 
 _MOST_PARTITIONS = 3
+_MOST_DELETES = 20  # partitions
 
 
 def overview(plans: Sequence[Plan | EmptyPlan]) -> Iterator[RenderableType]:
@@ -50,6 +51,7 @@ def overview(plans: Sequence[Plan | EmptyPlan]) -> Iterator[RenderableType]:
 def _reasons(plan: Plan | EmptyPlan) -> str:
     """Why a table is rewritten or not, as the words of the closed sets of reasons."""
     reasons = [kind.reason.value for kind in plan.groups.kinds()]
+    reasons += [f"{each.way.value} deletes" for each in plan.exchanges]
     if plan.useless_deletes:
         reasons.append("useless delete files")
     if plan.empty:
@@ -61,10 +63,16 @@ def plan_story(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     """What a plan does to which files, why, how copying was decided, and what it leaves alone."""
     yield paragraphs.plan_head(plan.table, plan.pin, plan.sentence)
     yield ""
+    yield from _deletes(plan)
     if not plan.groups:
+        if plan.exchanges:
+            yield from _left_out(plan)
         yield from _scores(plan)
         yield from _notes(plan)
         yield from _maintainers(plan)
+        if plan.exchanges:
+            yield paragraphs.Paragraph(text=plan.cost.sentence)
+            yield ""
         return
     kinds = grid(
         GridColumn(name="Groups", right=True),
@@ -149,6 +157,20 @@ def _left_out(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
     for left in plan.left_out:
         left_out.add_row(left.reason.value, f"{left.files:,}", format_size(left.bytes), escape(left.sentence))
     yield left_out
+
+
+def _deletes(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:
+    """What becomes of the deletes of each partition, with the figures of all ways. All of them are in JSON."""
+    if not plan.deletes:
+        return
+    table = grid("Partition", "Deletes", sentences("Why"), title="Deletes by partition")
+    for each in plan.deletes[:_MOST_DELETES]:
+        name = partition_words.text(each.partition) or "(all)"
+        table.add_row(escape(name), each.way.value, escape(each.sentence))
+    yield table
+    if (more := len(plan.deletes) - _MOST_DELETES) > 0:
+        yield paragraphs.Paragraph(text=f"{plurals.count(more, 'more partition')}; --output json lists all.")
+        yield ""
 
 
 def _scores(plan: Plan | EmptyPlan) -> Iterator[RenderableType]:

@@ -142,9 +142,9 @@ def _init(catalog: options.CatalogOptions, how: PolicyVerbOptions) -> None:
         raise errors.ConfigError(f"{how.out} is there already; choose another file, or remove it.")
     opened = catalog_request.open_catalog(catalog)
     targets = catalog_request.find_targets(opened, [catalog_request.EVERY_TABLE], catalog.namespace)
-    cache = wiring.manifest_cache()
+    look = diagnose.HealthLook(cache=wiring.manifest_cache())
     looks = fleet.diagnose_all(
-        opened, targets.names, lambda name: diagnose.diagnose(opened, name, Policy(), cache=cache), parallel=4
+        opened, targets.names, lambda name: diagnose.diagnose(opened, name, Policy(), look), parallel=4
     )
     text = draft_policy.text(looks)
     if how.out is None:

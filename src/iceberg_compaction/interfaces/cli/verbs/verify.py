@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from iceberg_compaction.interfaces.cli.fleet.run_request import PastRun
     from iceberg_compaction.model.verification import Verification
 
-ENGINE = typer.Option(metavar="inline|spark", help="Where files are read: in this process, or on Spark.")
+ENGINE = typer.Option(
+    metavar="inline|spark|auto", help="Where files are read: in this process, on Spark, or as it is worth it."
+)
 TABLE = typer.Option(
     "--table", "-t", metavar="NAME", help="The table of the run; needed if the run store does not have the run."
 )

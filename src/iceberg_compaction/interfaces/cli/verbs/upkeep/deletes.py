@@ -41,6 +41,10 @@ class DeletesOptions(upkeep_verb.UpkeepOptions):
         str | None,
         typer.Option(metavar="CONDITION", help="Only in partitions with data files that may have such rows."),
     ] = None
+    rewrite_cold_tiers: Annotated[
+        bool,
+        typer.Option("--rewrite-cold-tiers", help="Also where files in cold tiers of S3, such as GLACIER, are read."),
+    ] = False
     verify: Annotated[
         str,
         typer.Option(
@@ -96,6 +100,7 @@ def _deletes(
         convert=wanted.convert,
         where=wanted.where,
         granularity=wanted.granularity,
+        rewrite_cold_tiers=wanted.rewrite_cold_tiers,
     )
     opened = catalog_request.open_catalog(catalog)
     targets = catalog_request.find_targets(opened, list(table), catalog.namespace)

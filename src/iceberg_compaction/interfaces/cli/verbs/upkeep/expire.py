@@ -36,6 +36,10 @@ class ExpireOptions(upkeep_verb.UpkeepOptions):
         bool, typer.Option("--clean-metadata", help="Also remove schemas and partition specs that nothing uses.")
     ] = False
     keep_files: Annotated[bool, typer.Option("--keep-files", help="Change metadata only; delete no file.")] = False
+    allow_unlisted: Annotated[
+        bool,
+        typer.Option("--allow-unlisted", help="Delete files although other tables of the catalog cannot be looked at."),
+    ] = False
     deletes_per_second: Annotated[
         float | None, typer.Option(metavar="N", help="Delete files at this pace; default: no limit.")
     ] = None
@@ -60,6 +64,7 @@ def expire(
     lean_start.spare_pandas()
     from iceberg_compaction.interfaces import upkeep_operations
     from iceberg_compaction.interfaces.cli.fleet import catalog_request
+    from iceberg_compaction.operations.neighbourhood import look_around
 
     goal = upkeep_operations.retention_goal(
         older_than=how.older_than,
@@ -68,12 +73,16 @@ def expire(
         allow_recent=how.allow_recent,
         clean_metadata=how.clean_metadata,
         keep_files=how.keep_files,
+        allow_unlisted=how.allow_unlisted,
     )
+    shared = look_around.Neighbourhoods()
     opened = catalog_request.open_catalog(catalog)
     targets = catalog_request.find_targets(opened, table, catalog.namespace)
     shows = how.dry_run or how.out is not None
     operations = [
-        upkeep_operations.expire(name, goal, per_second=how.deletes_per_second, count_files=shows)
+        upkeep_operations.expire(
+            name, goal, per_second=how.deletes_per_second, count_files=shows, neighbourhoods=shared
+        )
         for name in targets.names
     ]
     raise typer.Exit(upkeep_verb.perform(operations, opened, targets, how, console))

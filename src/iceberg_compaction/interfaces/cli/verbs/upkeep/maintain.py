@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.interfaces.followed_policy import FollowedPolicy
     from iceberg_compaction.model.maintenance import MaintenanceStep, TableMaintenance
     from iceberg_compaction.model.outcome import Outcome
+    from iceberg_compaction.operations.neighbourhood.look_around import Neighbourhoods
     from iceberg_compaction.operations.operation import EngineFactory, Operation
 
 
@@ -29,8 +30,8 @@ class MaintainOptions(options.MetricsOptions):
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="These steps, whatever the policy turns on: tags, expire, ttl, deletes, rewrite, manifests, orphans; "
-            "their order is always this one.",
+            help="These steps, whatever the policy turns on: tags, expire, ttl, deletes, rewrite, manifests, "
+            "statistics, orphans; their order is always this one.",
         ),
     ] = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show which steps there are, and their plans.")] = False
@@ -48,8 +49,8 @@ def maintain(
     console: options.ConsoleOptions,
 ) -> None:
     """Do all upkeep that the policies of tables ask for: tags, expired snapshots, rows past their time, delete files,
-    rewrites, manifests, orphans; always in this order, each only where there is work. Without a policy only files are
-    rewritten.
+    rewrites, manifests, statistics, orphans; always in this order, each only where there is work. Without a policy only
+    files are rewritten.
 
     Examples:
 
@@ -77,6 +78,7 @@ def _maintain(
     from iceberg_compaction.interfaces import followed_policy, wiring
     from iceberg_compaction.interfaces.cli import output
     from iceberg_compaction.interfaces.cli.fleet import catalog_request, table_loop
+    from iceberg_compaction.operations.neighbourhood import look_around
 
     steps = _named(how.steps)
     policy = followed_policy.follow({}, file=how.policy_file, environment=how.environment)
@@ -87,7 +89,8 @@ def _maintain(
     ):
         opened = catalog_request.open_catalog(catalog)
         targets = catalog_request.choose_targets(opened, tables, catalog.namespace)
-        request = _Request(catalog=opened, policy=policy, steps=steps, dry_run=how.dry_run)
+        shared = look_around.Neighbourhoods()
+        request = _Request(catalog=opened, policy=policy, steps=steps, dry_run=how.dry_run, neighbourhoods=shared)
         results = list(_results(request, targets.names, session))
     output.output(console.output).maintenance(results, single=targets.single)
     if session.stopped is not None:
@@ -104,6 +107,7 @@ class _Request:
     policy: FollowedPolicy
     steps: tuple[MaintenanceStep, ...]
     dry_run: bool
+    neighbourhoods: Neighbourhoods
 
 
 def _results(request: _Request, names: tuple[str, ...], session: Session) -> Iterator[TableMaintenance]:
@@ -129,38 +133,28 @@ def _results(request: _Request, names: tuple[str, ...], session: Session) -> Ite
 def _maintain_one(request: _Request, name: str, session: Session) -> TableMaintenance:
     from iceberg_compaction.catalog import load_tables
     from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.model.maintenance import MaintenanceStep, StepOutcome, TableMaintenance
-    from iceberg_compaction.model.outcome import Skipped
     from iceberg_compaction.policy import decline
-    from iceberg_compaction.workflow import table_upkeep
+    from iceberg_compaction.workflow import operate, table_upkeep, upkeep_preview
 
     table = load_tables.load_table(request.catalog, name)
     effective = request.policy.effective(name, table.properties)
     if reason := decline.reason(effective, wiring.now_ms()):
-        declined = Skipped(table=name, sentence=reason, run_id="")
-        return TableMaintenance(table=name, steps=(StepOutcome(step=MaintenanceStep.REWRITE, outcome=declined),))
+        return table_upkeep.declined(name, reason)
     steps = table_upkeep.steps_of(effective.policy, request.steps)
 
     def perform(operation: Operation[Any], loaded: Any) -> Outcome:
         if request.dry_run:
-            return _shown(operation, request.catalog, loaded or table)
+            house = operate.House(
+                catalog=request.catalog, engines=wiring.engine_factory("inline"), loaded=loaded or table
+            )
+            return upkeep_preview.shown(operation, house, wiring.new_run())
         (result,) = session.operate(request.catalog, [operation], single=False, loaded=loaded)
         return result
 
-    return table_upkeep.maintain(table, name, effective.policy, steps, perform)
-
-
-def _shown(operation: Operation[Any], catalog: Any, table: Any) -> Outcome:
-    """The plan of a step as an outcome that changed nothing."""
-    from iceberg_compaction.interfaces import wiring
-    from iceberg_compaction.model.outcome import Healthy, Skipped
-    from iceberg_compaction.workflow import operate
-
-    run = wiring.new_run()
-    house = operate.House(catalog=catalog, engines=wiring.engine_factory("inline"), loaded=table)
-    plan = operate.plan_only(operation, house, run)
-    words = {"table": operation.table, "sentence": plan.sentence, "run_id": run.run_id}
-    return Healthy(**words) if plan.empty else Skipped(**words)
+    upkeep = table_upkeep.UpkeepRequest(
+        table=name, policy=effective.policy, steps=steps, neighbourhoods=request.neighbourhoods
+    )
+    return table_upkeep.maintain(table, upkeep, perform)
 
 
 def _named(text: str | None) -> tuple[MaintenanceStep, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from iceberg_compaction.interfaces.cli import exits, lean_start, logs, options, spread
+from iceberg_compaction.interfaces.cli import engine_start, exits, lean_start, logs, options, spread
 from iceberg_compaction.interfaces.cli.fleet import upkeep_verb
 
 if TYPE_CHECKING:
@@ -73,6 +73,14 @@ class OrphanOptions(upkeep_verb.UpkeepOptions):
         int,
         typer.Option(min=1, metavar="N", help="Orphans of one table to take at a time.", rich_help_panel=_SCOPE),
     ] = 100_000
+    engine: Annotated[
+        str,
+        typer.Option(
+            metavar="inline|spark|NAME",
+            help="Where folders are listed; spark, for tables of millions of files, lists them side by side.",
+            rich_help_panel=_SCOPE,
+        ),
+    ] = "inline"
     allow_recent: Annotated[
         bool,
         typer.Option("--allow-recent", help="Let --older-than be less than 3 days.", rich_help_panel=_CARE),
@@ -143,6 +151,8 @@ def orphans(
 
         iceberg-compact orphans remove --table shop.events --older-than 5d
 
+        iceberg-compact orphans --table shop.events --engine spark --conf spark.master=spark://host:7077
+
         iceberg-compact orphans restore --table shop.events --run 4f0c9a1b
     """
     logs.configure(console)
@@ -157,17 +167,22 @@ def orphans(
         raise errors.ConfigError("--run names a run whose files are in quarantine; give it with restore or purge.")
     if how.no_quarantine and how.quarantine is not None:
         raise errors.ConfigError("--no-quarantine deletes at once; give either it or --quarantine, not both.")
-    opened = catalog_request.open_catalog(catalog)
-    targets = catalog_request.find_targets(opened, table, catalog.namespace)
-    operations = _ends(act, how, targets.names) if is_end else _removals(how, targets.names)
-    how = replace(how, dry_run=True) if act is OrphanAct.LIST else how
-    raise typer.Exit(upkeep_verb.perform(operations, opened, targets, how, console))
+    if is_end and how.engine != "inline":
+        raise errors.ConfigError(f"--engine lists folders; {act.value} lists none.")
+    with engine_start.starting(how.engine, catalog.conf) as engines:
+        opened = catalog_request.open_catalog(catalog)
+        targets = catalog_request.find_targets(opened, table, catalog.namespace)
+        operations = _ends(act, how, targets.names) if is_end else _removals(how, targets.names)
+        how = replace(how, dry_run=True) if act is OrphanAct.LIST else how
+        code = upkeep_verb.perform(operations, opened, targets, how, console, engines)
+    raise typer.Exit(code)
 
 
 def _removals(how: OrphanOptions, names: Sequence[str]) -> list[Operation[Any]]:
     from iceberg_compaction.interfaces import orphan_options
     from iceberg_compaction.model import orphan_plan
-    from iceberg_compaction.operations.orphans import neighbours, remove_orphans
+    from iceberg_compaction.operations.neighbourhood import look_around
+    from iceberg_compaction.operations.orphans import plan_orphans, remove_orphans
     from iceberg_compaction.storage.tree import path_forms
 
     goal = orphan_plan.OrphanGoal(
@@ -184,7 +199,7 @@ def _removals(how: OrphanOptions, names: Sequence[str]) -> list[Operation[Any]]:
         most_files=how.max_files,
         uploads=how.uploads,
     )
-    shared = neighbours.Neighbourhoods()
+    shared = look_around.Neighbourhoods()
     return [
         remove_orphans.RemoveOrphans(
             table=name,
@@ -192,6 +207,7 @@ def _removals(how: OrphanOptions, names: Sequence[str]) -> list[Operation[Any]]:
             to_quarantine=not how.no_quarantine,
             quarantine=how.quarantine,
             neighbourhoods=shared,
+            spread_from=plan_orphans.MANY_FILES if how.engine == "inline" else 0,
         )
         for name in names
     ]
@@ -200,13 +216,17 @@ def _removals(how: OrphanOptions, names: Sequence[str]) -> list[Operation[Any]]:
 def _ends(act: OrphanAct, how: OrphanOptions, names: Sequence[str]) -> list[Operation[Any]]:
     from iceberg_compaction.interfaces import orphan_options
     from iceberg_compaction.model import orphan_plan
+    from iceberg_compaction.operations.neighbourhood import look_around
     from iceberg_compaction.operations.orphans import quarantine_end
 
+    shared = look_around.Neighbourhoods()
     return [
         quarantine_end.EndQuarantine(
             table=name,
             way="restore" if act is OrphanAct.RESTORE else "purge",
             run_id=how.run,
+            allow_unlisted=how.allow_unlisted,
+            neighbourhoods=shared,
             quarantine=how.quarantine,
             older_than_ms=orphan_plan.PURGE_MS
             if how.older_than is None

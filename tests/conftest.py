@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,7 +35,10 @@ examples.load_profile()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Folders of tests are in memory where there is enough of it."""
+    """Folders of tests are in memory where there is enough of it. Ctrl-C is heard, by processes of the tests as well:
+    a shell that starts the tests in the background has it ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not config.getoption("markexpr").startswith(_WHOLE):
         shortcuts.install()
     if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _MEMORY_BYTES:

@@ -247,9 +247,13 @@ def _set_barrier(barrier: Any) -> None:
 
 def _call_each(place: Place, run_ids: Sequence[str], call: Callable[[RunStore, str], Any]) -> list[Any]:
     store, answers = place.open(), []
-    for run_id in run_ids:
-        _barrier.wait()
-        answers.append(call(store, run_id))
+    try:
+        for run_id in run_ids:
+            _barrier.wait()
+            answers.append(call(store, run_id))
+    except BaseException:
+        _barrier.abort()  # the others would wait for ever
+        raise
     return answers
 
 

@@ -3,12 +3,13 @@ tests/contract/test_stores.py."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
 import sqlite3
 import tempfile
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,6 +136,25 @@ def test_a_file_of_the_first_format_is_brought_forward_by_the_first_change(old: 
 def test_of_two_that_bring_a_file_forward_one_is_first(old: stores.SqliteDatabase) -> None:
     stores.at_once(old, ["x", "y"], stores.begin_again, stores.begin_again)
     assert [run.start.run_id for run in old.open().unfinished("t")] == ["a", "b", "x", "y"]
+
+
+def test_a_file_that_another_brings_forward_meanwhile_is_no_foreign_one(
+    old: stores.SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(sqlite3.Connection):
+        """Between the list of tables and their columns, another process drops them."""
+
+        def execute(self, sql: str, *given: Any) -> sqlite3.Cursor:
+            if sql.startswith("pragma table_info"):
+                with closing(sqlite3.Connection(old.path, timeout=0)) as other, suppress(sqlite3.OperationalError):
+                    other.executescript("drop table journal; drop table runs")
+            return super().execute(sql, *given)
+
+    connect = sqlite3.connect
+    with closing(connect(old.path)) as connection:
+        connection.execute("pragma journal_mode = wal")
+    monkeypatch.setattr(sqlite3, "connect", functools.partial(connect, factory=Slow))
+    assert [run.start.run_id for run in old.open().unfinished("t")] == []
 
 
 def test_whoever_dies_while_a_file_is_brought_forward_leaves_it_as_it_was(

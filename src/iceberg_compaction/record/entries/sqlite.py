@@ -193,7 +193,9 @@ class SqliteEntries:
         )
         _set_text(connection)
         try:
-            if reason := _foreign(connection):
+            with _one_view(connection):
+                reason = _foreign(connection)
+            if reason:
                 raise errors.ForeignStoreError(
                     f"The file {self._path} is not a run store: {reason}; choose another one with --store."
                 )
@@ -265,6 +267,17 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
 
 def _tables(connection: sqlite3.Connection) -> set[str]:
     return {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
+
+
+@contextlib.contextmanager
+def _one_view(connection: sqlite3.Connection) -> Iterator[None]:
+    """Statements within see the same tables, though somebody else brings the file forward meanwhile."""
+    connection.execute("begin")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:  # some errors end it
+            connection.execute("rollback")
 
 
 def _foreign(connection: sqlite3.Connection) -> str | None:

@@ -56,6 +56,14 @@ def test_rewrite_data_files_becomes_run(arguments: str, expected: str) -> None:
     assert words(arguments) == expected
 
 
+def test_the_place_of_an_error_fits_a_terminal_of_80_columns() -> None:
+    with pytest.raises(errors.ConfigError) as caught:
+        command(f"CALL lake.system.rewrite_data_files(table => '{'t' * 100}', where = 'id < 5 and name > {'x' * 100}')")
+    _, line, caret = str(caught.value).split("\n")
+    assert len(line) <= 79
+    assert line[caret.index("^") :].startswith("where = ")
+
+
 @pytest.mark.parametrize("where", ["id = = 3", "", "upper(name) = 'A'"])
 def test_a_filter_that_no_table_can_have_is_told_at_once(where: str) -> None:
     with pytest.raises(errors.ConfigError, match="cannot be read"):
@@ -195,7 +203,7 @@ def test_what_is_not_done_is_refused_with_the_reason(statement: str, reason: str
         ("CALL lake.system.rewrite_data_files('db.t'", 42),
         ("CALL lake.system.rewrite_data_files(table => 'a', 'b')", 50),
         ("CALL lake.system.rewrite_data_files('db.t', map('a'))", 44),
-        ("CALL lake.system.rewrite_data_files('db.t', options => map('a', '1', 'a', '2'))", 55),
+        ("CALL system.rewrite_data_files('t', options => map('a', '1', 'a', '2'))", 47),
         ("CALL lake.system.rewrite_data_files(\n  table => 'db.t',\n  where => ?)", 11),
     ],
 )

@@ -76,6 +76,11 @@ class JobOrder(str, Enum):
     FILES_ASC = "files-asc"
     FILES_DESC = "files-desc"
 
+    @classmethod
+    def _missing_(cls, value: object) -> JobOrder | None:
+        """In any case, as Iceberg reads it."""
+        return next((each for each in cls if isinstance(value, str) and each.value == value.strip().lower()), None)
+
 
 class DeleteAction(str, Enum):
     """What the strategy `delete-files` does about deletes."""

@@ -9,7 +9,7 @@ import pytest
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import policy_options
 from iceberg_compaction.interfaces.procedures import call_syntax, iceberg_options, our_command
-from iceberg_compaction.model.policies import Policy
+from iceberg_compaction.model.policies import JobOrder, Policy
 
 NOW = 1_780_000_000_000  # 2026-05-28T20:26:40Z
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "procedures.md"
@@ -45,11 +45,41 @@ def words(arguments: str, procedure: str = "rewrite_data_files") -> str:
         ("'db.t', options => map('use-starting-sequence-number', 'true')", "run --table db.t"),
         ("'db.t', options => map('snapshot-property.team', 'a=b')", "run --table db.t --snapshot-property team=a=b"),
         ("'db.t', branch => 'audit'", "run --table db.t --branch audit"),
+        (
+            "'db.t', options => map('Rewrite_Job_Order', 'BYTES-DESC')",
+            "run --table db.t --rewrite-job-order bytes-desc",
+        ),
         ("'db.t', NULL, NULL, map()", "run --table db.t"),
     ],
 )
 def test_rewrite_data_files_becomes_run(arguments: str, expected: str) -> None:
     assert words(arguments) == expected
+
+
+def test_the_place_of_an_error_fits_a_terminal_of_80_columns() -> None:
+    with pytest.raises(errors.ConfigError) as caught:
+        command(f"CALL lake.system.rewrite_data_files(table => '{'t' * 100}', where = 'id < 5 and name > {'x' * 100}')")
+    _, line, caret = str(caught.value).split("\n")
+    assert len(line) <= 79
+    assert line[caret.index("^") :].startswith("where = ")
+
+
+@pytest.mark.parametrize("where", ["id = = 3", "", "upper(name) = 'A'"])
+def test_a_filter_that_no_table_can_have_is_told_at_once(where: str) -> None:
+    with pytest.raises(errors.ConfigError, match="cannot be read"):
+        command(f'CALL lake.system.rewrite_data_files(table => "db.t", where => "{where}")')
+
+
+def test_a_moment_that_the_clock_does_not_change_has_no_note() -> None:
+    ours = command("CALL lake.system.expire_snapshots('db.t', cast('2026-01-01' as timestamp))")
+    assert ours.words[-2:] == ("--older-than", "2026-01-01T00:00:00")
+    assert not ours.notes
+
+
+def test_the_order_of_groups_is_read_in_any_case_as_by_iceberg() -> None:
+    assert Policy(rewrite_job_order="FILES-desc").rewrite_job_order is JobOrder.FILES_DESC  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="bytes-asc"):
+        Policy(rewrite_job_order="sideways")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +203,7 @@ def test_what_is_not_done_is_refused_with_the_reason(statement: str, reason: str
         ("CALL lake.system.rewrite_data_files('db.t'", 42),
         ("CALL lake.system.rewrite_data_files(table => 'a', 'b')", 50),
         ("CALL lake.system.rewrite_data_files('db.t', map('a'))", 44),
-        ("CALL lake.system.rewrite_data_files('db.t', options => map('a', '1', 'a', '2'))", 55),
+        ("CALL system.rewrite_data_files('t', options => map('a', '1', 'a', '2'))", 47),
         ("CALL lake.system.rewrite_data_files(\n  table => 'db.t',\n  where => ?)", 11),
     ],
 )

@@ -20,6 +20,7 @@ from tests.unit.metadata.test_filter_inputs import one_file
 
 from iceberg_compaction import errors
 from iceberg_compaction.metadata.filter import bucketed, where_clause
+from iceberg_compaction.metadata.manifest import column_metrics
 from iceberg_compaction.model import times
 
 COLUMNS = {
@@ -113,6 +114,29 @@ def micros(text: str) -> int:
         ("hours(ts) = '2026-01-01-05'", {"ts": micros("2026-01-01T05:59:59")}, True),
         ("hours(ts) > '2026-01-01 05:00'", {"ts": micros("2026-01-01T05:59:59")}, False),
         ("hours(ts) is null", {}, True),
+        ("cast(tz as date) = '2026-01-01'", {"tz": micros("2026-01-01T23:59:59")}, True),
+        ("CAST(ts AS DATE) >= DATE '2026-01-02'", {"ts": micros("2026-01-01T23:59:59")}, False),
+        ("to_date(ts) in ('2026-01-01')", {"ts": micros("2026-01-01T00:00:00")}, True),
+        ("tz = '2026-1-2 3:4:5'", {"tz": micros("2026-01-02T03:04:05")}, True),
+        ("tz = '2026'", {"tz": micros("2026-01-01T00:00:00")}, True),
+        ("ts >= '2026-03'", {"ts": micros("2026-02-28T23:59:59")}, False),
+        ("tz = '2026-01-01 10:00:00 +02:00'", {"tz": micros("2026-01-01T08:00:00")}, True),
+        ("tz = '2026-01-01 10:00 GMT-3'", {"tz": micros("2026-01-01T13:00:00")}, True),
+        ("tz = '2026-01-01 10:00:00.1234567'", {"tz": micros("2026-01-01T10:00:00.123456")}, True),
+        ("day = '2026-1-9' or day = '2026'", {"day": times.to_days("2026-01-09")}, True),
+        ("day = '2026-01-09 10:00:00'", {"day": times.to_days("2026-01-09")}, True),
+        ("day >= timestamp '2026-01-09 10:00:00'", {"day": times.to_days("2026-01-09")}, False),
+        ("day > timestamp '2026-01-09 00:00:00'", {"day": times.to_days("2026-01-09")}, False),
+        ("day < timestamp '2026-01-09 10:00:00'", {"day": times.to_days("2026-01-09")}, True),
+        ("day <= timestamp '2026-01-09 10:00:00'", {"day": times.to_days("2026-01-10")}, False),
+        ("day = timestamp '2026-01-09 10:00:00'", {"day": times.to_days("2026-01-09")}, False),
+        ("day <> timestamp '2026-01-09 10:00:00'", {"day": times.to_days("2026-01-09")}, True),
+        ("day = timestamp '2026-01-09'", {"day": times.to_days("2026-01-09")}, True),
+        ("ok <> false", {"ok": True}, True),
+        ("ok <> false", {"ok": False}, False),
+        ("größe < 2147483648 and not größe > 2147483648", {"größe": 1}, True),
+        ("größe < 2147483648 or größe not in (2147483648)", {}, False),
+        ("not größe < 2147483648 or not größe > 2147483648 or größe <> -2147483649", {}, False),
         ("system.days(ts) <> '2026-01-01'", {"ts": micros("2026-01-02T00:00:00")}, True),
         ("lake.system.truncate(4, name) = 'abcd'", {"name": "abcde"}, True),
         ("truncate(name, 4) = 'abc'", {"name": "abcd"}, False),
@@ -190,9 +214,37 @@ def test_cut_numbers_are_compared_as_their_transform(
 def test_buckets_are_looked_up_in_partitions(where: str, kept: list[int]) -> None:
     spec = PartitionSpec(PartitionField(1, 1000, transforms.BucketTransform(4), "id_bucket"))
     partitions = pa.array([f'{{"id_bucket":{number}}}' for number in range(4)]).dictionary_encode()
-    files = pa.concat_tables([one_file()] * 4).append_column("partition", partitions)
+    files = pa.concat_tables([with_nulls(0)] * 4).append_column("partition", partitions)
     selected = where_clause.parse(where, SCHEMA).select(files, {0: spec}).to_pylist()
     assert [number for number, chosen in enumerate(selected) if chosen] == kept
+
+
+def with_nulls(count: int) -> pa.Table:
+    """A file of one row, whose id is null, or not."""
+    name, table = column_metrics.column("null_value_counts", 1), one_file()
+    return table.set_column(table.column_names.index(name), name, pa.array([count]))
+
+
+def test_nulls_are_in_no_bucket() -> None:
+    for where in ("bucket(8, id) = 2", "not bucket(8, id) = 2"):
+        chosen = where_clause.parse(where, SCHEMA)
+        files = [with_nulls(count).append_column("partition", pa.array(["{}"]).dictionary_encode()) for count in (0, 1)]
+        assert [chosen.select(each, {0: PartitionSpec()}).to_pylist() for each in files] == [[True], [False]]
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("id like '1%'", "does not fit column id of type long: LIKE compares texts only."),
+        ("day not like '2026%'", "does not fit column day of type date: LIKE compares texts only."),
+        ("day = '20260101'", "of type date: '20260101' is no date such as '2026-01-31'."),
+        ("tz = '2026-01-01 08:00 Mars/Base'", "no moment such as '2026-01-31' or '2026-01-31 08:00+02:00'."),
+    ],
+)
+def test_values_that_do_not_fit_are_told(where: str, told: str) -> None:
+    with pytest.raises(errors.ConfigError) as caught:
+        where_clause.parse(where, SCHEMA)
+    assert str(caught.value).split("\n")[0].endswith(told)
 
 
 @pytest.mark.parametrize(
@@ -207,6 +259,8 @@ def test_buckets_are_looked_up_in_partitions(where: str, kept: list[int]) -> Non
         ("id ? 5", "'?' has no meaning here", 3),
         ("name = 'a", "the quote ' has no end", 7),
         ("id = name", "two columns cannot be compared", 5),
+        ("id = 1 and startswith(name, 'ab')", "there is no function startswith; there are bucket", 11),
+        ("cast(id as string) = '1'", "a column can be cast to a date only, as in cast(ts as date)", 0),
         ("id = null", "write IS NULL or IS NOT NULL", 5),
         ("id in ()", "expected is a column or a value", 7),
         ("id in (1 2)", "expected is )", 9),

@@ -138,7 +138,7 @@ def test_what_is_only_long_is_read(where: str) -> None:
         ("w < " + "9" * 39, f"of type decimal(38, 0): {'9' * 39} is out of its range."),
         ("d < '1e400'", "of type double: 1E+400 is out of its range."),
         ("i = '1e999999999'", "of type int: 1E+999999999 is out of its range."),
-        ("day = '2024-02-30'", "of type date: Could not convert 2024-02-30 into a date."),
+        ("day = '2024-02-30'", "of type date: '2024-02-30' is no date such as '2026-01-31'."),
     ],
 )
 def test_what_is_out_of_range_is_told_with_the_column(where: str, told: str) -> None:

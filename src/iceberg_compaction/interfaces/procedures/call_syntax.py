@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata.filter import time_values
+from iceberg_compaction.metadata.filter import filter_words, time_values
 from iceberg_compaction.model import sql_texts
 
 _TOKEN = re.compile(
@@ -196,7 +196,7 @@ class _CallReader:
         line_start = self._text.rfind("\n", 0, token.at) + 1
         line = self._text[line_start:].split("\n", 1)[0]
         what = f"{token.text[:40]!r}" if token.text != _END else token.text
-        caret = f"\n  {line}\n  {' ' * (token.at - line_start)}^"
+        caret = filter_words.pointed_at(line, token.at - line_start)
         return errors.ConfigError(f"The statement cannot be read at {what}; expected is {expected}.{caret}")
 
 

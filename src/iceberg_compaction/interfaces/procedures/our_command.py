@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces.procedures import call_syntax, iceberg_options
-from iceberg_compaction.metadata.filter import filter_words, time_values
+from iceberg_compaction.metadata.filter import filter_words, time_values, where_clause
 from iceberg_compaction.model import moments, times
 
 ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {  # in the order of the procedure
@@ -153,7 +153,7 @@ def _options(arguments: Arguments, draft: _Draft) -> None:
 def _policy_flag(name: str, value: str, draft: _Draft) -> None:
     """An option of the policy as a flag; those that are true or false have no value."""
     if name not in ("rewrite-all", "partial-progress"):
-        draft.flag(name, value)
+        draft.flag(name, value.lower() if name == "rewrite-job-order" else value)
         return
     if value.lower() not in ("true", "false"):
         raise errors.ConfigError(f"The option {name} is true or false, not {value!r}.")
@@ -165,6 +165,7 @@ def _policy_flag(name: str, value: str, draft: _Draft) -> None:
 
 def _where(arguments: Arguments, draft: _Draft) -> None:
     if (where := _text(arguments, "where")) is not None:
+        where_clause.check(where)  # the command would fail later, and in a schedule at night
         draft.flag("where", where)
 
 
@@ -308,9 +309,12 @@ def _moment(value: Any, draft: _Draft, now_ms: int) -> str:
 def _computed_moment(words: str, draft: _Draft, now_ms: int) -> str:
     """How long ago it is, if that is the same at every time; else the moment that it is now."""
     try:
-        value, *later = (time_values.compute(words, now_ms + round(days * _DAY_MS)).micros // 1000 for days in _PROBES)
+        times_then = [time_values.compute(words, now_ms + round(days * _DAY_MS)) for days in _PROBES]
     except filter_words.FilterError as error:
         raise errors.ConfigError(f"older_than cannot be computed: {error}.") from None
+    value, *later = (each.micros // 1000 for each in times_then)
+    if not times_then[0].from_clock:
+        return times.timestamp(value * 1000)
     ago = now_ms - value
     if ago > 0 and all(each - round(days * _DAY_MS) == value for each, days in zip(later, _PROBES[1:], strict=True)):
         days, rest = divmod(ago, _DAY_MS)

@@ -18,6 +18,7 @@ class Bucketed(expressions.BooleanExpression):
 
     model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
 
+    name: str
     field_id: int
     width: int
     buckets: frozenset[int]
@@ -49,15 +50,17 @@ class Unknown(expressions.BooleanExpression):
 
 
 def without(expression: Any) -> expressions.BooleanExpression:
-    """The expression with all such conditions taken for true, and unknown ones for false, as no row is selected by
-    them. It has no NOT, so that no match is lost."""
+    """The expression with all such conditions taken for true, of nulls none, and unknown ones for false, as no row is
+    selected by them. It has no NOT, so that no match is lost."""
     match expression:
         case expressions.And() | expressions.Or():
             joined: expressions.BooleanExpression = type(expression)(
                 without(expression.left), without(expression.right)
             )
             return joined
-        case Bucketed() | Undecided():
+        case Bucketed():
+            return predicates.make("not-null", expression.name)
+        case Undecided():
             return expressions.AlwaysTrue()
         case Unknown():
             return expressions.AlwaysFalse()

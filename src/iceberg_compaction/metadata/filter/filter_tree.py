@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from pyiceberg.expressions import literals
 
-from iceberg_compaction.metadata.filter import filter_words, time_values, typed_literals
+from iceberg_compaction.metadata.filter import filter_words, time_values, transform_ranges, typed_literals
 from iceberg_compaction.metadata.filter.filter_words import FilterError, Word
 from iceberg_compaction.metadata.filter.word_cursor import WordCursor, unexpected
 
@@ -262,8 +262,13 @@ class _Parser:
         return self._call(path[-1].lower(), word.at)
 
     def _call(self, function: str, at: int) -> TransformTerm:
+        if function not in (*transform_ranges.FUNCTIONS, *_CHECKS, "cast"):
+            names = ", ".join(transform_ranges.FUNCTIONS)
+            raise FilterError(f"there is no function {function}; there are {names}", at)
         self._words.expect("(")
         arguments = [self._term(of_value=False)]
+        if function == "cast":
+            return self._cast(arguments[0], at)
         while self._words.peek().is_mark(","):
             self._words.next()
             arguments.append(self._term(of_value=False))
@@ -277,6 +282,15 @@ class _Parser:
         if len(columns) != 1 or len(widths) > 1 or len(columns) + len(widths) != len(arguments):
             raise FilterError(f"{function} takes a column, or a number and a column", at)
         return TransformTerm(function=function, column=columns[0], width=widths[0] if widths else None, at=at)
+
+    def _cast(self, term: Term, at: int) -> TransformTerm:
+        """The day of a column of moments: cast(ts as date)."""
+        self._words.expect_name(("as",), "AS")
+        kind = self._words.next()
+        if kind.plain != "date" or not isinstance(term, ColumnTerm):
+            raise FilterError("a column can be cast to a date only, as in cast(ts as date)", at)
+        self._words.expect(")")
+        return TransformTerm(function="date", column=term, width=None, at=at)
 
 
 def _not_null(value: LiteralTerm) -> LiteralTerm:

@@ -22,7 +22,7 @@ _WORD = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
-_SHOWN = 60  # characters around the place that an error points at
+_SHOWN = 36  # characters on each side of the place that an error points at: a line of 80 is not broken
 
 
 class FilterError(ValueError):
@@ -107,7 +107,7 @@ def number_of(word: Word) -> literals.Literal[int] | literals.Literal[decimal.De
 
 def pointed_at(text: str, at: int) -> str:
     """The part of the text around a place, and below it a caret."""
-    start, end = max(0, at - _SHOWN), at + _SHOWN
+    start, end = (0, len(text)) if len(text) <= 2 * _SHOWN else (max(0, at - _SHOWN), at + _SHOWN)
     before = "…" if start else ""
     line = "".join(letter if letter.isprintable() else " " for letter in text[start:end])
     return f"\n  {before}{line}{'…' if end < len(text) else ''}\n  {' ' * (len(before) + at - start)}^"

@@ -14,6 +14,7 @@ from typing_extensions import assert_never
 
 from iceberg_compaction.metadata.filter import (
     filter_tree,
+    intervals,
     nan_conditions,
     predicates,
     transform_ranges,
@@ -55,7 +56,11 @@ def _negated(expression: Any) -> expressions.BooleanExpression:
     if isinstance(expression, expressions.And | expressions.Or):
         join = predicates.either if isinstance(expression, expressions.And) else predicates.both
         return join(_negated(expression.left), _negated(expression.right))
-    is_float = isinstance(getattr(expression, "literal", None), literals.FloatLiteral | literals.DoubleLiteral)
+    literal = getattr(expression, "literal", None)
+    if isinstance(literal, literals.BooleanLiteral) and isinstance(expression, expressions.EqualTo):
+        column: Any = expression.term
+        return predicates.make("=", column.name, literals.BooleanLiteral(not literal.value))
+    is_float = isinstance(literal, literals.FloatLiteral | literals.DoubleLiteral)
     if is_float and isinstance(expression, expressions.GreaterThan | expressions.GreaterThanOrEqual):
         return predicates.either(~expression, expressions.IsNaN(term=expression.term))
     return predicates.none_of(expression)
@@ -139,8 +144,11 @@ def _of_column(condition: Condition, kind: types.IcebergType, name: str) -> expr
         case "in" | "not-in":
             numbers = [value for value in values if not nan_conditions.is_nan(value.literal, kind)]
             fitted = [typed_literals.fit_term(value, kind) for value in numbers]
-            among = predicates.make(operator, name, [value for value in fitted if not _beyond(value, kind)])
+            held = [value for value in fitted if not _beyond(value, kind)]
+            among = predicates.make(operator, name, held) if held else _beside(operator, name)
             return among if len(numbers) == len(values) else nan_conditions.joined(operator, name, among)
+    if not isinstance(kind, types.StringType):
+        raise FilterError("LIKE compares texts only", condition.at, f"does not fit column {name} of type {kind}")
     like = _like(values[0], name)
     return like if operator == "like" else _negated(like)
 
@@ -148,7 +156,31 @@ def _of_column(condition: Condition, kind: types.IcebergType, name: str) -> expr
 def _compared(operator: str, name: str, value: LiteralTerm, kind: types.IcebergType) -> expressions.BooleanExpression:
     if nan_conditions.is_nan(value.literal, kind):
         return nan_conditions.compared(operator, name)
-    return predicates.make(operator, name, typed_literals.fit_term(value, kind))
+    if isinstance(kind, types.DateType) and value.typed.startswith("timestamp"):
+        return _day_compared(operator, name, value)
+    if isinstance(kind, types.BooleanType) and operator == "<>":  # there is one other value, and bounds may lack it
+        return _negated(_compared("=", name, value, kind))
+    fitted = typed_literals.fit_term(value, kind)
+    if _beyond(fitted, kind):
+        above = isinstance(fitted.to(kind), literals.AboveMax)
+        return _beside(operator, name, matches=operator in (("<", "<=", "<>") if above else (">", ">=", "<>")))
+    return predicates.make(operator, name, fitted)
+
+
+def _beside(operator: str, name: str, *, matches: bool | None = None) -> expressions.BooleanExpression:
+    """A comparison with values that the column cannot hold: all rows match, or none; nulls never do."""
+    all_rows = nan_conditions.unless_null(name)
+    return all_rows if (operator == "not-in" if matches is None else matches) else _negated(all_rows)
+
+
+def _day_compared(operator: str, name: str, value: LiteralTerm) -> expressions.BooleanExpression:
+    """Days compared with a moment, as in dt >= now() - interval 7 days: a day is its midnight."""
+    days, rest = divmod(typed_literals.moment_micros(value.literal.value), intervals.DAY)
+    if rest and operator in ("=", "<>"):
+        return _beside(operator, name, matches=operator == "<>")
+    if rest:
+        operator = {"<": "<=", ">=": ">"}.get(operator, operator)
+    return predicates.make(operator, name, typed_literals.day_literal(days))
 
 
 def _like(value: LiteralTerm, name: str) -> expressions.BooleanExpression:

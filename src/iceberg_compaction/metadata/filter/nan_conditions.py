@@ -23,11 +23,11 @@ def compared(operator: str, name: str) -> expressions.BooleanExpression:
         case "=" | ">=":
             return predicates.make("is-nan", name)
         case "<>" | "<":
-            return predicates.both(predicates.make("not-nan", name), _unless_null(name))
+            return predicates.both(predicates.make("not-nan", name), unless_null(name))
         case "<=":
-            return _unless_null(name)
+            return unless_null(name)
         case _:
-            return predicates.none_of(_unless_null(name))
+            return predicates.none_of(unless_null(name))
 
 
 def joined(operator: str, name: str, numbers: expressions.BooleanExpression) -> expressions.BooleanExpression:
@@ -37,6 +37,6 @@ def joined(operator: str, name: str, numbers: expressions.BooleanExpression) -> 
     return predicates.both(numbers, compared("<>", name))
 
 
-def _unless_null(name: str) -> expressions.BooleanExpression:
+def unless_null(name: str) -> expressions.BooleanExpression:
     """Matches all rows but nulls, of which neither it nor its opposite is true."""
     return predicates.either(predicates.make("not-null", name), Unknown())

@@ -64,7 +64,7 @@ def _begins(words: WordCursor, further: int, is_column: Callable[[str], bool]) -
         return True
     if not after.is_mark("("):
         return name in _BARE and not is_column(name)
-    if name in ("date", "timestamp"):  # of a column it is a transform
+    if name in (*_CASTS, "cast"):  # of a column it is a transform
         return words.peek(further + 2).kind == "text" or _begins(words, further + 2, is_column)
     return name in FUNCTIONS
 

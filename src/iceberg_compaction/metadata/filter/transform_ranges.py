@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _UNITS = {
     **{name: name.rstrip("s") for name in ("year", "years", "month", "months", "day", "days", "hour", "hours")},
     "date": "day",
+    "to_date": "day",
 }
 FUNCTIONS = ("bucket", "truncate", *_UNITS)
 _MOST_BUCKETS = 100_000  # that are counted one by one
@@ -83,11 +84,11 @@ def _range_of(term: TransformTerm, field: types.NestedField, name: str) -> Range
     if width is None or not 0 < width <= types.IntegerType.max:
         raise FilterError(f"{term.function} takes a number above 0 and a column", term.at)
     if term.function == "bucket":
-        return lambda operator, value: _bucket(operator, value, width, field)
+        return lambda operator, value: _bucket(operator, value, width, field, name)
     return _truncated(width, kind, name)
 
 
-def _bucket(operator: str, value: LiteralTerm, width: int, field: types.NestedField) -> Bucketed:
+def _bucket(operator: str, value: LiteralTerm, width: int, field: types.NestedField, name: str) -> Bucketed:
     if not transforms.BucketTransform(width).can_transform(field.field_type):
         raise ValueError("it has no buckets")
     if not isinstance(value.literal, literals.LongLiteral):
@@ -105,7 +106,7 @@ def _bucket(operator: str, value: LiteralTerm, width: int, field: types.NestedFi
         ">": lambda each: each > number,
         ">=": lambda each: each >= number,
     }[operator]
-    return Bucketed(field_id=field.field_id, width=width, buckets=frozenset(filter(holds, range(width))))
+    return Bucketed(name=name, field_id=field.field_id, width=width, buckets=frozenset(filter(holds, range(width))))
 
 
 def _ordinal(value: LiteralTerm, term: TransformTerm, unit: str) -> int:

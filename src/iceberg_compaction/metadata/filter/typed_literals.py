@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 _NUMBERS = (types.IntegerType, types.LongType, types.DecimalType, types.FloatType, types.DoubleType)
 _EXACT = decimal.Context(prec=100)
 _FAR = re.compile(r"-|\d{5,}-|0000-", re.ASCII)  # how a date begins that is not within the years 1 to 9999
-_ZONE = re.compile(r"T.*(Z|[+-]\d\d(:?\d\d)?)", re.ASCII)
-_UTC = re.compile(r"(?<=\d)(Z| *(UTC|GMT))$", re.ASCII)
-_NO_SECONDS = re.compile(r"(.*T\d\d:\d\d)(Z|[+-].*)?", re.ASCII)
+# Spark's own forms: parts that are missing are the first ones, and numbers need no leading zeros.
+_DAY = r"(?P<year>-\d{3,}|\d{4,})-(?P<month>\d\d?)-(?P<day>\d\d?)|(?P<only_year>\d{4})(?:-(?P<of_year>\d\d?))?"
+_TIME = r"(?P<hour>\d\d?):(?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:\.(?P<fraction>\d*))?)?"
+_ZONE = r" *(?P<zone>Z|(?:UTC|GMT)?(?:(?P<sign>[+-])(?P<hours>\d\d?)(?::?(?P<minutes>\d\d))?)?)"
+_MOMENT = re.compile(rf"(?:{_DAY})(?:[T ](?:{_TIME}{_ZONE})?)?", re.ASCII)
+_DATE = re.compile(rf"(?:{_DAY})(?:[T ].*)?", re.ASCII)
 _INFINITY = re.compile(r"[+-]?inf(inity)?", re.ASCII | re.IGNORECASE)
 _TIMES = (types.TimestampType, types.TimestamptzType)
 _DIGITS = 38  # that a decimal may have, in Iceberg and in Arrow
@@ -39,12 +42,31 @@ def fit_term(value: LiteralTerm, kind: types.IcebergType) -> Any:
 
 def moment_text(text: str, *, zoned: bool) -> str:
     """A moment as people write it, in full: midnight where it has no time, and UTC where it has no zone and needs
-    one."""
-    moment = _UTC.sub("+00:00", text.strip()).replace(" ", "T", 1)
-    moment = moment if "T" in moment else f"{moment}T00:00:00"
-    if short := _NO_SECONDS.fullmatch(moment):
-        moment = f"{short[1]}:00{short[2] or ''}"
-    return f"{moment}+00:00" if zoned and not _ZONE.search(moment) else moment
+    one. ValueError: it is none."""
+    parts = _MOMENT.fullmatch(text.strip())
+    if parts is None:
+        example = "'2026-01-31 08:00+02:00'" if zoned else "'2026-01-31 08:00'"
+        raise ValueError(f"{text!r} is no moment such as '2026-01-31' or {example}")
+    at = f"{int(parts['hour'] or 0):02d}:{int(parts['minute'] or 0):02d}:{int(parts['second'] or 0):02d}"
+    fraction = f".{parts['fraction'][:6]:0<6}" if parts["fraction"] else ""  # more digits are cut off, as by Spark
+    zone = "+00:00" if zoned or parts["zone"] else ""
+    if parts["sign"]:
+        zone = f"{parts['sign']}{int(parts['hours']):02d}:{parts['minutes'] or '00'}"
+    return f"{_day_text(parts)}T{at}{fraction}{zone}"
+
+
+def _day_text(parts: re.Match[str]) -> str:
+    month, day = parts["month"] or parts["of_year"] or "1", parts["day"] or "1"
+    return f"{parts['year'] or parts['only_year']}-{int(month):02d}-{int(day):02d}"
+
+
+def _day_number(text: str) -> int:
+    """The number of a day since 1970. What stands after it is not looked at, as by Spark. ValueError: it is none."""
+    try:
+        parts = _DATE.fullmatch(text.strip())
+        return times.to_days(_day_text(parts) if parts else text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no date such as '2026-01-31'") from None
 
 
 def moment_micros(text: str) -> int:
@@ -74,8 +96,8 @@ def fit(literal: Any, kind: types.IcebergType) -> Any:
         if isinstance(kind, types.TimestampType | types.TimestamptzType):
             moment = moment_text(literal.value, zoned=isinstance(kind, types.TimestamptzType))
             return _far_moment(moment, kind) if _FAR.match(moment) else literals.StringLiteral(moment)
-        if isinstance(kind, types.DateType) and _FAR.match(literal.value):
-            return literals.DateLiteral(_within(times.to_days(literal.value), types.IntegerType, literal.value))
+        if isinstance(kind, types.DateType):
+            return literals.DateLiteral(_within(_day_number(literal.value), types.IntegerType, literal.value))
         if not isinstance(kind, _NUMBERS):
             return literal
         if isinstance(kind, types.FloatType | types.DoubleType) and _INFINITY.fullmatch(literal.value.strip()):

@@ -233,3 +233,56 @@ def test_a_table_that_changes_while_a_command_is_at_work_is_looked_at_again(cata
     (after,) = shared.of(owner, run).neighbours
     folder = live(owner)[0].removeprefix("file://").rpartition("/")[0]
     assert (folder in before.reach.folders, folder in after.reach.folders) == (False, True)
+
+
+def test_a_link_is_seen_beside_files_that_are_shared_without_one(
+    catalog: Catalog, owner: Table, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "warehouse")
+    direct, linked, *_ = live(owner)
+    other = sharer(catalog, [direct, linked.replace("/warehouse/", "/link/")])
+    rows = other.scan().to_arrow()
+    emptied(owner)
+    result = work.expire(catalog, "db.owner", wiring.new_run())
+    assert other.scan().to_arrow() == rows
+    assert any("links" in note for note in result.notes), result.notes  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("part", ["day=1", "plain"])
+def test_a_link_to_one_folder_of_a_table_is_seen(catalog: Catalog, owner: Table, tmp_path: Path, part: str) -> None:
+    """The folders of partitions are left off where folders are compared."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / part).symlink_to(orphans.folder(owner) / "data")
+    other = sharer(catalog, [f"file://{tmp_path}/elsewhere/{part}/{Path(live(owner)[0]).name}"])
+    rows = other.scan().to_arrow()
+    emptied(owner)
+    work.expire(catalog, "db.owner", wiring.new_run())
+    assert other.scan().to_arrow() == rows
+
+
+def test_a_table_that_lies_behind_a_link_itself(catalog: Catalog, tmp_path: Path) -> None:
+    """Its partition may lie elsewhere, where another table takes a file of it."""
+    owner = lakes.append_small_files(lakes.make_table(catalog, "db.owner"), 3)
+    data = orphans.folder(owner) / "data"
+    data.rename(tmp_path / "disk")
+    data.symlink_to(tmp_path / "disk")
+    other = sharer(catalog, [f"file://{tmp_path}/disk/{Path(live(owner)[0]).name}"])
+    rows = other.scan().to_arrow()
+    emptied(owner)
+    work.expire(catalog, "db.owner", wiring.new_run())
+    assert other.scan().to_arrow() == rows
+
+
+def test_tables_below_one_link_share_files_by_their_paths(catalog: Catalog, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    owner = catalog.create_table("db.linked", lakes.NUMBERS, location=f"file://{tmp_path}/link/owner")
+    shared, own, *_ = live(lakes.append_small_files(owner, 3))
+    other = sharer(catalog, [shared])
+    rows = other.scan().to_arrow()
+    emptied(owner)
+    result = work.expire(catalog, "db.linked", wiring.new_run())
+    assert isinstance(result, Maintained), result.sentence
+    assert result.figures["data-files"] == 2, result.notes
+    assert not Path(own.removeprefix("file://")).exists()
+    assert other.scan().to_arrow() == rows

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import load_tables
 from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.metadata.reach import known_paths, linked_folders, reachable_files
 from iceberg_compaction.model import table_names
@@ -42,9 +41,11 @@ def needed(
     there, so that one file has two paths; MetadataError: something cannot be read."""
     for name in _near(table, file_folders.reached, others):
         try:
-            other = load_tables.load_table(table.catalog, name)
-        except errors.NoSuchTableError:
-            continue  # dropped meanwhile
+            other = others.load(name)
+        except errors.NoSuchTableError as error:  # dropped meanwhile, or renamed
+            raise errors.MetadataError(
+                f"{name} was there a moment ago, and may still need files under another name; run again."
+            ) from error
         _, metadata_folder = table_folders.folders(other)
         parts, theirs = [], linked_folders.FileFolders()
         for batch in reachable_files.all_files(other, metadata_folder):

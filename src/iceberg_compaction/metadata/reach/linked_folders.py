@@ -54,9 +54,39 @@ class FileFolders:
         return frozenset((written, real) if written != real else way for way, written, real in pairs)
 
 
+class FolderReader:
+    """Finds where files lie, batch by batch. Each folder is looked at once, however many files lie in it."""
+
+    def __init__(self) -> None:
+        self._reals = {"": ""}
+
+    def read(self, locations: pa.Array) -> FileFolders:
+        """Where the files at these locations lie."""
+        return FileFolders(folders=outer_folders.of_locations(locations), links=self.links(locations))
+
+    def links(self, locations: pa.Array) -> frozenset[Way]:
+        """Those of their folders that are behind links."""
+        local = locations.filter(pc.match_substring_regex(locations, _LOCAL))
+        if not len(local):
+            return frozenset()
+        folders = pc.struct_field(pc.extract_regex(local, _FOLDER), "folder").unique().drop_null().to_pylist()
+        ways = ((folder, self._real_of(folder)) for folder in folders)
+        plain = ((_plain_path(folder), _plain_path(real)) for folder, real in ways if folder != real)
+        return frozenset((written, real) for written, real in plain if written != real)
+
+    def _real_of(self, folder: str) -> str:
+        if "/." in folder or "//" in folder:  # seldom, and a link may come before `..`
+            return os.path.realpath(folder)
+        if (real := self._reals.get(folder)) is None:
+            parent, _, name = folder.rpartition("/")
+            path = f"{self._real_of(parent)}/{name}"
+            real = self._reals[folder] = os.path.realpath(path) if os.path.islink(path) else path
+        return real
+
+
 def of_locations(locations: pa.Array) -> FileFolders:
     """Where the files at these locations lie."""
-    return FileFolders(folders=outer_folders.of_locations(locations), links=frozenset(_links(locations)))
+    return FolderReader().read(locations)
 
 
 def meet(written: str, real: str, other_written: str, other_real: str) -> bool:
@@ -70,26 +100,8 @@ def meet(written: str, real: str, other_written: str, other_real: str) -> bool:
     return True
 
 
-def _links(locations: pa.Array) -> Iterator[Way]:
-    local = locations.filter(pc.match_substring_regex(locations, _LOCAL))
-    if not len(local):
-        return
-    reals = {"": ""}
-    for folder in pc.struct_field(pc.extract_regex(local, _FOLDER), "folder").unique().drop_null().to_pylist():
-        path = os.path.realpath(folder) if "/.." in folder else _real(os.path.normpath(folder), reals)
-        written, real = _SPELLINGS.split(folder)[1], _SPELLINGS.split(path)[1]
-        if written != real:
-            yield written, real
-
-
-def _real(folder: str, reals: dict[str, str]) -> str:
-    """Where a folder is. Each one is looked at once, however many lie in it."""
-    folder = folder.rstrip("/") if folder.startswith("/") else ""
-    if (real := reals.get(folder)) is None:
-        parent, _, name = folder.rpartition("/")
-        path = f"{_real(parent, reals)}/{name}"
-        real = reals[folder] = os.path.realpath(path) if os.path.islink(path) else path
-    return real
+def _plain_path(folder: str) -> str:
+    return _SPELLINGS.split(folder)[1]
 
 
 def _plain(folders: frozenset[str]) -> Iterator[Way]:

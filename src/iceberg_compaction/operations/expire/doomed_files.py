@@ -110,9 +110,9 @@ class DoomedFiles:
 
     def file_folders(self) -> linked_folders.FileFolders:
         """Where the files lie that may be deleted."""
-        file_folders = linked_folders.FileFolders()
+        file_folders, reader = linked_folders.FileFolders(), linked_folders.FolderReader()
         for files in self._remaining():
-            file_folders |= linked_folders.of_locations(files["path"])
+            file_folders |= reader.read(files["path"])
         return file_folders
 
     def figures(self) -> DoomedFigures:

@@ -82,9 +82,9 @@ def read(table: Table, earlier: Reach | None, allowance: ReadAllowance) -> Reach
     unread = listed.filter(pa.array(~known_paths.among(digests, earlier.manifests)))
     allowance.take(unread.num_rows)
     parts = [beside, reachable_files.manifest_lists(snapshots), reachable_files.manifest_files(listed)]
-    folders = set(earlier.folders)
+    folders, reader = set(earlier.folders), linked_folders.FolderReader()
     for batch in itertools.chain(parts, reachable_files.content_files(table.io, unread)):
-        folders |= linked_folders.of_locations(batch["path"]).reached
+        folders |= reader.read(batch["path"]).reached
     return Reach(
         folders=outer_folders.few(folders), lists=np.unique(lists), manifests=np.union1d(earlier.manifests, digests)
     )

@@ -47,10 +47,10 @@ def needed(
                 f"{name} was there a moment ago, and may still need files under another name; run again."
             ) from error
         _, metadata_folder = table_folders.folders(other)
-        parts, theirs = [], linked_folders.FileFolders()
+        parts, theirs, reader = [], linked_folders.FileFolders(), linked_folders.FolderReader()
         for batch in reachable_files.all_files(other, metadata_folder):
             parts.append(known_paths.hashes(spellings, batch.column("path"))[0])
-            theirs |= linked_folders.of_locations(batch.column("path"))
+            theirs |= reader.read(batch.column("path"))
         if theirs.meet_by_links(file_folders):
             raise errors.UnsupportedError(
                 f"{name} refers to files of {table_names.text(table.name())} by another way through links, so that "

@@ -48,7 +48,8 @@ class References:
     paths: Hashes  # of paths alone, sorted, each once
     content: Hashes  # those of `hashes` that are data and delete files in the roots
     outside: Counter[str] = field(default_factory=Counter)  # data and delete files elsewhere, by outer folder
-    file_folders: linked_folders.FileFolders = field(default_factory=linked_folders.FileFolders)  # of all files
+    # Of all files, as far as links matter.
+    file_folders: linked_folders.FileFolders = field(default_factory=linked_folders.FileFolders)
 
     def look_up(self, paths: pa.Array) -> Judgement:
         """Whether the table refers to these files."""
@@ -69,7 +70,8 @@ def read(table: Table, spellings: Spellings, roots: Sequence[str] = ()) -> Refer
     """Reads all metadata of the table. `roots`: the folders that are listed, without which all files are outside."""
     whole, plain, content, sizes = [], [], [], []
     outside: Counter[str] = Counter()
-    file_folders = linked_folders.FileFolders()
+    file_folders, reader = linked_folders.FileFolders(), linked_folders.FolderReader()
+    behind_links = any(spellings.split(root) != spellings.real(root) for root in roots)
     inside = [spellings.split(root) for root in roots]
     _, metadata_folder = table_folders.folders(table)
     for batch in reachable_files.all_files(table, metadata_folder):
@@ -78,7 +80,10 @@ def read(table: Table, spellings: Spellings, roots: Sequence[str] = ()) -> Refer
         plain.append(path_hashes)
         whole.append(whole_hashes)
         sizes.append(pc.fill_null(batch.column("bytes"), 0).to_numpy())
-        file_folders |= linked_folders.of_locations(batch.column("path")) if roots else linked_folders.FileFolders()
+        if roots:
+            locations = batch.column("path")
+            links = linked_folders.FileFolders(links=reader.links(locations))
+            file_folders |= reader.read(locations) if behind_links else links
         is_content = pc.is_in(batch.column("kind"), _CONTENT)
         if roots and pc.any(is_content).as_py():
             is_inside = _is_inside(prefixes, paths, inside)

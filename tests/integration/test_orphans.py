@@ -447,6 +447,27 @@ def test_files_that_the_table_knows_by_another_way_through_links(catalog: Catalo
         orphans.find(catalog, "db.linked", RECENT)
 
 
+def test_metadata_that_the_table_knows_by_another_way_through_links(catalog: Catalog, tmp_path: Path) -> None:
+    """A location that was written with a link once, and without it now: manifests keep their old paths."""
+    (tmp_path / "real").mkdir()
+    os.symlink(tmp_path / "real", tmp_path / "link")
+    properties = {"write.data.path": f"file://{tmp_path}/real/store"}
+    table = catalog.create_table("db.linked", lake.NUMBERS, location=f"file://{tmp_path}/link/t", properties=properties)
+    lake.append_small_files(table, 2)
+    catalog.commit_table(table, (), (SetLocationUpdate(location=f"file://{tmp_path}/real/t"),))
+    with pytest.raises(errors.UnsupportedError, match="links make"):
+        orphans.find(catalog, "db.linked", RECENT)
+
+
+def test_a_folder_that_the_table_knows_by_a_link_inside_its_own(catalog: Catalog, table: Table) -> None:
+    data = orphans.folder(table) / "data"
+    os.symlink(data, orphans.folder(table) / "day=1")
+    pq.write_table(lake.rows(table.schema().as_arrow(), 3), data / "live.parquet")
+    table.add_files([f"{table.location()}/day=1/live.parquet"])
+    with pytest.raises(errors.UnsupportedError, match="links make"):
+        orphans.find(catalog, "db.t", RECENT)
+
+
 def test_the_same_table_under_two_names_is_refused(catalog: Catalog, table: Table) -> None:
     catalog.register_table("db.twin", table.metadata_location)
     with pytest.raises(errors.UnsupportedError, match="same table"):

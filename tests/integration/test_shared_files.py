@@ -4,9 +4,10 @@ other can still be read."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
 from tests.factories import lake as lakes
 from tests.factories import orphans, work
 
@@ -233,3 +234,137 @@ def test_a_table_that_changes_while_a_command_is_at_work_is_looked_at_again(cata
     (after,) = shared.of(owner, run).neighbours
     folder = live(owner)[0].removeprefix("file://").rpartition("/")[0]
     assert (folder in before.reach.folders, folder in after.reach.folders) == (False, True)
+
+
+def test_a_link_is_seen_beside_files_that_are_shared_without_one(
+    catalog: Catalog, owner: Table, tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "warehouse")
+    direct, linked, *_ = live(owner)
+    other = sharer(catalog, [direct, linked.replace("/warehouse/", "/link/")])
+    rows = other.scan().to_arrow()
+    emptied(owner)
+    result = work.expire(catalog, "db.owner", wiring.new_run())
+    assert other.scan().to_arrow() == rows
+    assert any("links" in note for note in result.notes), result.notes  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("part", ["day=1", "plain"])
+def test_a_link_to_one_folder_of_a_table_is_seen(catalog: Catalog, owner: Table, tmp_path: Path, part: str) -> None:
+    """The folders of partitions are left off where folders are compared."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / part).symlink_to(orphans.folder(owner) / "data")
+    other = sharer(catalog, [f"file://{tmp_path}/elsewhere/{part}/{Path(live(owner)[0]).name}"])
+    rows = other.scan().to_arrow()
+    emptied(owner)
+    work.expire(catalog, "db.owner", wiring.new_run())
+    assert other.scan().to_arrow() == rows
+
+
+def test_a_table_that_lies_behind_a_link_itself(catalog: Catalog, tmp_path: Path) -> None:
+    """Its partition may lie elsewhere, where another table takes a file of it."""
+    owner = lakes.append_small_files(lakes.make_table(catalog, "db.owner"), 3)
+    data = orphans.folder(owner) / "data"
+    data.rename(tmp_path / "disk")
+    data.symlink_to(tmp_path / "disk")
+    other = sharer(catalog, [f"file://{tmp_path}/disk/{Path(live(owner)[0]).name}"])
+    rows = other.scan().to_arrow()
+    emptied(owner)
+    work.expire(catalog, "db.owner", wiring.new_run())
+    assert other.scan().to_arrow() == rows
+
+
+def test_tables_below_one_link_share_files_by_their_paths(catalog: Catalog, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    owner = catalog.create_table("db.linked", lakes.NUMBERS, location=f"file://{tmp_path}/link/owner")
+    shared, own, *_ = live(lakes.append_small_files(owner, 3))
+    other = sharer(catalog, [shared])
+    rows = other.scan().to_arrow()
+    emptied(owner)
+    result = work.expire(catalog, "db.linked", wiring.new_run())
+    assert isinstance(result, Maintained), result.sentence
+    assert result.figures["data-files"] == 2, result.notes
+    assert not Path(own.removeprefix("file://")).exists()
+    assert other.scan().to_arrow() == rows
+
+
+def beside(catalog: Catalog) -> Catalog:
+    """A catalog of another name in the same database."""
+    other = SqlCatalog("other", **catalog.properties)
+    other.create_namespace("db")
+    return other
+
+
+def test_a_table_of_another_catalog_in_the_same_database_keeps_its_files(catalog: Catalog, owner: Table) -> None:
+    """Engines that call one database by several names have a row for each."""
+    far = beside(catalog)
+    other = sharer(far, [live(owner)[0]])
+    rows = other.scan().to_arrow()
+    emptied(owner)
+    result = work.expire(catalog, "db.owner", wiring.new_run())
+    assert isinstance(result, Maintained), result.sentence
+    assert result.figures["data-files"] == 2
+    assert any("db.sharer of the catalog other" in note for note in result.notes), result.notes
+    assert other.scan().to_arrow() == rows
+
+
+def test_the_same_table_in_another_catalog_of_the_database_is_refused(catalog: Catalog, owner: Table) -> None:
+    far = beside(catalog)
+    far.register_table("db.owner", owner.metadata_location)
+    emptied(owner)
+    files = orphans.every_file(owner)
+    result = work.expire(catalog, "db.owner", wiring.new_run())
+    assert (result.kind, orphans.every_file(owner)) == (Kind.UNSUPPORTED, files), result.sentence
+    assert "db.owner of the catalog other" in orphans.refusal(catalog, "db.owner")
+
+
+def test_a_table_of_another_catalog_that_cannot_be_read_matters_only_nearby(catalog: Catalog, owner: Table) -> None:
+    far = beside(catalog)
+    lost = lakes.make_table(far, "db.lost")
+    Path(lost.metadata_location.removeprefix("file://")).unlink()
+    emptied(owner)
+    result = work.expire(catalog, "db.owner", wiring.new_run())
+    assert isinstance(result, Maintained), result.sentence
+    assert result.figures["data-files"] == 3
+    near = far.register_table("db.near", owner.metadata_location)
+    Path(near.metadata_location.removeprefix("file://")).write_text("{")
+    assert "db.near of the catalog other" in orphans.refusal(catalog, "db.owner")
+
+
+def test_a_table_that_gets_another_name_meanwhile_keeps_its_files(
+    catalog: Catalog, owner: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = sharer(catalog, [live(owner)[0]])
+    rows = other.scan().to_arrow()
+    emptied(owner)
+    look = look_around.Neighbourhoods.of
+
+    def rename_after(*arguments: Any) -> look_around.Neighbourhood:
+        others = look(*arguments)
+        if catalog.table_exists("db.sharer"):
+            catalog.rename_table("db.sharer", "db.renamed")
+        return others
+
+    monkeypatch.setattr(look_around.Neighbourhoods, "of", rename_after)
+    result = work.expire(catalog, "db.owner", wiring.new_run())
+    assert catalog.load_table("db.renamed").scan().to_arrow() == rows
+    assert any("another name" in note for note in result.notes), result.notes  # type: ignore[union-attr]
+
+
+def test_a_long_command_looks_again(catalog: Catalog, owner: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catalogs that do not say which tables have changed are asked for each, if there are not too many."""
+    monkeypatch.setattr(look_around.entry_locations, "read", lambda catalog: {})
+    run, neighbourhoods = wiring.new_run(), look_around.Neighbourhoods()
+    now_ms = run.clock()
+    run.clock = lambda: now_ms
+    assert neighbourhoods.of(owner, run).neighbours == ()
+    sharer(catalog, [live(owner)[0]])
+    run.clock = lambda: now_ms + look_around.FEW_MS
+    assert [each.table for each in neighbourhoods.of(owner, run).neighbours] == ["db.sharer"]
+    monkeypatch.setattr(look_around, "MANY_TABLES", 1)
+    sharer(catalog, [live(owner)[0]], "db.second")
+    run.clock = lambda: now_ms + look_around.FEW_MS + look_around.RECENT_MS - 1
+    assert len(neighbourhoods.of(owner, run).neighbours) == 1
+    run.clock = lambda: now_ms + look_around.FEW_MS + look_around.RECENT_MS
+    assert len(neighbourhoods.of(owner, run).neighbours) == 2

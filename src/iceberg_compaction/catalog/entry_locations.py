@@ -1,8 +1,9 @@
 """Where the metadata of all tables of a catalog is, from catalogs that say so at once. It tells which tables have
-changed without loading them."""
+changed without loading them, and which other catalogs have their tables in the same database."""
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.model import table_names
@@ -28,3 +29,23 @@ def read(catalog: Catalog) -> Mapping[str, str]:
     with translate.catalog_border(catalog), orm.Session(catalog.engine) as session:
         rows = session.execute(query).all()
     return {table_names.text((*namespace.split("."), name)): str(location) for namespace, name, location in rows}
+
+
+def beside(catalog: Catalog) -> list[Catalog]:
+    """Catalogs of other names in the same database, to read from: engines that call one database by several names
+    register tables under each."""
+    from pyiceberg.catalog import sql
+    from sqlalchemy import orm, select
+
+    if not isinstance(catalog, sql.SqlCatalog):
+        return []
+    query = select(sql.IcebergTables.catalog_name).where(sql.IcebergTables.catalog_name != catalog.name).distinct()
+    with translate.catalog_border(catalog), orm.Session(catalog.engine) as session:
+        names = sorted(str(name) for name in session.execute(query).scalars())
+    return [_named(catalog, name) for name in names]
+
+
+def _named(catalog: Catalog, name: str) -> Catalog:
+    other = copy.copy(catalog)  # with the same connections
+    other.name = name
+    return other

@@ -95,6 +95,13 @@ def test_snapshots_of_the_last_hour_need_a_word(goal: dict[str, Any], refused: b
         effective_retention.check_age(wanted, held, NOW)
 
 
+@pytest.mark.parametrize(("goal", "expired"), [({}, ()), ({"allow_recent": True}, tuple(range(1, 10)))])
+def test_a_branch_alone_cannot_let_snapshots_of_the_last_hour_go(goal: dict[str, Any], expired: tuple[int]) -> None:
+    brief = RefFacts(name="main", snapshot_id=10, is_branch=True, max_snapshot_age_ms=1)
+    snapshots = line(*range(1, 11), every=60_000, until=NOW + DAY // 24)
+    assert choose(snapshots, [brief], **goal).expired == expired
+
+
 def test_branches_and_tags_keep_to_their_own_retention() -> None:
     """#13568, #10982: several refs, and snapshots that only one of them has."""
     snapshots = [*line(*range(1, 11)), *line(21, 22, 23, parent=3)]

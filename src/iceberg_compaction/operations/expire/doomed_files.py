@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction.formats import hash64
-from iceberg_compaction.metadata.reach import known_paths, listed_manifests, outer_folders, reachable_files
+from iceberg_compaction.metadata.reach import known_paths, linked_folders, listed_manifests, reachable_files
 from iceberg_compaction.metadata.reach.reachable_files import FileKind
 from iceberg_compaction.record.pending_removals import ExpiredSnapshot
 
@@ -108,12 +108,12 @@ class DoomedFiles:
             self._spared[at[known_paths.among(plain, needed)]] = True
         return int(self._spared.sum()) - before
 
-    def folders(self) -> frozenset[str]:
-        """The plain outer folders of the files that may be deleted."""
-        folders: frozenset[str] = frozenset()
+    def file_folders(self) -> linked_folders.FileFolders:
+        """Where the files lie that may be deleted."""
+        file_folders, reader = linked_folders.FileFolders(), linked_folders.FolderReader()
         for files in self._remaining():
-            folders |= outer_folders.of_locations(files["path"])
-        return outer_folders.few(folders)
+            file_folders |= reader.read(files["path"])
+        return file_folders
 
     def figures(self) -> DoomedFigures:
         """How many files of each kind may be deleted, and their bytes as far as they are known."""

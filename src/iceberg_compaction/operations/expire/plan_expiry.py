@@ -110,7 +110,7 @@ def _check_own_files(table: Table, request: ExpireRequest, run: Run) -> tuple[st
     others = request.others.neighbourhoods.of(table, run)
     if names := spare_shared.same_tables(table, others):
         raise errors.UnsupportedError(
-            f"{request.table} is also {plurals.listed(names[:3])} in the same catalog, with files in the same place; "
+            f"{request.table} is also there as {plurals.listed(names[:3])}, with files in the same place; "
             "these may still need what would be deleted. Drop the other entry, or expire with --keep-files."
         )
     if others.doubt is None:
@@ -190,9 +190,10 @@ def _retention_notes(held: Retention, goal: RetentionGoal) -> tuple[str, ...]:
     if goal.only_ids:
         return ("Only the snapshots that were named expire; ages and counts are not looked at.",)
     bound = times.utc_minute(held.older_than_ms.value)
-    last = plurals.count(held.min_snapshots.value, "snapshot")
+    least = held.min_snapshots.value
+    last = plurals.form(least, "last snapshot of each branch stays", f"last {least:,} snapshots of each branch stay")
     notes = [
-        f"Snapshots before {bound} expire ({held.older_than_ms.origin}), but the last {last} of each branch stay "
+        f"Snapshots before {bound} expire ({held.older_than_ms.origin}), but the {last} "
         f"({held.min_snapshots.origin}); a branch or tag with a retention of its own keeps to that."
     ]
     if held.max_ref_age_ms.value < snapshot_retention.FOREVER:

@@ -42,13 +42,11 @@ class OtherTables:
                 f"{others.doubt} It may refer to them; say --allow-unlisted, or allow-unlisted in the "
                 "policy, if you know that no other table does."
             )
-        folders = doomed.folders()
         notes = []
-        for other in shared_files.needed(table, folders, others, _SPELLINGS):
+        for other in shared_files.needed(table, doomed.file_folders(), others, _SPELLINGS):
             if spared := doomed.spare_paths(other.paths, _SPELLINGS):
-                notes.append(
-                    f"{plurals.count(spared, 'file')} of expired snapshots stay: {other.table} refers to them."
-                )
+                words = plurals.form(spared, "stays: {} refers to it.", "stay: {} refers to them.").format(other.table)
+                notes.append(f"{plurals.count(spared, 'file')} of expired snapshots {words}")
         return notes
 
 

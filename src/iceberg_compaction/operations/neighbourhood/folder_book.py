@@ -27,7 +27,7 @@ _SCHEMA = pa.schema(
         "looked_ms": pa.int64(),
         "roots": _TEXTS,
         "used": _TEXTS,
-        "folders": _TEXTS,
+        "reached": _TEXTS,
         "lists": _NUMBERS,
         "manifests": _NUMBERS,
     }
@@ -81,7 +81,7 @@ def _row(neighbour: Neighbour) -> dict[str, Any]:
     reach = neighbour.reach
     return {
         **{name: getattr(neighbour, name) for name in (*_PLAIN, "roots", "used")},
-        "folders": sorted(reach.folders),
+        "reached": sorted(reach.folders),
         "lists": reach.lists,
         "manifests": reach.manifests,
     }
@@ -89,7 +89,7 @@ def _row(neighbour: Neighbour) -> dict[str, Any]:
 
 def _neighbour(row: dict[str, Any]) -> Neighbour:
     reach = Reach(
-        folders=frozenset(row["folders"]),
+        folders=frozenset(row["reached"]),
         lists=np.asarray(row["lists"], np.uint64),
         manifests=np.asarray(row["manifests"], np.uint64),
     )

@@ -1,6 +1,7 @@
 """A look at all tables of a catalog, once for all operations of a command. A table that has not changed since an
 earlier command is not read again; where the catalog has many tables and cannot say whether they have changed, a look of
-the last hour is good enough. Tables that could not be looked at are told."""
+the last hour is good enough. Tables that could not be looked at are told. Catalogs of other names in the same database
+are looked at as well, as far as this one's credentials reach."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.model import table_names
 from iceberg_compaction.operations.neighbourhood import folder_book, reached_folders
 from iceberg_compaction.operations.neighbourhood.folder_book import Neighbour
+from iceberg_compaction.storage.tree import path_forms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,10 +26,14 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.record.runs import Run
 
+    Home = tuple[Catalog, str]  # where a table is, and its name there
+
 MANY_TABLES = 100  # more are not loaded again within an hour
 RECENT_MS = 3_600_000
 FRESH_MS = 10_000  # where a database says which tables have changed
+FEW_MS = 60_000  # where few tables are loaded to see that
 _AT_ONCE = 8
+_SPELLINGS = path_forms.Spellings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +43,7 @@ class Unlooked:
     table: str  # empty: nobody knows which there are
     sentence: str
     metadata_location: str | None = None  # as far as the catalog says
+    is_beside: bool = False  # in another catalog of the same database, which may need other credentials
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +52,11 @@ class Neighbourhood:
 
     neighbours: tuple[Neighbour, ...]
     unknown: tuple[Unlooked, ...] = ()
+    homes: Mapping[str, Home] = field(default_factory=dict)  # of the neighbours
+
+    def load(self, name: str) -> Table:
+        """A neighbour as it is now. NoSuchTableError: it is gone, or has another name."""
+        return load_tables.load_table(*self.homes[name])
 
     @property
     def doubt(self) -> str | None:
@@ -57,8 +69,8 @@ class Neighbourhood:
 
 
 class Neighbourhoods:
-    """The tables of catalogs, each looked at once for all operations of a command, and again after an hour. A database
-    is asked every few seconds which of them have changed."""
+    """The tables of catalogs, each looked at once for all operations of a command, and again after an hour; after a
+    minute, if they are few. A database is asked every few seconds which of them have changed."""
 
     def __init__(self) -> None:
         self._looks: dict[int, _Look] = {}
@@ -73,7 +85,7 @@ class Neighbourhoods:
                 sentence = f"The tables of the catalog cannot be listed: {error}"
                 return Neighbourhood(neighbours=(), unknown=(Unlooked(table="", sentence=sentence),))
             self._looks[id(table.catalog)] = held
-        return _look(held, table_names.text(table.name()), run)
+        return _look(held, table, run)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,34 +95,42 @@ class _Look:
     catalog: Catalog
     identity: str
     now_ms: int
-    names: list[str]
+    homes: Mapping[str, Home]
     locations: Mapping[str, str]
     book: dict[str, Neighbour]  # of earlier commands, and of this one
     allowance: reached_folders.ReadAllowance
     tables: dict[str, Neighbour | Unlooked | None] = field(default_factory=dict)  # None: there is no such table
 
     def is_old(self, now_ms: int) -> bool:
-        return now_ms - self.now_ms >= (FRESH_MS if self.locations else RECENT_MS)
+        few_ms = FEW_MS if len(self.homes) <= MANY_TABLES else RECENT_MS
+        return now_ms - self.now_ms >= (FRESH_MS if self.locations else few_ms)
 
 
 def _begin(table: Table, run: Run, before: _Look | None) -> _Look:
     if before is not None and before.catalog is not table.catalog:
         before = None
     identity = table_folders.entry(table).catalog if before is None else before.identity
+    homes: dict[str, Home] = {name: (table.catalog, name) for name in load_tables.list_tables(table.catalog)}
+    locations = dict(entry_locations.read(table.catalog))
+    for other in entry_locations.beside(table.catalog):
+        words = f"of the catalog {other.name}"
+        homes |= {f"{name} {words}": (other, name) for name in load_tables.list_tables(other)}
+        locations |= {f"{name} {words}": location for name, location in entry_locations.read(other).items()}
     return _Look(
         catalog=table.catalog,
         identity=identity,
         now_ms=run.clock(),
-        names=load_tables.list_tables(table.catalog),
-        locations=entry_locations.read(table.catalog),
+        homes=homes,
+        locations=locations,
         book=folder_book.load(run.cache, identity) if before is None else before.book,
         allowance=reached_folders.ReadAllowance() if before is None else before.allowance,
     )
 
 
-def _look(held: _Look, own: str, run: Run) -> Neighbourhood:
+def _look(held: _Look, table: Table, run: Run) -> Neighbourhood:
     """Look at all tables but one that were not looked at before; whoever deletes files has read its own."""
-    missing = [name for name in held.names if name != own and name not in held.tables]
+    own = table_names.text(table.name())
+    missing = [name for name in held.homes if name != own and name not in held.tables]
     if missing:
         workers = _AT_ONCE if threads.may_share(held.catalog) else 1
         with futures.ThreadPoolExecutor(workers, thread_name_prefix="neighbours") as pool:
@@ -118,31 +138,42 @@ def _look(held: _Look, own: str, run: Run) -> Neighbourhood:
         news = {each.table: each for each in held.tables.values() if isinstance(each, Neighbour)}
         if any(held.book.get(name) is not each for name, each in news.items()):
             held.book.update(news)
-            names = set(held.names)
-            folder_book.store(run.cache, held.identity, [each for name, each in held.book.items() if name in names])
+            kept = [each for name, each in held.book.items() if name in held.homes]
+            folder_book.store(run.cache, held.identity, kept)
     others = [each for name, each in held.tables.items() if name != own]
     return Neighbourhood(
         neighbours=tuple(each for each in others if isinstance(each, Neighbour)),
-        unknown=tuple(each for each in others if isinstance(each, Unlooked)),
+        unknown=tuple(each for each in others if isinstance(each, Unlooked) and _matters(each, table)),
+        homes=held.homes,
     )
+
+
+def _matters(unlooked: Unlooked, table: Table) -> bool:
+    """A table of another catalog which cannot be read from here is left to that one, unless it lies with this table."""
+    if not unlooked.is_beside or unlooked.metadata_location is None:
+        return True
+    theirs = _SPELLINGS.split(unlooked.metadata_location)[1]
+    return any(path_forms.is_below(theirs, _SPELLINGS.split(root)[1]) for root in table_folders.roots(table))
 
 
 def _look_at(held: _Look, run: Run, name: str) -> Neighbour | Unlooked | None:
     run.cancel.check()
     earlier, location = held.book.get(name), held.locations.get(name)
     if earlier is not None:
-        many = len(held.names) > MANY_TABLES and location is None
+        many = len(held.homes) > MANY_TABLES and location is None
         if earlier.is_at(location) or (many and 0 <= held.now_ms - earlier.looked_ms < RECENT_MS):
             return earlier
     try:
-        return _neighbour(name, load_tables.load_table(held.catalog, name), earlier, held)
+        return _neighbour(name, load_tables.load_table(*held.homes[name]), earlier, held)
     except errors.NoSuchTableError:
         return None  # dropped meanwhile, or no table of Iceberg
     except errors.CancelledError:
         raise
     except errors.CompactionError as error:
-        sentence = f"The table {name} of the catalog cannot be looked at: {error}"
-        return Unlooked(table=name, sentence=sentence, metadata_location=location)
+        is_beside = held.homes[name][0] is not held.catalog
+        sentence = f"The table {name}{'' if is_beside else ' of the catalog'} cannot be looked at: {error}"
+        is_far = is_beside and not isinstance(error, reached_folders.SpentError)
+        return Unlooked(table=name, sentence=sentence, metadata_location=location, is_beside=is_far)
 
 
 def _neighbour(name: str, table: Table, earlier: Neighbour | None, held: _Look) -> Neighbour:

@@ -4,6 +4,7 @@ named, which costs a closer look and no file."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -14,7 +15,13 @@ import pyarrow as pa
 from iceberg_compaction import errors
 from iceberg_compaction.formats import hash64
 from iceberg_compaction.metadata import table_folders
-from iceberg_compaction.metadata.reach import known_paths, listed_manifests, outer_folders, reachable_files
+from iceberg_compaction.metadata.reach import (
+    known_paths,
+    linked_folders,
+    listed_manifests,
+    outer_folders,
+    reachable_files,
+)
 from iceberg_compaction.storage.tree import path_forms
 
 if TYPE_CHECKING:
@@ -34,7 +41,7 @@ def _none() -> Hashes:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reach:
-    """What was read of a table, and the plain folders of all files in that."""
+    """What was read of a table, and the plain folders of all files in that, also where links lead."""
 
     folders: frozenset[str] = frozenset()
     lists: Hashes = field(default_factory=_none)  # digests of the manifest lists, sorted
@@ -75,9 +82,9 @@ def read(table: Table, earlier: Reach | None, allowance: ReadAllowance) -> Reach
     unread = listed.filter(pa.array(~known_paths.among(digests, earlier.manifests)))
     allowance.take(unread.num_rows)
     parts = [beside, reachable_files.manifest_lists(snapshots), reachable_files.manifest_files(listed)]
-    folders = set(earlier.folders).union(*(outer_folders.of_locations(batch["path"]) for batch in parts))
-    for batch in reachable_files.content_files(table.io, unread):
-        folders |= outer_folders.of_locations(batch["path"])
+    folders, reader = set(earlier.folders), linked_folders.FolderReader()
+    for batch in itertools.chain(parts, reachable_files.content_files(table.io, unread)):
+        folders |= reader.read(batch["path"]).reached
     return Reach(
         folders=outer_folders.few(folders), lists=np.unique(lists), manifests=np.union1d(earlier.manifests, digests)
     )

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iceberg_compaction import errors
-from iceberg_compaction.catalog import load_tables
 from iceberg_compaction.metadata import table_folders
-from iceberg_compaction.metadata.reach import known_paths, reachable_files
+from iceberg_compaction.metadata.reach import known_paths, linked_folders, reachable_files
 from iceberg_compaction.model import table_names
 from iceberg_compaction.operations.neighbourhood import reached_folders
 from iceberg_compaction.storage import exact_paths
@@ -36,35 +35,38 @@ class NeededPaths:
 
 
 def needed(
-    table: Table, folders: Collection[str], others: Neighbourhood, spellings: Spellings
+    table: Table, file_folders: linked_folders.FileFolders, others: Neighbourhood, spellings: Spellings
 ) -> Iterator[NeededPaths]:
-    """What the other tables refer to that have files in, below or around these plain folders. UnsupportedError: links
-    lead there, so that one file has two paths; MetadataError: something cannot be read."""
-    for name in _near(table, folders, others):
+    """What the other tables refer to that have files in, below or around these folders. UnsupportedError: links lead
+    there, so that one file has two paths; MetadataError: something cannot be read."""
+    for name in _near(table, file_folders.reached, others):
         try:
-            other = load_tables.load_table(table.catalog, name)
-        except errors.NoSuchTableError:
-            continue  # dropped meanwhile
+            other = others.load(name)
+        except errors.NoSuchTableError as error:  # dropped meanwhile, or renamed
+            raise errors.MetadataError(
+                f"{name} was there a moment ago, and may still need files under another name; run again."
+            ) from error
         _, metadata_folder = table_folders.folders(other)
-        batches = reachable_files.all_files(other, metadata_folder)
-        parts = [known_paths.hashes(spellings, batch.column("path"))[0] for batch in batches]
+        parts, theirs, reader = [], linked_folders.FileFolders(), linked_folders.FolderReader()
+        for batch in reachable_files.all_files(other, metadata_folder):
+            parts.append(known_paths.hashes(spellings, batch.column("path"))[0])
+            theirs |= reader.read(batch.column("path"))
+        if theirs.meet_by_links(file_folders):
+            raise errors.UnsupportedError(
+                f"{name} refers to files of {table_names.text(table.name())} by another way through links, so that "
+                "nobody can say which of them it needs."
+            )
         yield NeededPaths(table=name, paths=np.unique(np.concatenate(parts)))
 
 
 def _near(table: Table, folders: Collection[str], others: Neighbourhood) -> list[str]:
-    """Names of tables that refer to files in, below or around the folders."""
-    own, is_local = table_names.text(table.name()), not exact_paths.has_objects(exact_paths.split(table.location())[0])
-    linked = _beyond_links(folders) if is_local else frozenset()
+    """Names of tables that refer to files in, below or around the folders. Links may have come since."""
+    is_local = not exact_paths.has_objects(exact_paths.split(table.location())[0])
     names = []
     for other in others.neighbours:
         theirs = other.reach.folders
-        if reached_folders.overlap(folders, theirs):
+        if reached_folders.overlap(folders, {*theirs, *_beyond_links(theirs)} if is_local else theirs):
             names.append(other.table)
-        elif is_local and reached_folders.overlap({*folders, *linked}, {*theirs, *_beyond_links(theirs)}):
-            raise errors.UnsupportedError(
-                f"{other.table} refers to files of {own} by another way through links, so that nobody can say which of "
-                "them it needs."
-            )
     return names
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.metadata import table_folders
-from iceberg_compaction.metadata.reach import known_paths, outer_folders
+from iceberg_compaction.metadata.reach import known_paths, linked_folders
 from iceberg_compaction.model import orphan_plan, table_names
 from iceberg_compaction.operations.neighbourhood import shared_files
 from iceberg_compaction.operations.orphans import (
@@ -28,7 +28,7 @@ from iceberg_compaction.storage import exact_paths
 from iceberg_compaction.storage.tree import path_forms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from pyiceberg.table import Table
 
@@ -89,7 +89,7 @@ def build(request: OrphanRequest, table: Table, run: Run) -> OrphanPlan:
     own_folders.check(table, roots, others, spellings, allow_unlisted=goal.allow_unlisted)
     quarantine.check_folder(quarantine.folder_of(table, request.quarantine), roots, spellings)
     referred = references.read(table, spellings, roots)
-    _check_links(roots, referred.outside, spellings)
+    _check_links(roots, referred.file_folders, spellings)
     scan = _scan(request, table, roots, referred, run)
     scan_folders.check_mismatches(scan, keep=goal.keep_mismatches)
     files = files_of(scan.table())
@@ -195,8 +195,8 @@ def _without_shared(
     taken: dict[str, int] = {}
     if not files.paths:
         return files, taken
-    folders = outer_folders.of_locations(pa.array(files.paths, pa.string()))
-    for other in shared_files.needed(table, folders, others, spellings):
+    file_folders = linked_folders.of_locations(pa.array(files.paths, pa.string()))
+    for other in shared_files.needed(table, file_folders, others, spellings):
         plain, _, _ = known_paths.hashes(spellings, pa.array(files.paths, pa.string()))
         free = ~known_paths.among(plain, other.paths)
         taken[other.table] = len(free) - int(free.sum())
@@ -236,18 +236,19 @@ def _check_roots(roots: Sequence[str], spellings: path_forms.Spellings) -> None:
             )
 
 
-def _check_links(roots: Sequence[str], outside: Iterable[str], spellings: path_forms.Spellings) -> None:
+def _check_links(
+    roots: Sequence[str], file_folders: linked_folders.FileFolders, spellings: path_forms.Spellings
+) -> None:
     """Files that the table refers to by another way through links would be listed as orphans."""
-    for folder in outside:
-        prefix, real = spellings.real(folder)
-        for root in roots:
-            store, path = spellings.real(root)
-            linked = real != spellings.split(folder)[1] or path != spellings.split(root)[1]
-            if linked and store == prefix and path_forms.overlap(real, path):
-                raise errors.UnsupportedError(
-                    f"The table refers to files below {folder}, which links make a folder of {root} or one around it; "
-                    "such files would be taken for orphans."
-                )
+    ways = [*sorted(file_folders.links), *((folder, folder) for folder in sorted(file_folders.folders))]
+    for root in roots:
+        own = spellings.split(root)[1], spellings.real(root)[1]
+        folder = next((written for written, real in ways if linked_folders.meet(written, real, *own)), None)
+        if folder is not None:
+            raise errors.UnsupportedError(
+                f"The table refers to files below {folder}, which links make a folder of {root} or one around it; such "
+                "files would be taken for orphans."
+            )
 
 
 def _hidden_partitions(table: Table) -> tuple[str, ...]:

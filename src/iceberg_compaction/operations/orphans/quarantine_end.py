@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
-from iceberg_compaction.metadata.reach import known_paths, outer_folders
+from iceberg_compaction.metadata.reach import known_paths, linked_folders
 from iceberg_compaction.model import byte_size, events, orphan_plan, outcome, plurals, times
 from iceberg_compaction.model.upkeep_plan import UpkeepStep
 from iceberg_compaction.operations.neighbourhood import shared_files
@@ -159,7 +159,7 @@ class _End:
             self.referred = references.read(self.table, spellings)
         paths = pa.array([line.original for line in lines], pa.string())
         users = {self.plan.table: self.referred.needs(paths.to_pylist())} if lines else {}
-        for other in shared_files.needed(self.table, outer_folders.of_locations(paths), self.others, spellings):
+        for other in shared_files.needed(self.table, linked_folders.of_locations(paths), self.others, spellings):
             users[other.table] = known_paths.among(known_paths.hashes(spellings, paths)[0], other.paths)
         unneeded = []
         for number, line in enumerate(lines):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction.metadata import table_folders
-from iceberg_compaction.metadata.reach import known_paths, outer_folders, reachable_files
+from iceberg_compaction.metadata.reach import known_paths, linked_folders, outer_folders, reachable_files
 from iceberg_compaction.metadata.reach.reachable_files import FileKind
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ class References:
     paths: Hashes  # of paths alone, sorted, each once
     content: Hashes  # those of `hashes` that are data and delete files in the roots
     outside: Counter[str] = field(default_factory=Counter)  # data and delete files elsewhere, by outer folder
+    # Of all files, as far as links matter.
+    file_folders: linked_folders.FileFolders = field(default_factory=linked_folders.FileFolders)
 
     def look_up(self, paths: pa.Array) -> Judgement:
         """Whether the table refers to these files."""
@@ -68,6 +70,8 @@ def read(table: Table, spellings: Spellings, roots: Sequence[str] = ()) -> Refer
     """Reads all metadata of the table. `roots`: the folders that are listed, without which all files are outside."""
     whole, plain, content, sizes = [], [], [], []
     outside: Counter[str] = Counter()
+    file_folders, reader = linked_folders.FileFolders(), linked_folders.FolderReader()
+    behind_links = any(spellings.split(root) != spellings.real(root) for root in roots)
     inside = [spellings.split(root) for root in roots]
     _, metadata_folder = table_folders.folders(table)
     for batch in reachable_files.all_files(table, metadata_folder):
@@ -76,6 +80,10 @@ def read(table: Table, spellings: Spellings, roots: Sequence[str] = ()) -> Refer
         plain.append(path_hashes)
         whole.append(whole_hashes)
         sizes.append(pc.fill_null(batch.column("bytes"), 0).to_numpy())
+        if roots:
+            locations = batch.column("path")
+            links = linked_folders.FileFolders(links=reader.links(locations))
+            file_folders |= reader.read(locations) if behind_links else links
         is_content = pc.is_in(batch.column("kind"), _CONTENT)
         if roots and pc.any(is_content).as_py():
             is_inside = _is_inside(prefixes, paths, inside)
@@ -89,6 +97,7 @@ def read(table: Table, spellings: Spellings, roots: Sequence[str] = ()) -> Refer
         paths=_unique(plain),
         content=_unique(content),
         outside=outside,
+        file_folders=file_folders,
     )
 
 

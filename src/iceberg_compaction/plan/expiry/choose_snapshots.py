@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from iceberg_compaction import errors
+from iceberg_compaction.plan.expiry import effective_retention
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +61,8 @@ def choose(table: SnapshotsOfTable, goal: RetentionGoal, held: Retention, now_ms
         named = set(goal.snapshot_ids)
         kept |= {each: KeptFor.NOT_NAMED for each in by_id if each not in named and each not in kept}
     else:
-        for reason, snapshot_ids in _by_retention(by_id, refs, held, now_ms):
+        least_ms = 0 if goal.allow_recent else effective_retention.LEAST_AGE_MS
+        for reason, snapshot_ids in _by_retention(by_id, refs, held, now_ms, least_ms):
             kept |= {each: reason for each in snapshot_ids if each not in kept and each not in goal.snapshot_ids}
     kept |= {each: KeptFor.FLINK for each in _of_flink(by_id, refs, now_ms) if each not in kept}
     kept |= {each: KeptFor.IN_USE for each in table.in_use if each not in kept and each in by_id}
@@ -94,10 +96,10 @@ def _is_over(ref: RefFacts, by_id: Mapping[int, SnapshotFacts], held: Retention,
 
 
 def _by_retention(
-    by_id: Mapping[int, SnapshotFacts], refs: Sequence[RefFacts], held: Retention, now_ms: int
+    by_id: Mapping[int, SnapshotFacts], refs: Sequence[RefFacts], held: Retention, now_ms: int, least_ms: int
 ) -> Iterator[tuple[KeptFor, Sequence[int]]]:
     """What age and count keep: of each branch its youngest snapshots, up to the first that both let go; and what no
-    branch or tag has, by age alone."""
+    branch or tag has, by age alone. `least_ms`: whatever a branch says of itself, younger ones stay."""
     referenced = {ref.snapshot_id for ref in refs}
     for ref in refs:
         if not ref.is_branch:
@@ -105,7 +107,7 @@ def _by_retention(
         line = list(ancestors(by_id, ref.snapshot_id))
         referenced.update(each.snapshot_id for each in line)
         own_age = ref.max_snapshot_age_ms
-        since = held.older_than_ms.value if own_age is None else now_ms - own_age
+        since = held.older_than_ms.value if own_age is None else now_ms - max(own_age, least_ms)
         least = held.min_snapshots.value if ref.min_snapshots_to_keep is None else ref.min_snapshots_to_keep
         aged, counted = [], []
         for number, each in enumerate(line):

@@ -168,6 +168,18 @@ def test_settings_are_checked_in_words(local_lake: lakes.Lake, tmp_path: Path) -
     lines = checked.stdout.splitlines()
     assert any(line.startswith("ok     catalog lake:") for line in lines)
     assert any(line.startswith("wrong  catalog away:") for line in lines)
+    policy = tmp_path / "policy.yaml"
+    policy.write_text('tables:\n  shop.a: {schedule: {cron: "0 2 * * *", time-zone: Mars/Base}}\n')
+    checked = subprocess.run(
+        [*COMMAND, "--settings", str(file), "--policy", str(policy), "--check"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert any(
+        line.startswith("wrong  policy:") and "'Mars/Base' is no time zone" in line
+        for line in checked.stdout.splitlines()
+    )
     file.write_text(json.dumps({**content, "colour": "red"}))
     refused = subprocess.run([*COMMAND, "--settings", str(file)], capture_output=True, text=True, timeout=60)
     assert refused.returncode == 2

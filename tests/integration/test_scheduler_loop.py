@@ -257,6 +257,24 @@ def test_a_catalog_that_is_down_does_not_stop_the_others(lake: Lake, make: Calla
     assert turns["lake"].requested == 1
 
 
+def test_a_catalog_that_is_down_is_left_alone_for_a_while_and_said_once(
+    lake: Lake, make: Callable[..., SchedulerLoop], caplog: pytest.LogCaptureFixture
+) -> None:
+    seconds = [0.0]
+    down = ServedCatalog(name="down", uri="http://127.0.0.1:9/", type="rest")
+    loop = make(monotonic=lambda: seconds[0], catalogs={"down": down})
+
+    def rests(after: float) -> bool:
+        seconds[0] += after
+        turn = loop.tick(NOW + round(1000 * seconds[0])).turns["down"]
+        assert turn.error is not None
+        return turn.rests
+
+    assert [rests(0), rests(1), rests(8), rests(2), rests(15), rests(6)] == [False, True, True, False, True, False]
+    said = [record for record in caplog.records if "are not looked after now" in record.message]
+    assert len(said) == 3
+
+
 def test_a_catalog_that_hangs_does_not_hold_up_the_others(lake: Lake, make: Callable[..., SchedulerLoop]) -> None:
     lakes.append_small_files(lakes.make_table(lake.catalog, "db.t"), 8)
     good = service_houses.settings(lake, "x").catalogs["lake"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal
 
+from iceberg_compaction import errors
 from iceberg_compaction.model.outcome import Kind, Outcome
 from iceberg_compaction.model.value import Value
 
@@ -22,6 +23,19 @@ class MaintenanceStep(str, Enum):
     MANIFESTS = "manifests"
     STATISTICS = "statistics"
     ORPHANS = "orphans"
+
+
+def named_steps(given: Any) -> tuple[MaintenanceStep, ...]:
+    """The steps that somebody names, as a list or as one text. ConfigError: they are none."""
+    names = given.split(",") if isinstance(given, str) and given else given or []
+    try:
+        # A number or a truth value is a mistake: to take it for "nothing named" would do all that the policy asks for.
+        if not isinstance(names, list | tuple) or isinstance(given, bool | float | int | dict):
+            raise ValueError
+        return tuple(MaintenanceStep(str(name).strip()) for name in names)
+    except ValueError:
+        steps = ", ".join(step.value for step in MaintenanceStep)
+        raise errors.ConfigError(f"{names!r} are no steps of upkeep; the steps are {steps}.") from None
 
 
 class StepOutcome(Value):

@@ -4,6 +4,9 @@ with its origin. Snapshots and refs are plain facts here, so that the choice is 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from iceberg_compaction.model.value import Count, Value
 
@@ -20,7 +23,7 @@ class RetentionGoal(Value):
     """What is asked for, by flags and by a policy. Nothing: the table's own settings hold."""
 
     older_than_ms: Count | None = None  # a moment: snapshots before it may go
-    retain_last: int | None = None  # of each branch
+    retain_last: Annotated[int, Field(strict=True, ge=1)] | None = None  # of each branch
     snapshot_ids: tuple[int, ...] = ()  # to expire; without the two above, these and no others
     policy_age_ms: Count | None = None
     policy_count: int | None = None

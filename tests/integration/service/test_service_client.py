@@ -218,3 +218,19 @@ def test_commands_with_a_server_get_a_sentence_for_trouble(service: Service) -> 
     result = CliRunner().invoke(app, ["--server=http://127.0.0.1:9", "history"])
     assert result.exit_code == 1
     assert "does not answer" in result.output
+
+
+def test_a_run_is_named_as_history_shows_it(service: Service, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ICEBERG_COMPACTION_TOKEN", service.token(Role.ADMIN))
+    work = client.compact("shop.returns", wait=True)
+
+    def said(*words: str) -> str:
+        return CliRunner().invoke(app, ["--server", service.url, *words]).output
+
+    assert work.run_id in said("report", work.run_id[:8], "--output", "json")
+    assert work.run_id in said("report", "latest", "--output", "json")
+    assert "too short" in said("report", work.run_id[:3])
+    assert "begins with 'zzzz'" in said("report", "zzzz")
+    assert "give the id of the run" in said("undo", "latest")
+    assert "give the id of the run" in said("cancel", "latest")
+    assert "ended already" in said("cancel", work.run_id[:8])

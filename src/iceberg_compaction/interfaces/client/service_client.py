@@ -125,6 +125,10 @@ class Client(AbstractContextManager["Client"]):
         body = {"table": table, "options": dict(options or {}), "catalog": catalog, "dry_run": True}
         return self._transport.send("POST", f"{_API}/maintenance/{quoted(verb)}", PlannedUpkeep, body)
 
+    def all_work(self, state: str | None = None, *, table: str | None = None) -> Iterator[Work]:
+        """Work that waits, runs or has ended, the newest first; `state`: such as queued or running."""
+        return self._pages("/work", Work, state=state, table=table)
+
     def work(self, work_id: str) -> Work:
         """Work as it is now."""
         return self._transport.get(f"{_WORK}/{quoted(work_id)}", Work)

@@ -43,6 +43,13 @@ def _store(house: ServiceHouse) -> str:
 
 
 def _policy(house: ServiceHouse) -> str:
+    from iceberg_compaction.policy import review, spelling
+
+    if (file := house.settings.policy_file) is not None:
+        # Single tables and namespaces, too: a wrong time zone of one table would be found when that is due.
+        reviewed = review.check(file, spelling.PolicySpellings())
+        if not reviewed.ok:
+            raise errors.ConfigError(" ".join(reviewed.problems[:10]))
     followed = house.policies.followed()
     followed.effective("namespace.table", {})
     count = len(house.policies.documents())

@@ -9,7 +9,7 @@ import typer
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces.cli import exits, logs, options, output, spread
-from iceberg_compaction.interfaces.cli.remote import remote_work
+from iceberg_compaction.interfaces.cli.remote import remote_runs, remote_work
 from iceberg_compaction.interfaces.cli.screens import help_screen
 from iceberg_compaction.model.maintenance import TableMaintenance
 from iceberg_compaction.model.manifest_plan import ManifestPlan
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.model.planned_upkeep import PlannedUpkeep
 
 UPKEEP = ("maintain", "expire", "orphans", "manifests", "deletes", "ttl", "tags", "statistics")
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run id.", show_default=False)]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run id, its beginning, or latest.", show_default=False)]
 Catalog = Annotated[str | None, typer.Option(metavar="NAME", help="A catalog of the service; default: its first one.")]
 
 
@@ -201,7 +201,7 @@ def _report(url: str) -> Callable[..., None]:
         """
         logs.configure(console)
         with remote_work.client(url) as service:
-            output.output(console.output).run_report(service.report(run))
+            output.output(console.output).run_report(service.report(remote_runs.run_id(service, run)))
 
     return report
 
@@ -216,7 +216,7 @@ def _watch(url: str) -> Callable[..., None]:
         """
         logs.configure(console)
         with remote_work.client(url) as service:
-            served = service.run(run)
+            served = service.run(remote_runs.run_id(service, run))
             if served.work is None:
                 if served.record is None:
                     raise errors.ConfigError(f"Run {run} is not one of the service; watch it where it was started.")
@@ -237,7 +237,7 @@ def _cancel(url: str) -> Callable[..., None]:
         """
         logs.configure(console)
         with remote_work.client(url) as service:
-            answer = service.cancel(run)
+            answer = service.cancel(remote_runs.run_id(service, run, changes=True))
         output.output(console.output).cancellation(answer)
 
     return cancel
@@ -253,7 +253,7 @@ def _verify(url: str) -> Callable[..., None]:
         """
         logs.configure(console)
         with remote_work.client(url) as service:
-            result = service.verify(run, catalog=catalog)
+            result = service.verify(remote_runs.run_id(service, run), catalog=catalog)
         output.output(console.output).verification(result)
         codes = {CheckVerdict.PROVED: exits.DONE, CheckVerdict.DIFFERS: exits.FAILED}
         raise typer.Exit(codes.get(result.verdict, exits.SICK))
@@ -271,7 +271,7 @@ def _undo(url: str) -> Callable[..., None]:
         """
         logs.configure(console)
         with remote_work.client(url) as service:
-            ended = service.undo(run, catalog=catalog)
+            ended = service.undo(remote_runs.run_id(service, run, changes=True), catalog=catalog)
             raise typer.Exit(remote_work.perform(service, [ended], console, wait=True))
 
     return undo

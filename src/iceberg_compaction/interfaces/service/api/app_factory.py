@@ -72,6 +72,7 @@ def make_app(house: ServiceHouse, door: Guard | None = None, run_metrics: RunMet
         redoc_url=None,
         openapi_url=None,
         lifespan=_lifespan,
+        redirect_slashes=False,  # behind a proxy the address would be a wrong one, and without TLS
     )
     app.state.desk = make_desk(house, door or guard.make_guard(house), run_metrics)
     problems.install(app)

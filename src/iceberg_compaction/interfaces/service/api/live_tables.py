@@ -58,7 +58,9 @@ def meant(make: Callable[[], T]) -> T:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "options"
         raise errors.ConfigError(f"Wrong value for {where}: {validation_words.text(first['msg'])}.") from None
-    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (TypeError, AttributeError):  # in words that are Python's
+        raise errors.ConfigError("The options cannot be meant: one of them has a value of the wrong kind.") from None
+    except (ValueError, OverflowError) as error:
         raise errors.ConfigError(f"The options cannot be meant: {str(error)[:200]}.") from None
 
 

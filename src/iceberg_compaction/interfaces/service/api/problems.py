@@ -107,6 +107,10 @@ def install(app: FastAPI) -> None:
     """Every error of the app becomes a problem."""
 
     async def handle(request: Request, error: Exception) -> Response:
+        if isinstance(error, starlette_errors.HTTPException) and _has_slash(request, error.status_code):
+            error = HttpRefusal(
+                404, "not-found", "There is nothing at this address; try it without the slash at its end."
+            )
         return response(error)
 
     kinds: tuple[type[Exception], ...] = (
@@ -121,11 +125,16 @@ def install(app: FastAPI) -> None:
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The errors of a route, for the OpenAPI document. Some may happen everywhere."""
+    """The errors of a route, for the OpenAPI document. Some may happen everywhere, one wherever there is a body."""
+    of_body = {415} if HTTPStatus.REQUEST_ENTITY_TOO_LARGE in statuses else set[int]()
     return {
         status: {"description": HTTPStatus(status).phrase, "model": Problem}
-        for status in sorted({*_EVERYWHERE, *statuses})
+        for status in sorted({*_EVERYWHERE, *statuses, *of_body})
     }
+
+
+def _has_slash(request: Request, status: int) -> bool:
+    return status == HTTPStatus.NOT_FOUND and request.url.path.endswith("/")
 
 
 def _headers(error: Exception, status: int, retry_after_s: float | None) -> dict[str, str]:

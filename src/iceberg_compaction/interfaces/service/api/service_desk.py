@@ -14,7 +14,7 @@ from fastapi import Depends, Request
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces.service.access import browser_guard
 from iceberg_compaction.interfaces.service.access.guard import Guard
-from iceberg_compaction.interfaces.service.api import problems
+from iceberg_compaction.interfaces.service.api import problems, strict_route
 from iceberg_compaction.interfaces.service.api.fleet_view import FleetView
 from iceberg_compaction.interfaces.service.api.table_lookup import TableFolders
 from iceberg_compaction.interfaces.service.service_house import ServiceHouse
@@ -177,6 +177,7 @@ async def asking(request: Request) -> Asking:
     request.state.principal = principal
     if principal is ANYBODY:
         browser_guard.check(request, is_fixed=desk.guard.is_fixed)
+    strict_route.check_query(request)
     return Asking(desk=desk, principal=principal, address=address, request=request)
 
 

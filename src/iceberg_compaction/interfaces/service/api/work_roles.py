@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import errors
 from iceberg_compaction.interfaces import policy_options
+from iceberg_compaction.model import maintenance
 from iceberg_compaction.model.principal import Role
 from iceberg_compaction.model.work import WorkKind
 
@@ -33,9 +34,7 @@ def role_for(kind: WorkKind, options: Mapping[str, Any]) -> Role:
 
 def _may_delete(options: Mapping[str, Any]) -> bool:
     """Whether options name steps that delete for good, or change what steps of the policy keep."""
-    steps = options.get("steps") or ()
-    named = {str(name).strip() for name in (steps.split(",") if isinstance(steps, str) else steps)}
-    if named & {kind.value for kind in _DELETING}:
+    if {step.value for step in maintenance.named_steps(options.get("steps"))} & {kind.value for kind in _DELETING}:
         return True
     from iceberg_compaction.policy import spelling
 

@@ -5,6 +5,7 @@ has a turn; a catalog that hangs holds up nobody else's."""
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from iceberg_compaction.record.rules.work_book import WorkBook
 
 _LIST_MS = 10 * 60_000  # between two lists of tables, where a catalog cannot list changes
+_FIRST_REST_S, _LONGEST_REST_S = 10.0, 60.0  # of a catalog that does not answer
 _FROM_NOW = ("scheduled_ms", "upkeep_ms", "born_ms")  # what is counted from the first sight of a table
 _SIDE_BY_SIDE = 4  # looks at a time
 _MOST_UNREACHABLE = 3  # tables in a row, after which the rest waits for the next turn
@@ -55,6 +57,7 @@ class TurnReport:
     left: int = 0  # tables that are due for a look and got none
     requested: int = 0  # pieces of work
     error: str | None = None  # why the catalog could not be used
+    rests: bool = False  # it was not asked: it did not answer a moment ago
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,6 +81,9 @@ class CatalogSchedule:
     _followed: FollowedPolicy | None = None
     _paused: tuple[SchedulePause, ...] = ()
     _listed_ms: int | None = None
+    _rests: int = 0  # turns in a row in which the catalog did not answer
+    _rests_until: float = -math.inf
+    _trouble: str = ""
     _changed: int = 0
 
     def __post_init__(self) -> None:
@@ -112,6 +118,9 @@ class CatalogSchedule:
             self._paused, self._followed = pauses, followed
             self._think_of_all(now_ms)
         self._learn(now_ms)
+        if self.monotonic() < self._rests_until:
+            self._save()
+            return TurnReport(tables=len(self.watches), error=self._trouble, rests=True)
         try:
             catalog = self.house.catalogs.catalog(self.name)
             listed = self._find_changes(catalog, now_ms)
@@ -119,11 +128,18 @@ class CatalogSchedule:
             looks, left = self._look(catalog, now_ms, by_change=listed)
         except errors.CatalogError as error:
             self._save()
-            return TurnReport(tables=len(self.watches), error=str(error))
+            self._rest(str(error))
+            return TurnReport(tables=len(self.watches), error=self._trouble)
+        self._rests = 0
         self._save()  # a request follows from what is saved
         requested = self._ask(now_ms)
         self._save()
         return TurnReport(tables=len(self.watches), changed=self._changed, looks=looks, left=left, requested=requested)
+
+    def _rest(self, trouble: str) -> None:
+        """Leave a catalog that does not answer alone for a while, a longer one each time."""
+        self._trouble, self._rests = trouble, self._rests + 1
+        self._rests_until = self.monotonic() + min(_LONGEST_REST_S, _FIRST_REST_S * 2 ** min(self._rests - 1, 10))
 
     # What has changed
 
@@ -158,8 +174,8 @@ class CatalogSchedule:
             self._compare(pointers, now_ms)
             return True
         if self._listed_ms is None or not 0 <= now_ms - self._listed_ms < _LIST_MS:
-            self._listed_ms = now_ms
             names = [name for name in load_tables.list_tables(catalog) if self._is_served(name)]
+            self._listed_ms = now_ms  # only now: a list that failed is asked for again in the next turn
             for name in names:
                 if name not in self.watches:
                     self._add(name, "", now_ms)

@@ -185,7 +185,7 @@ class SchedulerLoop:
             return None
         except errors.StoreError as error:
             return TurnReport(error=str(error))
-        if report.error is not None:
+        if report.error is not None and not report.rests:
             _log.warning("Tables of the catalog %s are not looked after now: %s", name, report.error)
         return report
 

@@ -10,7 +10,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.interfaces import orphan_options, upkeep_goals, upkeep_operations, wiring
 from iceberg_compaction.interfaces.service.work.tenant_policy import TenantPolicy
 from iceberg_compaction.metadata.filter import where_clause
-from iceberg_compaction.model import byte_size, policies
+from iceberg_compaction.model import byte_size, maintenance, policies
 from iceberg_compaction.model.maintenance import MaintenanceStep
 from iceberg_compaction.model.work import WorkKind
 from iceberg_compaction.operations.deletes import choose_deletes
@@ -64,13 +64,7 @@ def rewrite(request: WorkRequest, house: ServiceHouse) -> RewriteFiles:
 
 def steps_of(request: WorkRequest) -> tuple[MaintenanceStep, ...]:
     """The steps that a request to maintain a table names; none: those of the policy."""
-    names = request.options.get("steps") or ()
-    given = names.split(",") if isinstance(names, str) else list(names)
-    try:
-        return tuple(MaintenanceStep(str(name).strip()) for name in given)
-    except ValueError:
-        steps = ", ".join(step.value for step in MaintenanceStep)
-        raise errors.ConfigError(f"{given!r} are no steps of upkeep; the steps are {steps}.") from None
+    return maintenance.named_steps(request.options.get("steps"))
 
 
 def upkeep(request: WorkRequest, policy: TablePolicy) -> Operation[Any]:

@@ -63,7 +63,12 @@ def one_schedule(table: Table, asking: Somebody, catalog: CatalogName = None) ->
     served, house = asking.table(table, catalog), asking.desk.house
     times = next_times.next_times(house, served.catalog, served.table, house.clock())
     if times is None:
-        raise served.missing
+        live_tables.check_there(asking, served)
+        raise problems.HttpRefusal(
+            404,
+            "not-looked-at",
+            f"The scheduler has not seen {served.table} so far; it looks at its next tick, unless it is turned off.",
+        )
     return replies.reply(times)
 
 

@@ -24,6 +24,17 @@ if TYPE_CHECKING:
     from typer.testing import Result
 
 
+DRY = {
+    "doctor": (),
+    "plan": (),
+    "run": ("--dry-run",),
+    "maintain": ("--dry-run",),
+    "expire": ("--dry-run",),
+    "manifests": ("--dry-run",),
+    "repair": (),
+}
+
+
 @pytest.fixture
 def lake(local_lake: lakes.Lake) -> lakes.Lake:
     """Tables of several namespaces; only `sales` is in two of them."""
@@ -157,3 +168,20 @@ def test_the_library_takes_bare_names(lake: lakes.Lake, monkeypatch: pytest.Monk
     assert inline.build().inspect_table("events").table == "db.events"
     monkeypatch.setenv("CATALOG_NAMESPACE", "db")
     assert inline.build().compact_table("sales").table == "db.sales"
+
+
+@pytest.mark.parametrize(
+    "command", ["doctor", "plan", "run --engine inline", "maintain --engine inline", "expire", "manifests", "repair"]
+)
+def test_tables_may_be_named_without_a_flag(command: str, lake: lakes.Lake, tmp_path: Path) -> None:
+    state = tmp_path / "runs.db"
+    bare = call(lake, state, *command.split(), "db.events", "crm.sales", *DRY[command.split()[0]])
+    flagged = call(lake, state, *command.split(), "db.events", "-t", "crm.sales", *DRY[command.split()[0]])
+    assert (bare.exit_code, tables(bare)) == (0, ["db.events", "crm.sales"]), bare.output
+    assert tables(flagged) == tables(bare)
+
+
+def test_a_verb_that_no_table_is_named_for_says_so(lake: lakes.Lake, tmp_path: Path) -> None:
+    done = call(lake, tmp_path / "runs.db", "expire")
+    assert done.exit_code == 2
+    assert "Name tables, as in --table shop.events." in done.stderr

@@ -22,6 +22,7 @@ from iceberg_compaction.model.work import WorkState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.factories.services import Service
 
@@ -177,6 +178,20 @@ def test_a_token_does_not_follow_a_redirect_and_strangers_are_recognised(moody: 
     with pytest.raises(errors.ConfigError, match="no service of iceberg-compaction"):
         made.get("/x", dict[str, bool])
     assert "secret" not in repr(made)
+
+
+def test_a_token_is_sent_though_a_netrc_file_knows_the_host_and_proxies_are_heeded(
+    moody: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login somebody password else\nmachine service.test login a password b\n")
+    monkeypatch.setenv("NETRC", str(netrc))
+    server = moody((200, {}, b'{"ok": true}'))
+    assert transport.Transport(url=server.url, token="t").get("/x", dict[str, bool]) == {"ok": True}
+    proxy = moody((200, {}, b'{"ok": true}'))
+    monkeypatch.setenv("http_proxy", proxy.url)
+    assert transport.Transport(url="http://service.test", token="t").get("/x", dict[str, bool]) == {"ok": True}
+    assert [headers["Authorization"] for _, headers in (*server.seen, *proxy.seen)] == ["Bearer t"] * 2
 
 
 def call(service: Service, *words: str, ends: int = 0, token: str | None = None) -> str:

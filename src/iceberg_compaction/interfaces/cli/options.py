@@ -388,13 +388,35 @@ class ConsoleOptions:
 _TABLE = typer.Option("--table", "-t", metavar="NAME", help="A table, or a pattern such as 'shop.*'; repeatable.")
 Tables = Annotated[list[str], _TABLE]
 AnyTables = Annotated[list[str] | None, _TABLE]
+BareTables = Annotated[
+    list[str] | None, typer.Argument(metavar="TABLE", help="The same as --table.", show_default=False)
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableOptions:
+class NamedTables:
+    """Tables by name, with or without the flag."""
+
+    bare: BareTables = None
+    table: AnyTables = None
+
+    @property
+    def names(self) -> list[str]:
+        """All names and patterns that were given."""
+        return [*(self.bare or ()), *(self.table or ())]
+
+    def check(self) -> None:
+        """Raises ConfigError if no table is meant. It needs no catalog, so it comes first."""
+        from iceberg_compaction import errors
+
+        if not self.names:
+            raise errors.ConfigError("Name tables, as in --table shop.events.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions(NamedTables):
     """Which tables."""
 
-    table: AnyTables = None
     all_tables: Annotated[bool, typer.Option("--all", help="Every table of the catalog, or of --namespace.")] = False
     exclude: Annotated[
         list[str] | None,
@@ -402,12 +424,12 @@ class TableOptions:
     ] = None
 
     def check(self) -> None:
-        """Raises ConfigError if no table, or more than all, are meant. It needs no catalog, so it comes first."""
+        """Also raises ConfigError if more than all tables are meant."""
         from iceberg_compaction import errors
 
-        if self.all_tables and self.table:
+        if self.all_tables and self.names:
             raise errors.ConfigError("--all means every table; give either --all or --table, not both.")
-        if not self.all_tables and not self.table:
+        if not self.all_tables and not self.names:
             raise errors.ConfigError("Name tables with --table, or give --all for every table of the catalog.")
 
 

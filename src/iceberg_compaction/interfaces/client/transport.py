@@ -39,6 +39,17 @@ _KINDS: dict[str, type[errors.CompactionError]] = {
 }
 
 
+class _Bearer(requests.auth.AuthBase):
+    """A token in the header of each request."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        return request
+
+
 @dataclass(slots=True, kw_only=True)
 class Transport:
     """One service. ConfigError: the URL cannot be one. UnreachableError: it does not answer."""
@@ -56,8 +67,7 @@ class Transport:
         self.url = self.url.rstrip("/").removesuffix("/api/v1")
         self._session.headers["User-Agent"] = f"iceberg-compaction/{version.__version__}"
         if self.token:
-            self._session.headers["Authorization"] = f"Bearer {self.token}"
-            self._session.trust_env = False  # no netrc: it would replace the token
+            self._session.auth = _Bearer(self.token)  # a header alone would be replaced by an entry of a netrc file
 
     def get(self, path: str, answer: type[Answer] | Any, **query: Any) -> Answer:
         """Read something."""

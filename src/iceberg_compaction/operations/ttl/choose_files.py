@@ -70,13 +70,13 @@ def going_lines(chosen: ChosenFiles, column: str, before: str) -> tuple[UpkeepSt
     names = [(name, mask) for name, mask in _by_partition(chosen.files, chosen.going)]
     names.sort(key=lambda item: -_bytes(chosen.files, item[1]))
     lines = [
-        _line(chosen.files, mask, name, f"{column} is before {before} in all {_rows(chosen.files, mask):,} rows")
+        _line(chosen.files, mask, name, f"{column} is before {before} in {_all_rows(_rows(chosen.files, mask))}")
         for name, mask in names[:_MOST_LINES]
     ]
     if rest := names[_MOST_LINES:]:
         mask = np.logical_or.reduce([mask for _, mask in rest])
         others = plurals.count(len(rest), "other partition")
-        lines.append(_line(chosen.files, mask, others, f"the same, {_rows(chosen.files, mask):,} rows"))
+        lines.append(_line(chosen.files, mask, others, f"the same, {plurals.count(_rows(chosen.files, mask), 'row')}"))
     if chosen.rewritten.any():
         why = f"rows before {before} go; the files are written anew with the others"
         lines.append(_line(chosen.files, chosen.rewritten, _BOTH, why))
@@ -133,6 +133,10 @@ def _line(files: pa.Table, mask: NDArray[np.bool_], name: str, why: str) -> Upke
 
 def _bytes(files: pa.Table, mask: NDArray[np.bool_]) -> int:
     return int(files["file_size_in_bytes"].to_numpy()[mask].sum())
+
+
+def _all_rows(number: int) -> str:
+    return "its only row" if number == 1 else f"all {number:,} rows"
 
 
 def _rows(files: pa.Table, mask: NDArray[np.bool_]) -> int:

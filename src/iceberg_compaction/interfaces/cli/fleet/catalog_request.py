@@ -56,7 +56,7 @@ def open_catalog(options: CatalogOptions) -> Any:
 
 def choose_targets(catalog: Any, tables: TableOptions, namespace: str | None) -> Targets:
     """The tables that the flags mean, without those that they exclude."""
-    targets = find_targets(catalog, tables.table or [EVERY_TABLE], namespace)
+    targets = find_targets(catalog, tables.names or [EVERY_TABLE], namespace)
     excluded = {name for text in tables.exclude or () for name in targets.names if _means(text, name, namespace)}
     return dataclasses.replace(targets, names=tuple(name for name in targets.names if name not in excluded))
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class DoctorOptions(options.MetricsOptions):
     """Which tables to look at, and what to do with the answer."""
 
+    bare: options.BareTables = None
     table: options.AnyTables = None
     all_tables: Annotated[bool, typer.Option("--all", help="Every table of the catalog; the default.")] = False
     branch: options.Branch = "main"
@@ -50,7 +51,7 @@ class DoctorOptions(options.MetricsOptions):
     @property
     def wanted(self) -> list[str]:
         """Names and patterns."""
-        return ["*"] if self.all_tables or not self.table else self.table
+        return [*(self.bare or ()), *(self.table or ())] or ["*"]
 
 
 @exits.reported
@@ -80,7 +81,7 @@ def doctor(catalog: options.CatalogOptions, asked: DoctorOptions, console: optio
     from iceberg_compaction.interfaces.cli.fleet import catalog_request, result_files
     from iceberg_compaction.model.table_health import TableHealth
 
-    if asked.all_tables and asked.table:
+    if asked.all_tables and (asked.table or asked.bare):
         raise errors.ConfigError("--all means every table; give either --all or --table, not both.")
     result_files.check_report(asked.report)
     if asked.yes and not asked.fix_properties:

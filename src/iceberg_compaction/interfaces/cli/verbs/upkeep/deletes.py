@@ -12,8 +12,6 @@ from iceberg_compaction.interfaces.cli import engine_start, exits, lean_start, l
 from iceberg_compaction.interfaces.cli.fleet import upkeep_verb
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iceberg_compaction.operations.operation import EngineFactory
 
 
@@ -59,7 +57,10 @@ class DeletesOptions(upkeep_verb.UpkeepOptions):
 @exits.reported
 @spread.spread
 def deletes(
-    table: options.Tables, catalog: options.CatalogOptions, wanted: DeletesOptions, console: options.ConsoleOptions
+    tables: options.NamedTables,
+    catalog: options.CatalogOptions,
+    wanted: DeletesOptions,
+    console: options.ConsoleOptions,
 ) -> None:
     """Tidy delete files without rewriting data: drop useless ones, merge position deletes, convert equality deletes.
 
@@ -74,15 +75,16 @@ def deletes(
         iceberg-compact deletes --table shop.events --where "day >= '2026-01-01'" --out plan.json
     """
     logs.configure(console)
+    tables.check()
     lean_start.spare_pandas()
     needs_engine = not wanted.dry_run and wanted.out is None and (wanted.merge or wanted.convert or not wanted.dangling)
     with engine_start.starting(wanted.engine if needs_engine else "inline", catalog.conf) as engines:
-        code = _deletes(table, catalog, wanted, console, engines)
+        code = _deletes(tables, catalog, wanted, console, engines)
     raise typer.Exit(code)
 
 
 def _deletes(
-    table: Sequence[str],
+    tables: options.NamedTables,
     catalog: options.CatalogOptions,
     wanted: DeletesOptions,
     console: options.ConsoleOptions,
@@ -103,7 +105,7 @@ def _deletes(
         rewrite_cold_tiers=wanted.rewrite_cold_tiers,
     )
     opened = catalog_request.open_catalog(catalog)
-    targets = catalog_request.find_targets(opened, list(table), catalog.namespace)
+    targets = catalog_request.find_targets(opened, tables.names, catalog.namespace)
     operations = [
         delete_upkeep.CleanDeletes(table=name, goal=goal, branch=wanted.branch, deep=wanted.verify == "deep")
         for name in targets.names

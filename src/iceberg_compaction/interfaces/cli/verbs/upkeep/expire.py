@@ -48,7 +48,7 @@ class ExpireOptions(upkeep_verb.UpkeepOptions):
 @exits.reported
 @spread.spread
 def expire(
-    table: options.Tables, catalog: options.CatalogOptions, how: ExpireOptions, console: options.ConsoleOptions
+    tables: options.NamedTables, catalog: options.CatalogOptions, how: ExpireOptions, console: options.ConsoleOptions
 ) -> None:
     """Expire old snapshots, and delete the files that only they needed. Branches, tags and work under way are kept.
 
@@ -61,6 +61,7 @@ def expire(
         iceberg-compact expire --table shop.events --snapshot-id 4353226788563432
     """
     logs.configure(console)
+    tables.check()
     lean_start.spare_pandas()
     from iceberg_compaction.interfaces import upkeep_operations
     from iceberg_compaction.interfaces.cli.fleet import catalog_request
@@ -77,7 +78,7 @@ def expire(
     )
     shared = look_around.Neighbourhoods()
     opened = catalog_request.open_catalog(catalog)
-    targets = catalog_request.find_targets(opened, table, catalog.namespace)
+    targets = catalog_request.find_targets(opened, tables.names, catalog.namespace)
     shows = how.dry_run or how.out is not None
     operations = [
         upkeep_operations.expire(

@@ -56,7 +56,7 @@ def maintain(
 
         iceberg-compact maintain --all --policy policy.yaml
 
-        iceberg-compact maintain --table shop.events --steps expire,rewrite,manifests --dry-run
+        iceberg-compact maintain shop.events --steps expire,rewrite,manifests --dry-run
 
         iceberg-compact maintain --table 'shop.*' --policy policy.yaml --environment production --output json
     """

@@ -32,7 +32,10 @@ class ManifestOptions(options.MetricsOptions):
 @exits.reported
 @spread.spread
 def manifests(
-    table: options.Tables, catalog: options.CatalogOptions, asked: ManifestOptions, console: options.ConsoleOptions
+    tables: options.NamedTables,
+    catalog: options.CatalogOptions,
+    asked: ManifestOptions,
+    console: options.ConsoleOptions,
 ) -> None:
     """Rewrite manifests where many are small or partitions are scattered over them. No data file is touched.
 
@@ -45,6 +48,7 @@ def manifests(
         iceberg-compact manifests --table shop.events --target-size 4MiB --spec-id 0
     """
     logs.configure(console)
+    tables.check()
     lean_start.spare_pandas()
     from iceberg_compaction.interfaces import wiring
     from iceberg_compaction.interfaces.cli import output
@@ -55,7 +59,7 @@ def manifests(
     target = None if asked.target_size is None else byte_size.parse_size(asked.target_size)
     goal = manifest_rewrite.ManifestGoal(target_size_bytes=target, spec_id=asked.spec_id)
     opened = catalog_request.open_catalog(catalog)
-    targets = catalog_request.find_targets(opened, table, catalog.namespace)
+    targets = catalog_request.find_targets(opened, tables.names, catalog.namespace)
     operations = [
         manifest_rewrite.RewriteManifests(table=name, goal=goal, branch=asked.branch) for name in targets.names
     ]

@@ -35,7 +35,7 @@ class RepairOptions(upkeep_verb.UpkeepOptions):
 @exits.reported
 @spread.spread
 def repair(
-    table: options.Tables, catalog: options.CatalogOptions, how: RepairOptions, console: options.ConsoleOptions
+    tables: options.NamedTables, catalog: options.CatalogOptions, how: RepairOptions, console: options.ConsoleOptions
 ) -> None:
     """Compare a table's metadata with its files: sizes, counts of rows, files that are listed twice or are missing,
     counts of manifests. It shows what is wrong, and mends it only with --fix. The exit code of a check is 3 if
@@ -50,6 +50,7 @@ def repair(
         iceberg-compact repair --table shop.events --fix --drop-missing
     """
     logs.configure(console)
+    tables.check()
     lean_start.spare_pandas()
     if how.drop_missing and not (how.fix or how.dry_run or how.out):
         raise errors.ConfigError("--drop-missing does nothing without --fix; give both, or --dry-run to see the plan.")
@@ -57,7 +58,7 @@ def repair(
     from iceberg_compaction.interfaces.cli.fleet import catalog_request
 
     opened = catalog_request.open_catalog(catalog)
-    targets = catalog_request.find_targets(opened, table, catalog.namespace)
+    targets = catalog_request.find_targets(opened, tables.names, catalog.namespace)
     operations = [
         upkeep_operations.repair(
             name, branch=how.branch, deep=how.deep, drop_missing=how.drop_missing, even_most=how.even_most

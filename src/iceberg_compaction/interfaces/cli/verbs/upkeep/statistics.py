@@ -11,8 +11,6 @@ from iceberg_compaction.interfaces.cli import engine_start, exits, lean_start, l
 from iceberg_compaction.interfaces.cli.fleet import upkeep_verb
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from iceberg_compaction.operations.operation import EngineFactory
 
 
@@ -39,7 +37,10 @@ class StatisticsOptions(upkeep_verb.UpkeepOptions):
 @exits.reported
 @spread.spread
 def statistics(
-    table: options.Tables, catalog: options.CatalogOptions, how: StatisticsOptions, console: options.ConsoleOptions
+    tables: options.NamedTables,
+    catalog: options.CatalogOptions,
+    how: StatisticsOptions,
+    console: options.ConsoleOptions,
 ) -> None:
     """Make the statistics that engines plan queries with, for the current snapshot, where they are missing.
 
@@ -52,15 +53,16 @@ def statistics(
         iceberg-compact statistics --table shop.events --columns id,city --engine inline
     """
     logs.configure(console)
+    tables.check()
     lean_start.spare_pandas()
     reads = how.columns is not None and not how.dry_run and how.out is None
     with engine_start.starting(how.engine if reads else "inline", catalog.conf) as engines:
-        code = _statistics(table, catalog, how, console, engines)
+        code = _statistics(tables, catalog, how, console, engines)
     raise typer.Exit(code)
 
 
 def _statistics(
-    table: Sequence[str],
+    tables: options.NamedTables,
     catalog: options.CatalogOptions,
     how: StatisticsOptions,
     console: options.ConsoleOptions,
@@ -70,7 +72,7 @@ def _statistics(
     from iceberg_compaction.interfaces.cli.fleet import catalog_request
 
     opened = catalog_request.open_catalog(catalog)
-    targets = catalog_request.find_targets(opened, table, catalog.namespace)
+    targets = catalog_request.find_targets(opened, tables.names, catalog.namespace)
     operations = [
         upkeep_operations.statistics(name, branch=how.branch, columns=how.columns or "", partitions=how.partitions)
         for name in targets.names

@@ -37,7 +37,7 @@ class TagOptions(upkeep_verb.UpkeepOptions):
 @exits.reported
 @spread.spread
 def tags(
-    table: options.Tables, catalog: options.CatalogOptions, how: TagOptions, console: options.ConsoleOptions
+    tables: options.NamedTables, catalog: options.CatalogOptions, how: TagOptions, console: options.ConsoleOptions
 ) -> None:
     """Tag the table as it was at the end of each day, hour or month. A second run makes no second tag.
 
@@ -48,6 +48,7 @@ def tags(
         iceberg-compact tags --table 'shop.*' --every month --zone Europe/Berlin --dry-run
     """
     logs.configure(console)
+    tables.check()
     lean_start.spare_pandas()
     from iceberg_compaction.interfaces import upkeep_operations
     from iceberg_compaction.interfaces.cli.fleet import catalog_request
@@ -61,7 +62,7 @@ def tags(
         max_delay=how.max_delay,
     )
     opened = catalog_request.open_catalog(catalog)
-    targets = catalog_request.find_targets(opened, table, catalog.namespace)
+    targets = catalog_request.find_targets(opened, tables.names, catalog.namespace)
     operations = [
         upkeep_operations.tags(name, goal, branch=how.branch, only_changed=how.only_changed) for name in targets.names
     ]

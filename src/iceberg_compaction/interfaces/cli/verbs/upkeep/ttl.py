@@ -56,7 +56,7 @@ class TtlOptions(upkeep_verb.UpkeepOptions):
 @exits.reported
 @spread.spread
 def ttl(
-    table: options.Tables, catalog: options.CatalogOptions, how: TtlOptions, console: options.ConsoleOptions
+    tables: options.NamedTables, catalog: options.CatalogOptions, how: TtlOptions, console: options.ConsoleOptions
 ) -> None:
     """Remove data files all of whose rows are past their time, from metadata alone. Rows that share a file with newer
     ones stay, unless --rows rewrite is given; rows that have no time always stay. What is removed can be read by time
@@ -71,6 +71,7 @@ def ttl(
         iceberg-compact ttl --table iot.readings --column epoch --unit ms --older-than 400d --since last-write
     """
     logs.configure(console)
+    tables.check()
     lean_start.spare_pandas()
     goal = _goal(how)
     from iceberg_compaction.interfaces import wiring
@@ -78,7 +79,7 @@ def ttl(
     from iceberg_compaction.operations.ttl import expire_rows
 
     opened = catalog_request.open_catalog(catalog)
-    targets = catalog_request.find_targets(opened, table, catalog.namespace)
+    targets = catalog_request.find_targets(opened, tables.names, catalog.namespace)
     operations = [expire_rows.ExpireRows(table=name, goal=goal, branch=how.branch) for name in targets.names]
     engines = wiring.engine_factory(how.engine)
     raise typer.Exit(upkeep_verb.perform(operations, opened, targets, how, console, engines))

@@ -91,6 +91,7 @@ class PartSource:
         self._meter = measure.Meter(prepared.output.schema, context.verify, prepared.constants)
         self._past = None if context.past_rows is None else past_filter.PastFilter(context.past_rows)
         self._alive = 0
+        self._dropped = 0  # before the rows that were measured last
         self._progress = task_progress.current()
         self.expected_rows = self._estimate()  # that live, by the share of deleted rows among those that were read
 
@@ -102,23 +103,35 @@ class PartSource:
         self.check()
 
     def batches(self, files: tuple[read_files.FilePart, ...]) -> Iterator[pa.RecordBatch]:
-        """Rows of the given parts of inputs. The next ones are read ahead if the task has cores for it. The estimate
-        does not depend on that: it is the one after the batch that was yielded last."""
-        cores, most = self.prepared.cores, self.prepared.budgets.ahead_bytes
-        with contextlib.closing(cores.ahead(self._read(files), lambda item: int(item[0].nbytes), most)) as ahead:
+        """Rows of the given parts of inputs. The next ones are read, and others measured, ahead if the task has cores
+        for it. The estimate does not depend on that: it is the one after the batch that was yielded last."""
+        cores, most = self.prepared.cores, self.prepared.budgets.ahead_bytes // 2
+        gathered = cores.ahead(self._gathered(files), lambda item: int(item[0].batch.nbytes), most)
+        with contextlib.closing(
+            cores.ahead(self._projected(gathered), lambda item: int(item[0].nbytes), most)
+        ) as ahead:
             for batch, self.expected_rows in ahead:
                 yield batch
 
-    def _read(self, files: tuple[read_files.FilePart, ...]) -> Iterator[tuple[pa.RecordBatch, int]]:
-        for batch in project_rows(self._measured(files), self.prepared):
+    def _projected(
+        self, gathered: Iterator[tuple[gather_rows.GatheredRows, int]]
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
+        for batch in project_rows(self._measured(gathered), self.prepared):
             self._alive += batch.num_rows
             yield batch, self._estimate()
 
-    def _measured(self, files: tuple[read_files.FilePart, ...]) -> Iterator[gather_rows.GatheredRows]:
+    def _measured(self, gathered: Iterator[tuple[gather_rows.GatheredRows, int]]) -> Iterator[gather_rows.GatheredRows]:
         """The rows that live as their files have them, every one of them measured."""
-        for rows in gather_rows.gather(self._alive_rows(files), self.prepared.budgets, self.prepared.target):
+        for rows, self._dropped in gathered:
             self._meter.add(rows.batch)
             yield rows
+        self._dropped = self._dropped_so_far()
+
+    def _gathered(self, files: tuple[read_files.FilePart, ...]) -> Iterator[tuple[gather_rows.GatheredRows, int]]:
+        """The rows that live, and how many before them turned out not to."""
+        prepared = self.prepared
+        for rows in gather_rows.gather(self._alive_rows(files), prepared.budgets, prepared.target):
+            yield rows, self._dropped_so_far()
 
     def _alive_rows(self, files: tuple[read_files.FilePart, ...]) -> Iterator[tuple[read_files.Footer, pa.RecordBatch]]:
         prepared, deletes = self.prepared, self.prepared.deletes
@@ -138,10 +151,14 @@ class PartSource:
         self.expected_rows = self._estimate()
 
     def _estimate(self) -> int:
-        deletes, past = self.prepared.deletes, self._past
+        deletes = self.prepared.deletes
         left = self.prepared.stored_rows - (deletes.marked if deletes else 0)
-        unforeseen = (deletes.unforeseen if deletes else 0) + (past.dropped if past else 0)
-        return left * self._alive // (self._alive + unforeseen) if unforeseen else left
+        return left * self._alive // (self._alive + self._dropped) if self._dropped else left
+
+    def _dropped_so_far(self) -> int:
+        """Rows that turned out not to live only when they were read."""
+        deletes, past = self.prepared.deletes, self._past
+        return (deletes.unforeseen if deletes else 0) + (past.dropped if past else 0)
 
     def check(self) -> None:
         """Raises ProofError unless every deleted position has been met; after all rows."""

@@ -37,7 +37,7 @@ def gather(
     parts: list[tuple[read_files.Footer, pa.RecordBatch]] = []
     rows = size = 0
     for footer, batch in batches:
-        is_small = batch.num_rows < few_rows and batch.nbytes < enough_bytes
+        is_small = batch.num_rows < few_rows and (taken := batch.nbytes) < enough_bytes
         if parts and not (is_small and batch.schema.equals(parts[0][1].schema, check_metadata=True)):
             yield _gathered(parts)
             parts, rows, size = [], 0, 0
@@ -45,7 +45,7 @@ def gather(
             yield GatheredRows(batch, ((footer, batch),))
             continue
         parts.append((footer, batch))
-        rows, size = rows + batch.num_rows, size + batch.nbytes
+        rows, size = rows + batch.num_rows, size + taken
         if rows >= enough_rows or size >= enough_bytes:
             yield _gathered(parts)
             parts, rows, size = [], 0, 0

@@ -90,7 +90,8 @@ def cold() -> list[str]:
 
 def reads_summary() -> list[str]:
     """Times as fast as before."""
-    words = "What readers gain when 100 small files become two, as times the speed before:"
+    before, after = _results("reads")["files"]
+    words = f"What readers gain when {before} small files become {after}, as times the speed before:"
     return [words, "", *_reads(lambda row: _number(row["times"]))]
 
 

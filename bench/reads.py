@@ -1,4 +1,4 @@
-"""What compaction is for: the same queries on 100 small files and on the two that they become, with Spark (Iceberg
+"""What compaction is for: the same queries on 100 small files and on the three that they become, with Spark (Iceberg
 Java's reader) and DuckDB, on local files and on S3.
 
 Requests come in by time, but an id can be in any file. Before and after take turns, and the best time of each counts.
@@ -41,7 +41,7 @@ SHAPE = shape_tables.Shape(
     ("hex(xxhash64(id, 69)) as request_id", *shape_tables.LOGS),
     3_200_000,
     100,
-    target=96 * shape_tables.MB,
+    target=40 * shape_tables.MB,
 )
 STORES, ENGINES = ("local", "s3"), ("spark", "duckdb")
 # Times as fast as before, the median query. DuckDB opens local files in no time, so that it has little to gain there.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from iceberg_compaction import cancel, errors
 from iceberg_compaction.catalog import threads
-from iceberg_compaction.execute.engine_door import ChoosesByWork, StartsLate
+from iceberg_compaction.execute.engines import shared_engine
 from iceberg_compaction.interfaces import wiring
 from iceberg_compaction.interfaces.cli import exits, interrupt, progress
 from iceberg_compaction.model import durations, events
@@ -24,9 +24,7 @@ from iceberg_compaction.workflow import fleet_budget, operate, rank_tables
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from iceberg_compaction.cancel import CancelToken
-    from iceberg_compaction.execute.engine_choice import EngineChoice, WorkFigures
-    from iceberg_compaction.execute.engine_door import Engine, Job, RunningJob
+    from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.interfaces.cli.fleet.catalog_request import Targets
     from iceberg_compaction.interfaces.cli.options import ConsoleOptions
     from iceberg_compaction.model.events import Event
@@ -188,8 +186,7 @@ class Session:
     def _shared_engine(self) -> AbstractContextManager[Engine]:
         """The same for several threads."""
         with self._engine_lock, self._one_engine() as engine:
-            chooses = isinstance(engine, ChoosesByWork)
-            return nullcontext((_SharedChoice if chooses else _SharedEngine)(engine, self._engine_lock))
+            return nullcontext(shared_engine.share(engine, self._engine_lock))
 
 
 def _both(
@@ -204,35 +201,6 @@ def _both(
         second(event)
 
     return on_event
-
-
-class _SharedEngine:
-    """An engine that several threads may ask for its cores at once: it must not start twice."""
-
-    def __init__(self, engine: Engine, lock: threading.Lock) -> None:
-        self._engine = engine
-        self._lock = lock
-
-    @property
-    def starting(self) -> str | None:
-        return self._engine.starting if isinstance(self._engine, StartsLate) else None
-
-    def cores(self) -> int:
-        with self._lock:
-            return self._engine.cores()
-
-    def start(self, job: Job, *, cancel: CancelToken) -> RunningJob:
-        return self._engine.start(job, cancel=cancel)
-
-
-class _SharedChoice(_SharedEngine):
-    """The same for an engine that chooses another one for each piece of work."""
-
-    def for_work(self, work: WorkFigures) -> tuple[Engine, EngineChoice]:
-        assert isinstance(self._engine, ChoosesByWork)
-        with self._lock:
-            engine, choice = self._engine.for_work(work)
-        return _SharedEngine(engine, self._lock), choice
 
 
 def _what_ended(error: BaseException) -> tuple[BaseException, Outcome | None]:

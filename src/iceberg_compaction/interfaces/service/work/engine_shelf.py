@@ -1,5 +1,5 @@
 """One warm engine for each catalog, shared by all runs of a worker. It starts when the first run needs it, and is
-opened anew if it broke. `_kind` is the one place that knows what `auto` means for a service."""
+opened anew if it broke."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import logging
 import threading
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from iceberg_compaction.execute.engine_door import StartsLate
+from iceberg_compaction.execute.engines import shared_engine
 from iceberg_compaction.interfaces import wiring
 
 if TYPE_CHECKING:
-    from iceberg_compaction.cancel import CancelToken
-    from iceberg_compaction.execute.engine_door import Engine, Job, RunningJob
+    from iceberg_compaction.execute.engine_door import Engine
     from iceberg_compaction.interfaces.service.catalog_shelf import CatalogShelf
-    from iceberg_compaction.interfaces.service.service_settings import ServedCatalog
     from iceberg_compaction.operations.operation import EngineFactory
 
 _log = logging.getLogger(__name__)
@@ -69,45 +67,9 @@ class EngineShelf:
             if opened.engine is None:
                 entry = self.catalogs.entry(name)
                 conf = {} if entry.master is None else {"spark.master": entry.master}
-                factory = wiring.engine_factory(_kind(entry), conf=conf)
+                factory = wiring.engine_factory(entry.engine, conf=conf)
                 opened.engine = opened.open.enter_context(factory())
-            chooses = hasattr(opened.engine, "for_work")
-            return (WarmChoice if chooses else WarmEngine)(opened.engine, opened.lock)
-
-
-class WarmEngine:
-    """An engine that several threads may ask at once: it must not start twice."""
-
-    def __init__(self, engine: Any, lock: threading.RLock) -> None:
-        self._engine = engine
-        self._lock = lock
-
-    @property
-    def starting(self) -> str | None:
-        return self._engine.starting if isinstance(self._engine, StartsLate) else None
-
-    def cores(self) -> int:
-        with self._lock:
-            cores: int = self._engine.cores()
-            return cores
-
-    def start(self, job: Job, *, cancel: CancelToken) -> RunningJob:
-        work: RunningJob = self._engine.start(job, cancel=cancel)
-        return work
-
-
-class WarmChoice(WarmEngine):
-    """The same for an engine that chooses another one for each piece of work."""
-
-    def for_work(self, work: Any) -> tuple[Engine, Any]:
-        with self._lock:
-            engine, choice = self._engine.for_work(work)
-        return WarmEngine(engine, self._lock), choice
-
-
-def _kind(entry: ServedCatalog) -> str:
-    """`auto`: the selector of the command line, where this version has one, else this process."""
-    return "inline" if entry.engine == "auto" and "auto" not in wiring.ENGINES else entry.engine
+            return shared_engine.share(opened.engine, opened.lock)
 
 
 def _close(open_engine: ExitStack) -> None:

@@ -42,7 +42,7 @@ def test_a_dry_run_that_is_asked_for_in_the_query_does_no_work(service: Service,
 
 
 def test_filters_that_nobody_knows_do_not_list_everything(service: Service) -> None:
-    refused(service, 422, "query.tabel: it is not known", "GET", "runs?tabel=shop.sales")
+    refused(service, 422, "query.tables: it is not known", "GET", "runs?tables=shop.sales")
     refused(service, 422, "this address takes none", "GET", "fleet?tenant=shop")
     assert service.ask("GET", "/healthz?probe=1").status_code == 200
     assert service.ask("GET", "/metrics?name[]=x").status_code == 200  # as Prometheus may be set up

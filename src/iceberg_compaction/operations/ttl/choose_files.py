@@ -136,7 +136,7 @@ def _bytes(files: pa.Table, mask: NDArray[np.bool_]) -> int:
 
 
 def _all_rows(number: int) -> str:
-    return "its only row" if number == 1 else f"all {number:,} rows"
+    return plurals.form(number, "its only row", f"all {number:,} rows")
 
 
 def _rows(files: pa.Table, mask: NDArray[np.bool_]) -> int:

@@ -140,7 +140,7 @@ class EtcdEntries:
         try:
             answer: dict[str, Any] = client.post(client.get_url("/kv/txn"), json=transaction)
         except exceptions.Etcd3Exception as error:
-            if "invalid auth token" not in str(error):
+            if "invalid auth token" not in f"{error} {error.detail_text}":
                 raise
             self.close()  # tokens live for minutes
             client = self._connect()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StringType
@@ -66,4 +67,33 @@ def test_small_files_of_several_tasks_are_put_together(tmp_path: Path, copy: Cop
         path for path in storage.files_under(after) if path.endswith(".parquet")
     }
     again = work.compact_table(catalog, "db.t", policy, engine, wiring.new_run())
+    assert again.kind is Kind.HEALTHY, again.sentence
+
+
+def test_tiny_files_of_one_output_are_encoded_in_parts_and_put_together_in_order(tmp_path: Path) -> None:
+    """Each core makes row groups of its own, which become one file as bytes (ADR 24)."""
+    catalog = local_catalog(tmp_path)
+    table = make_table(catalog, "db.t", Schema(*(NestedField(at, f"n{at}", LongType()) for at in range(1, 9))))
+    random, paths = np.random.default_rng(0), []
+    for number in range(640):
+        columns = {f"n{at}": random.integers(0, 2**62, 1000) for at in range(2, 9)}
+        rows = pa.table({"n1": pa.array(range(number * 1000, number * 1000 + 1000)), **columns})
+        paths.append(f"{tmp_path}/{number}.parquet")
+        pq.write_table(rows, paths[-1], use_dictionary=False, compression="zstd")
+    table.add_files(paths, check_duplicate_files=False)
+    before = table.scan().to_arrow().sort_by("n1")
+    engine = FakeEngine(cores=2)
+
+    outcome = work.compact_table(catalog, "db.t", Policy(), engine, wiring.new_run())
+
+    assert outcome.kind is Kind.COMPACTED, outcome.sentence
+    assert [len(job.tasks) for job in engine.jobs] == [2, 1]
+    after = catalog.load_table("db.t")
+    (path,) = (task.file.file_path.removeprefix("file://") for task in after.scan().plan_files())
+    with pq.ParquetFile(path) as file:
+        assert file.num_row_groups == 2
+        assert file.read()["n1"].to_pylist() == list(range(640_000))
+    assert after.scan().to_arrow().sort_by("n1").equals(before)
+    assert outcome.effort.copied_groups == 2
+    again = work.compact_table(catalog, "db.t", Policy(), engine, wiring.new_run())
     assert again.kind is Kind.HEALTHY, again.sentence

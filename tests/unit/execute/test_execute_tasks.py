@@ -92,3 +92,44 @@ def test_tasks_that_gather_small_files_are_larger_where_files_may_shrink_again()
     sizes = [200] * 80
     assert cut_tasks.for_gathering(sizes, TARGET, 100) == list(range(0, 80, 10))  # copied
     assert cut_tasks.for_gathering(sizes, TARGET, 1000) == [0, 40]
+
+
+MB = 2**20
+
+
+def fragments_of(sizes: list[int], *, cores: int, copy: CopyMode = CopyMode.AUTO, gathers: bool = True) -> list[int]:
+    """Bytes of each task of a group whose target is far larger, in MiB."""
+    stock = inventories.view(inventories.files(sizes))
+    policy = Policy(target_file_size_bytes=512 * MB, rewrite_all=True, copy_row_groups=copy)
+    plan = build.build(stock, policy, plan_id="p", now_ms=0)
+    tasks = cut_tasks.build_tasks(plan, cores=cores, gathers=gathers)
+    assert inventories.unsplit(tasks) == [f"f-{number}.parquet" for number in range(len(sizes))]
+    return [task.bytes // MB for task in tasks]
+
+
+def test_tiny_files_of_one_output_are_encoded_by_all_cores() -> None:
+    assert fragments_of([64 * 1024] * 1024, cores=2) == [32, 32]
+    assert fragments_of([64 * 1024] * 1024, cores=1) == [64]
+    assert fragments_of([64 * 1024] * 1024, cores=64) == [21, 21, 21]  # less would make undersized row groups
+    assert fragments_of([64 * 1024] * 300, cores=2) == [18]
+
+
+def test_few_cores_have_threads_and_many_have_parts_of_a_file() -> None:
+    assert fragments_of([MB] * 128, cores=2) == [128]
+    assert fragments_of([MB] * 128, cores=4) == [32, 32, 32, 32]
+
+
+def test_only_what_is_encoded_and_can_be_put_together_is_cut_into_parts_of_a_file() -> None:
+    tiny = [64 * 1024] * 1024
+    assert fragments_of(tiny, cores=2, gathers=False) == [64]
+    assert fragments_of(tiny, cores=2, copy=CopyMode.NEVER) == [64]
+    assert fragments_of(tiny, cores=2, copy=CopyMode.ALWAYS) == [64]
+
+
+def test_plans_with_a_task_for_every_core_have_whole_files() -> None:
+    stock = inventories.view(
+        inventories.files([64 * 1024] * 2048, partitions=['{"p": 1}'] * 1024 + ['{"p": 2}'] * 1024)
+    )
+    policy = Policy(target_file_size_bytes=512 * MB, rewrite_all=True)
+    plan = build.build(stock, policy, plan_id="p", now_ms=0)
+    assert [len(cut_tasks.build_tasks(plan, cores=cores, gathers=True)) for cores in (1, 2, 4)] == [2, 2, 4]

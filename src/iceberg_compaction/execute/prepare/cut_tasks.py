@@ -3,6 +3,7 @@ counts, come in; tasks in plan order go out."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from iceberg_compaction.model import file_group, sizing
 from iceberg_compaction.model.copy_plan import Way
 from iceberg_compaction.model.file_group import GroupReason
 from iceberg_compaction.model.output_layout import RowOrder
+from iceberg_compaction.model.policies import CopyMode
 from iceberg_compaction.model.rewrite_task import RewriteTask, TaskSection
 
 if TYPE_CHECKING:
@@ -31,6 +33,11 @@ if TYPE_CHECKING:
 # targets are enough for it.
 TASK_TARGETS, FEWER_TARGETS, COPIED_TARGETS = 8, 4, 2
 COPIED = 0.9  # of a group's bytes from which on the rest does not count
+# A group that is encoded into fewer files than there are idle cores is cut finer. Threads within a task help as well,
+# but not where files are so small that most of the work is Python's, nor with many cores.
+FRAGMENT = 16 * 2**20  # bytes of a task that makes only a part of a file
+FRAGMENT_FILE, MANY_CORES = 2**19, 4  # bytes of files that are so small, on average; cores for each task
+_ENCODED = (Way.SMALL.value, Way.DELETES.value, Way.CODEC.value)
 # Next to a very large file a cut can leave less than its share; a task that lacks more targets joins its neighbour.
 LACK = 1
 
@@ -46,20 +53,13 @@ def build_tasks(
     """The tasks of all groups: contiguous files of roughly equal bytes. `applied`: the deletes that go with them;
     `nans`: the NaNs that manifests count; `cores`: how many tasks can run at a time; `gathers`: a second round puts
     small files together."""
-    targets = _task_targets(plan, cores)
     paths, sizes, records = (plan.files[name].to_pylist() for name in plan.files.column_names)
     slices = []
-    for group in plan.groups.columns.to_pylist():  # figures are enough: no sentence is made
-        first, end = group["first"], group["first"] + group["files"]
-        if plan.layout.row_order is RowOrder.GIVEN:
-            cuts = [0]  # one task sorts the whole group, so that the ranges of its files do not overlap
-        elif gathers and gathers_small_files(group):
-            cuts = one_each(sizes[first:end], plan.sizes)
-        else:
-            of_group = COPIED_TARGETS if targets < TASK_TARGETS and _is_copied(group) else targets
-            cuts = _cuts(sizes[first:end], plan.sizes.target, of_group, cores)
-        cuts = [first + cut for cut in cuts]
-        slices += [(group, start, stop) for start, stop in zip(cuts, [*cuts[1:], end], strict=True)]
+    groups = plan.groups.columns.to_pylist()  # figures are enough: no sentence is made
+    for group, cuts in zip(groups, _cuts_of_groups(plan, groups, sizes, cores, gathers=gathers), strict=True):
+        begins = [group["first"] + cut for cut in cuts]
+        ends = [*begins[1:], group["first"] + group["files"]]
+        slices += [(group, start, stop) for start, stop in zip(begins, ends, strict=True)]
     sequence = [] if applied is None else applied.sequence_numbers()
     lies = [_sections(group, start, stop) for group, start, stop in slices]
     starts = [begin for sections in lies for begin, _ in sections]
@@ -84,6 +84,52 @@ def build_tasks(
         task.model_copy(update={"nan_counts": nans.of(start, stop), "told": nans.bounds_of(start, stop)})
         for task, (_, start, stop) in zip(tasks, slices, strict=True)
     ]
+
+
+def _cuts_of_groups(
+    plan: Plan, groups: Sequence[dict[str, Any]], sizes: Sequence[int], cores: int, *, gathers: bool
+) -> list[list[int]]:
+    """Where the tasks of each group begin, counted from its own first file."""
+    targets = _task_targets(plan, cores)
+    cuts = []
+    for group in groups:
+        own = sizes[group["first"] : group["first"] + group["files"]]
+        if plan.layout.row_order is RowOrder.GIVEN:
+            cuts.append([0])  # one task sorts the whole group, so that the ranges of its files do not overlap
+        elif gathers and gathers_small_files(group):
+            cuts.append(one_each(own, plan.sizes))
+        else:
+            of_group = COPIED_TARGETS if targets < TASK_TARGETS and _is_copied(group) else targets
+            cuts.append(_cuts(own, plan.sizes.target, of_group, cores))
+    total = sum(map(len, cuts))
+    if not gathers or total >= cores:
+        return cuts
+    return [
+        _fragments(plan, group, sizes, cuts_of_group, _Idle(cores=cores, tasks=total))
+        for group, cuts_of_group in zip(groups, cuts, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Idle:
+    """A plan with fewer tasks than there are cores."""
+
+    cores: int
+    tasks: int
+
+
+def _fragments(plan: Plan, group: dict[str, Any], sizes: Sequence[int], cuts: list[int], idle: _Idle) -> list[int]:
+    """Finer cuts of a group that is encoded, for cores that would have nothing to do: each task makes whole row groups,
+    and the second round puts them into files as bytes."""
+    own = sizes[group["first"] : group["first"] + group["files"]]
+    is_slow = sum(own) < FRAGMENT_FILE * len(own) or idle.cores >= MANY_CORES * idle.tasks
+    is_given = plan.layout.row_order is RowOrder.GIVEN
+    if is_given or group["copying"] not in _ENCODED or plan.copying.mode is not CopyMode.AUTO or not is_slow:
+        return cuts
+    share = idle.cores * sum(own) // max(1, plan.input_bytes)
+    least = max(FRAGMENT, int(sizing.MARGIN * 2 * plan.copying.least))
+    count = min(share, sum(own) // least)
+    return _even_cuts(own, count, least // 2) if count > len(cuts) else cuts
 
 
 def all_deletes(tasks: Sequence[RewriteTask]) -> list[DeleteFile]:

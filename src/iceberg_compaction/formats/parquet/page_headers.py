@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # Parquet's numbers for the types of pages, and for the encodings of pages that are composed here.
 DATA, DICTIONARY, DATA_2 = 0, 2, 3
-PLAIN, RLE = 0, 3
+PLAIN, RLE, RLE_DICTIONARY = 0, 3, 8
 _HEADER = 512  # bytes read for a header at first; statistics of long values may make it longer
 _LONGEST = 2**20
 _LEVELS = (3, 4)  # fields of a data page of version 1

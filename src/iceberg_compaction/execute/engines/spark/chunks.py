@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from iceberg_compaction.model.rewrite_task import RewriteTask
 
-MAX_BYTES = 64 * 2**20
+MAX_BYTES, MIN_BYTES = 64 * 2**20, 24 * 2**20
 MAX_TASKS = 32
 _JOBS_PER_CORE = 4  # enough for a last job to be short, few enough for the cost of a job not to show
 
@@ -48,7 +48,8 @@ class TaskChunk:
 
 def build_chunks(tasks: Sequence[RewriteTask], cores: int) -> list[TaskChunk]:
     """The tasks in their own order, cut so that a chunk stays small and every core has several of them to do."""
-    share = sum(task.bytes for task in tasks) // (cores * _JOBS_PER_CORE)
+    total = sum(task.bytes for task in tasks)
+    share = max(total // (cores * _JOBS_PER_CORE), min(MIN_BYTES, total // cores))
     max_tasks = max(1, min(MAX_TASKS, len(tasks) // cores))
     chunks, first = [], 0
     for members in _cut(tasks, min(MAX_BYTES, share), max_tasks):

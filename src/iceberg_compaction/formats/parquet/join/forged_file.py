@@ -28,12 +28,17 @@ class ForgedChunk:
 
 
 def read(physical: str, length: int, repetitions: Sequence[int], codec: str, chunks: Sequence[ForgedChunk]) -> pa.Table:
-    """The rows of a file with these row groups of one column, decoded. `repetitions` are those of all elements from the
-    top down; each but the last is a group with one field."""
+    """The rows of a file with these row groups of one column, decoded."""
+    return open_file(physical, length, repetitions, codec, chunks).read(use_threads=False)
+
+
+def open_file(
+    physical: str, length: int, repetitions: Sequence[int], codec: str, chunks: Sequence[ForgedChunk]
+) -> pq.ParquetFile:
+    """The file itself. `repetitions` are those of all elements from the top down; each but the last is a group with one
+    field."""
     data = _forge(_schema(physical, length, repetitions), physical, codec, chunks)
-    reader = pa.BufferReader(data)
-    file = pq.ParquetFile(reader, page_checksum_verification=True, arrow_extensions_enabled=False)
-    return file.read(use_threads=False)
+    return pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True, arrow_extensions_enabled=False)
 
 
 def _schema(physical: str, length: int, repetitions: Sequence[int]) -> list[thrift.Struct]:

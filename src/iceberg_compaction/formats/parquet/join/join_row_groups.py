@@ -62,11 +62,14 @@ def _join(
     entries = sum(page_headers.header(dictionary, 0).values for dictionary in dictionaries)
     if entries > _USEFUL * sum(chunk.chunk.values for chunk in chunks):
         return _unfold(groups, column, leaf, arguments)
+    codec, most = chunks[0].chunk.codec, arguments["dictionary_pagesize_limit"]
     try:
-        merged = merged_dictionary.merge(dictionaries, chunks[0].chunk.codec, leaf.layout)
+        if merged_dictionary.least_bytes(dictionaries, codec, leaf.layout) > most:
+            return None
+        merged = merged_dictionary.merge(dictionaries, codec, leaf.layout)
     except ValueError:
         return None
-    if merged.values.nbytes > arguments["dictionary_pagesize_limit"]:
+    if merged.values.nbytes > most:
         return None
     return remap_indexes.join(groups, column, leaf.layout, merged, arguments)
 

@@ -118,12 +118,26 @@ def of_page(low: bytes, high: bytes, nulls: int) -> bytes | None:
     )
 
 
+def rank_index(lows: list[int], highs: list[int], nulls: list[int], empty: list[bool]) -> thrift.Struct:
+    """A column index whose bounds are ranks; `empty`: pages without values."""
+    bounds = zip(lows, highs, empty, strict=True)
+    filled = [(low, high) for low, high, none in bounds if not none]
+    is_ascending = all(one[0] <= two[0] and one[1] <= two[1] for one, two in itertools.pairwise(filled))
+    low, high = (
+        [b"" if none else rank.to_bytes(4, "little") for rank, none in zip(ranks, empty, strict=True)]
+        for ranks in (lows, highs)
+    )
+    lists = {_NULL_PAGES: empty, _MIN: low, _MAX: high, _NULL_COUNTS: nulls}
+    index: thrift.Struct = {number: (thrift.LIST, (_KINDS[number], each)) for number, each in lists.items()}
+    return {**index, _BOUNDARY_ORDER: (thrift.I32, _ASCENDING if is_ascending else _UNORDERED)}
+
+
 def of_ranks(
-    data: bytes, value: Callable[[int], bytes], layout: page_layout.Layout, pages: int
+    index: thrift.Struct, value: Callable[[int], bytes], layout: page_layout.Layout, pages: int
 ) -> thrift.Struct | None:
     """A column index whose bounds are ranks, with the values that the ranks stand for. None: it has other pages, or a
     bound that is too long."""
-    raw, _ = thrift.parse(data)
+    raw = dict(index)
     lists = {number: raw[number][1][1] for number in _KINDS if number in raw}
     if len(lists.get(_NULL_PAGES, ())) != pages:
         return None

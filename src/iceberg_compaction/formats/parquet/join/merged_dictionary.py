@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _REQUIRED = (0,)
 _FLOATS = {"FLOAT": pa.float32(), "DOUBLE": pa.float64()}
+_FEW, _WORTH_A_LOOK = 4, 4 * 2**20  # dictionaries, and bytes of all of them
 _BITS = {"FLOAT": pa.int32(), "DOUBLE": pa.int64()}  # floats are told apart by their bits: NaNs, and zeros with a sign
 
 
@@ -34,6 +35,19 @@ class MergedDictionary:
     values: pa.Array
     ranks: tuple[Ranks, ...]
     ordered: bool  # whether ranks have the order of values
+
+
+def least_bytes(pages: Sequence[bytes], codec: str, layout: page_layout.Layout) -> int:
+    """What the values of all dictionaries take at least, about, by a look at a few of them: keys that grow are others
+    in each, and it takes long to find that out of all."""
+    few = [pages[number] for number in range(0, len(pages), max(1, len(pages) // _FEW))]
+    sizes = [page_headers.header(page, 0).uncompressed for page in pages]
+    if len(few) == len(pages) or sum(sizes) < _WORTH_A_LOOK:
+        return 0
+    values = decoded(few, [page_headers.header(page, 0) for page in few], codec, layout)
+    different = values.unique().nbytes / max(1, values.nbytes)
+    # Values that only some of the others have make the share smaller, the more of them are looked at.
+    return int(sum(sizes) * max(0.0, 2 * different - 1))
 
 
 def merge(pages: Sequence[bytes], codec: str, layout: page_layout.Layout) -> MergedDictionary:

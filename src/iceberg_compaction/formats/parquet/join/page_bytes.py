@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,9 @@ from iceberg_compaction.formats import arrow_buffers
 from iceberg_compaction.formats.parquet import format_fields, page_headers, thrift
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy.typing as npt
 
 _SIGN = 1 << 31
 # pyarrow's name of each codec that it can both compress and decompress; it knows LZ4 by its raw blocks only.
@@ -33,10 +36,38 @@ def decompressed(data: bytes, codec: str, size: int) -> bytes:
     return bytes(pa.decompress(data, size, _CODECS[codec], asbytes=True)) if size else b""
 
 
-def compose(kind: int, values: int, payload: bytes, uncompressed: int) -> bytes:
-    """A page of plain values under a header of ours, with a checksum. Data pages are those of version 1."""
+def codec_of(arguments: Mapping[str, Any]) -> str | None:
+    """The name in footers of the codec that arguments of pyarrow's writer ask for; None: it is not compressed by this
+    module."""
+    name = str(arguments.get("compression", "snappy")).lower()
+    return next((codec for codec, own in _CODECS.items() if own == name), None)
+
+
+def compressor(arguments: Mapping[str, Any]) -> Callable[[bytes], bytes]:
+    """Compresses as arguments of pyarrow's writer ask for, whose codec is one of this module."""
+    codec = pa.Codec(
+        str(arguments.get("compression", "snappy")).lower(), compression_level=arguments.get("compression_level")
+    )
+    return functools.partial(codec.compress, asbytes=True)
+
+
+class ComposedPage(NamedTuple):
+    """A page, and how much of it is the header."""
+
+    data: bytes
+    header: int
+
+
+def compose_indexes(values: int, payload: bytes, uncompressed: int) -> ComposedPage:
+    """A data page of indexes into a dictionary, levels in front."""
+    page = compose(page_headers.DATA, values, payload, uncompressed, page_headers.RLE_DICTIONARY)
+    return ComposedPage(page, len(page) - len(payload))
+
+
+def compose(kind: int, values: int, payload: bytes, uncompressed: int, encoding: int = page_headers.PLAIN) -> bytes:
+    """A page under a header of ours, with a checksum. Data pages are those of version 1."""
     fields = format_fields.Page
-    below = {1: (thrift.I32, values), 2: (thrift.I32, page_headers.PLAIN)}
+    below = {1: (thrift.I32, values), 2: (thrift.I32, encoding)}
     if kind == page_headers.DATA:
         below |= {3: (thrift.I32, page_headers.RLE), 4: (thrift.I32, page_headers.RLE)}
     head = {
@@ -75,14 +106,27 @@ def compose_v2(values: int, null_count: int, levels: bytes, payload: bytes, size
 
 
 def levels(values: pa.Array) -> bytes:
-    """The definition levels of an optional column: one run if there are no nulls, else a bit for each value."""
+    """The definition levels of an optional column."""
+    has_nulls = bool(values.null_count)
+    return level_runs(
+        len(values), arrow_buffers.bits(values.buffers()[0], values.offset, len(values)) if has_nulls else None
+    )
+
+
+def level_runs(count: int, valid: npt.NDArray[Any] | None) -> bytes:
+    """The definition levels of an optional column: one run if there are no nulls (None), else a bit for each value."""
     run = bytearray()
-    if not values.null_count:
-        thrift.put_varint(run, len(values) << 1)
+    if valid is None or valid.all():
+        thrift.put_varint(run, count << 1)
         return bytes(run + b"\1")
-    bits = np.packbits(arrow_buffers.bits(values.buffers()[0], values.offset, len(values)), bitorder="little")
+    bits = np.packbits(valid, bitorder="little")
     thrift.put_varint(run, len(bits) << 1 | 1)
     return bytes(run) + bits.tobytes()
+
+
+def sized(runs: bytes) -> bytes:
+    """Levels as data pages of version 1 have them."""
+    return len(runs).to_bytes(4, "little") + runs
 
 
 def _checksum(body: bytes) -> int:

@@ -46,7 +46,7 @@ def test_a_dry_run_shows_and_a_run_does_what_it_showed(lake: Lake) -> None:
     assert (outcome["kind"], outcome["figures"]["snapshots"]) == ("maintained", 2)
     assert snapshots(lake, "one") == 1
     again = call(lake, "expire", "--table", "db.one", *ALL)
-    assert (again.exit_code, "No snapshot is old enough to expire." in again.stdout) == (0, True)
+    assert (again.exit_code, "a branch or tag points to each" in again.stdout) == (0, True)
 
 
 def test_a_saved_plan_is_applied(lake: Lake, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pyiceberg.expressions import EqualTo
 from tests.factories import lake
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata.reach import reachable_files
+from iceberg_compaction.metadata.reach import linked_folders, reachable_files
 from iceberg_compaction.metadata.reach.reachable_files import FileKind
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def test_what_cannot_be_read_is_an_error(table: Table, kind: FileKind, harm: str
 
 
 def test_paths_are_compared_without_scheme_authority_and_double_slashes() -> None:
-    paths = ["s3://b/k//x", "s3a://b/k/x", "S3n://b/k/x"]
-    assert set(reachable_files.keys(pa.array(paths)).to_pylist()) == {"/k/x"}
-    assert set(reachable_files.keys(pa.array(["/a/b", "file:/a/b", "file:///a/b"])).to_pylist()) == {"/a/b"}
+    folders = linked_folders.FolderReader()
+    paths = ["s3://b/k//x", "s3a://b/k/x", "S3n://b/k/x", "s3://b/k/./x"]
+    assert set(reachable_files.keys(pa.array(paths), folders).to_pylist()) == {"/k/x"}
+    assert set(reachable_files.keys(pa.array(["/a/b", "file:/a/b", "file:///a/b"]), folders).to_pylist()) == {"/a/b"}

@@ -157,7 +157,7 @@ def test_manifests_of_other_tables_are_read_once_and_for_all_commands(
         lakes.append_small_files(lakes.make_table(catalog, f"db.other{number}"), 2)
     read: list[str] = []
     fetch = avro_bulk._fetch
-    monkeypatch.setattr(avro_bulk, "_fetch", lambda io, file: (read.append(file.location), fetch(io, file))[1])
+    monkeypatch.setattr(avro_bulk, "_fetch", lambda io, *more: (read.append(more[-1].location), fetch(io, *more))[1])
     loads: list[str] = []
     load = type(catalog).load_table
     monkeypatch.setattr(type(catalog), "load_table", lambda self, name: (loads.append(name), load(self, name))[1])

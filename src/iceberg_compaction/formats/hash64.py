@@ -237,6 +237,16 @@ def text_digests(texts: pa.Array) -> Hashes:
     return fin(bytes_digester(texts, "<i4")(0, len(texts)))
 
 
+def ordered(digests: Hashes) -> Hashes:
+    """The different digests, sorted. numpy's own `unique` fills a hash table, which takes ten times as long."""
+    result = np.sort(digests)
+    if not len(result):
+        return result
+    first = np.ones(len(result), dtype=np.bool_)
+    np.not_equal(result[1:], result[:-1], out=first[1:])
+    return result if first.all() else result[first]
+
+
 def repeated(digests: Hashes) -> pa.BooleanArray | None:
     """Which rows have a digest that another row has, too; None: no row. Their texts may still differ."""
     ordered = np.sort(digests)

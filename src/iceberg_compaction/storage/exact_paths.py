@@ -35,6 +35,11 @@ def has_objects(scheme: str) -> bool:
     return scheme in _OBJECT_STORES
 
 
+def is_remote(location: str) -> bool:
+    """Whether a request goes out for the file, which takes its time, whatever the store is."""
+    return split(location)[0] not in ("", "file")
+
+
 def exact(io: FileIO) -> FileIO:
     """The same FileIO, except that it takes paths as they are. UnsupportedError comes from it for those that would be
     changed by it or below it."""

@@ -21,8 +21,16 @@ PREFIXES = st.sampled_from(
 LOCATIONS = st.builds(lambda prefix, parts: f"{prefix}/{''.join(parts)}", PREFIXES, st.lists(PIECES, max_size=8))
 
 
-@examples(300)
-@given(st.lists(LOCATIONS, min_size=1, max_size=5))
+# Most often all of them begin alike, which is a way of its own.
+ALIKE = PREFIXES.flatmap(
+    lambda prefix: st.lists(
+        st.builds(lambda parts: f"{prefix}/{''.join(parts)}", st.lists(PIECES, max_size=8)), min_size=1, max_size=5
+    )
+)
+
+
+@examples(500)
+@given(st.one_of(st.lists(LOCATIONS, min_size=1, max_size=5), ALIKE))
 def test_many_paths_have_the_forms_of_single_ones(locations: list[str]) -> None:
     spellings = Spellings(authorities={"c": "b"})
     prefixes, paths = spellings.split_all(pa.array(locations, pa.string()))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
 from iceberg_compaction.storage import exact_paths
-from iceberg_compaction.storage.tree import copy_file, walk_files
+from iceberg_compaction.storage.tree import copy_file, local_files, walk_files
 from iceberg_compaction.storage.tree.walk_files import StoreTime
 
 if TYPE_CHECKING:
@@ -50,8 +52,42 @@ def test_a_folder_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert rows(walk_files.walk(PyArrowFileIO(), f"file://{tmp_path}/nothing", StoreTime())) == {}
 
 
+def test_known_files_are_not_looked_at(folder: Path) -> None:
+    url = f"file://{folder}"
+    known = f"{url}/data/x=1/b.parquet"
+    listed = rows(
+        walk_files.walk(PyArrowFileIO(), url, StoreTime(), lambda paths: pc.equal(paths, known).to_numpy(False))
+    )
+    assert sorted(listed) == sorted(f"{url}/{name}" for name in NAMES)
+    assert [path for path, (size, modified_ms, _) in listed.items() if size is None and modified_ms is None] == [known]
+
+
+def test_a_folder_with_the_name_of_a_known_file_is_walked(folder: Path) -> None:
+    url = f"file://{folder}"
+    known = f"{url}/data/x=1"
+    listed = rows(
+        walk_files.walk(PyArrowFileIO(), url, StoreTime(), lambda paths: pc.equal(paths, known).to_numpy(False))
+    )
+    assert sorted(listed) == sorted(f"{url}/{name}" for name in NAMES)
+
+
+def test_links_and_names_that_are_no_text_are_not_judged(folder: Path) -> None:
+    (folder / "data" / "link").symlink_to(folder / "metadata")
+    odd = os.fsencode(folder / "data") + b"/\xff.parquet"
+    try:
+        os.close(os.open(odd, os.O_CREAT))
+        os.mkdir(os.fsencode(folder) + b"/\xfe")
+        (folder / os.fsdecode(b"\xfe") / "inside").touch()
+    except OSError:
+        pytest.skip("this file system takes texts only")
+    listed = rows(walk_files.walk(PyArrowFileIO(), f"file://{folder}", StoreTime()))
+    strange = {path.removeprefix(f"file://{folder}") for path, (_, _, opaque) in listed.items() if opaque}
+    assert strange == {"/data/link", "/data/?.parquet", "/?/inside"}
+    assert len(listed) == len(NAMES) + 3
+
+
 def test_files_come_in_pages(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walk_files, "_ROWS", 1)
+    monkeypatch.setattr(local_files, "_ROWS", 1)
     pages = [page for page in walk_files.walk(PyArrowFileIO(), f"file://{folder}", StoreTime()) if page.num_rows]
     assert len(pages) > 2
     assert len(rows(pages)) == len(NAMES)

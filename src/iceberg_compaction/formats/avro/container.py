@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Bytes = bytes | memoryview
+    Headers = dict[bytes, dict[str, bytes]]  # what files begin with, and the metadata in it
 
 MAGIC = b"Obj\x01"
 SYNC_SIZE = 16
 SCHEMA, CODEC = "avro.schema", "avro.codec"
 DEFLATE_LEVEL = 1  # ISA-L's: almost five times as fast as zlib's first level and 6 % larger
+_MOST_HEADERS = 8  # that are worth comparing
 _RAW = -15  # deflate without zlib's frame, as Avro has it
 
 
@@ -54,12 +56,11 @@ class Container:
         return self.metadata.get(CODEC, b"null").decode()
 
 
-def parse(data: bytes, *, where: str = "Avro file") -> Container:
-    """The parts of a file. `where` names the file in errors."""
+def parse(data: bytes, *, where: str = "Avro file", headers: Headers | None = None) -> Container:
+    """The parts of a file. `where` names the file in errors. `headers`: of files before this one; a new one is
+    added."""
     try:
-        metadata, position = _parse_metadata(data)
-        if not isinstance(json.loads(metadata[SCHEMA]), dict):
-            raise ValueError("its schema is not a record")
+        metadata, position = _header(data, {} if headers is None else headers)
         sync = data[position : position + SYNC_SIZE]
         if len(sync) != SYNC_SIZE:
             raise ValueError("the header is cut short")
@@ -124,6 +125,20 @@ def join(files: Sequence[Container]) -> Container:
     return Container(
         metadata=first.metadata, sync=first.sync, data=b"".join(blocks), counts=counts, starts=ends - sizes, ends=ends
     )
+
+
+def _header(data: bytes, headers: Headers) -> tuple[dict[str, bytes], int]:
+    """The metadata of a file, and where its sync marker begins. Files of one writer begin with the same bytes, and what
+    these say was found out before."""
+    for begin, metadata in tuple(headers.items()):  # other threads may add to it
+        if data.startswith(begin):
+            return metadata, len(begin)
+    metadata, position = _parse_metadata(data)
+    if not isinstance(json.loads(metadata[SCHEMA]), dict):
+        raise ValueError("its schema is not a record")
+    if len(headers) < _MOST_HEADERS:
+        headers[data[:position]] = metadata
+    return metadata, position
 
 
 def _damaged(where: str, reason: str) -> errors.MetadataError:

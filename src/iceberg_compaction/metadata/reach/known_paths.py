@@ -43,8 +43,8 @@ class KnownPaths:
     def look_up(self, paths: pa.Array) -> PathLookup:
         """Whether these files are known."""
         path_hashes, whole, plain = hashes(self.spellings, paths)
-        matches = among(whole, self.whole)
-        positions = np.searchsorted(self.whole, whole[matches]).astype(np.int64)
+        matches, at = _find(whole, self.whole)
+        positions = at[matches]
         sizes = np.zeros(len(whole), dtype=np.int64)
         sizes[matches] = self.sizes[positions]
         return PathLookup(matches=matches, positions=positions, sizes=sizes, plain=plain, path_hashes=path_hashes)
@@ -92,9 +92,13 @@ def combine(prefixes: pa.DictionaryArray, paths: pa.Array) -> tuple[hash64.Hashe
 
 def among(wanted: hash64.Hashes, ordered: hash64.Hashes) -> Bools:
     """Which hashes are among ordered ones."""
+    return _find(wanted, ordered)[0]
+
+
+def _find(wanted: hash64.Hashes, ordered: hash64.Hashes) -> tuple[Bools, Positions]:
+    """Which hashes are among ordered ones, and where."""
     if not len(ordered):
-        return np.zeros(len(wanted), dtype=np.bool_)
+        return np.zeros(len(wanted), dtype=np.bool_), np.zeros(len(wanted), dtype=np.int64)
     position = np.searchsorted(ordered, wanted)
     position[position == len(ordered)] = 0
-    result: Bools = ordered[position] == wanted
-    return result
+    return ordered[position] == wanted, position

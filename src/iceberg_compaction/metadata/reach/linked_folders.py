@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LOCAL = r"^(?i:file:(?://[^/]*)?)?/"
-_FOLDER = r"(?s)^(?i:file:(?://[^/]*)?)?(?P<folder>/.*)/[^/]*$"
+_FOLDER = r"(?s)^(?i:file:(?://[^/]*)?)?(?P<folder>/.*)$"
 _SPELLINGS = path_forms.Spellings()
 Way = tuple[str, str]  # a plain folder as it is written, and where it is
 
@@ -69,7 +70,7 @@ class FolderReader:
         local = locations.filter(pc.match_substring_regex(locations, _LOCAL))
         if not len(local):
             return frozenset()
-        folders = pc.struct_field(pc.extract_regex(local, _FOLDER), "folder").unique().drop_null().to_pylist()
+        folders = pc.struct_field(pc.extract_regex(_parents(local), _FOLDER), "folder").drop_null().to_pylist()
         ways = ((folder, self._real_of(folder)) for folder in folders)
         plain = ((_plain_path(folder), _plain_path(real)) for folder, real in ways if folder != real)
         return frozenset((written, real) for written, real in plain if written != real)
@@ -82,6 +83,12 @@ class FolderReader:
             path = f"{self._real_of(parent)}/{name}"
             real = self._reals[folder] = os.path.realpath(path) if os.path.islink(path) else path
         return real
+
+
+def _parents(locations: pa.Array) -> pa.Array:
+    """The different folders of locations, each of which has a slash."""
+    halves = pc.split_pattern(locations, "/", max_splits=1, reverse=True).flatten()
+    return halves.take(pa.array(np.arange(0, len(halves), 2))).unique()
 
 
 def of_locations(locations: pa.Array) -> FileFolders:

@@ -3,13 +3,14 @@ manifests goes out."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from iceberg_compaction import errors
+from iceberg_compaction.metadata import list_checks
 from iceberg_compaction.metadata.reach import avro_bulk
 
 if TYPE_CHECKING:
@@ -26,25 +27,27 @@ MANIFESTS = pa.schema(
         pa.field("entries", pa.int64()),  # that the list promises; null: it does not say, as in old lists of version 1
     ]
 )
-_COUNTS = ("added", "existing", "deleted")
 _SELECT = {
     "path": ("manifest_path",),
     "length": ("manifest_length",),
     "spec_id": ("partition_spec_id",),
-    **{each: (f"{each}_files_count",) for each in _COUNTS},
-    **{f"{each}_data": (f"{each}_data_files_count",) for each in _COUNTS},  # the name in the first lists
+    "content": ("content",),
+    **{each: (f"{each}_files_count",) for each in list_checks.COUNTS},
+    **{f"{each}_data": (f"{each}_data_files_count",) for each in list_checks.COUNTS},  # the name in the first lists
 }
 
 
 def read(io: FileIO, snapshots: Iterable[Snapshot]) -> pa.Table:
     """The manifests of all manifest lists of the snapshots, in schema MANIFESTS. Of a path that is listed twice the
-    first entry counts."""
+    first entry counts. MetadataError: a list is damaged, also if that shows only beside its snapshot."""
     return read_lists(io, (_list_of(snapshot) for snapshot in snapshots))
 
 
 def read_lists(io: FileIO, lists: Iterable[avro_bulk.BulkFile], *, may_be_gone: bool = False) -> pa.Table:
     """The same of manifest lists. `may_be_gone`: lists that do not exist any more are passed over."""
-    request = avro_bulk.BulkRead(select=_SELECT, check=lambda file, rows: None, may_be_gone=may_be_gone)
+    request = avro_bulk.BulkRead(
+        select=_SELECT, check=list_checks.check_header, check_records=list_checks.check_counts, may_be_gone=may_be_gone
+    )
     seen: set[str] = set()
     manifests = [MANIFESTS.empty_table()]
     for tables in avro_bulk.read(io, lists, request):
@@ -56,7 +59,7 @@ def read_lists(io: FileIO, lists: Iterable[avro_bulk.BulkFile], *, may_be_gone: 
 def _list_of(snapshot: Snapshot) -> avro_bulk.BulkFile:
     if not snapshot.manifest_list:
         raise errors.MetadataError(f"Snapshot {snapshot.snapshot_id} has no manifest list.")
-    return list_at(snapshot.manifest_list, snapshot.snapshot_id)
+    return dataclasses.replace(list_at(snapshot.manifest_list, snapshot.snapshot_id), snapshot=snapshot)
 
 
 def list_at(path: str, snapshot_id: int) -> avro_bulk.BulkFile:
@@ -70,21 +73,12 @@ def _manifests(entries: pa.Table) -> pa.Table:
     columns: dict[str, pa.ChunkedArray] = {}
     for field in MANIFESTS:
         if field.nullable:
-            columns[field.name] = _promised(entries)
+            columns[field.name] = list_checks.files_of(entries, list_checks.COUNTS)
         elif field.name in entries.column_names and not entries[field.name].null_count:
             columns[field.name] = entries[field.name].cast(field.type)
         else:
             raise errors.MetadataError(f"A manifest list has an entry without the {field.name} of its manifest.")
     return pa.table(columns, schema=MANIFESTS).combine_chunks()
-
-
-def _promised(entries: pa.Table) -> pa.ChunkedArray:
-    """How many entries each manifest must have; null where the list does not say."""
-    total = pa.chunked_array([pa.repeat(pa.scalar(0, pa.int64()), entries.num_rows)])
-    for each in _COUNTS:
-        stated = [entries[name].cast(pa.int64()) for name in (each, f"{each}_data") if name in entries.column_names]
-        total = pc.add(total, stated[0] if stated else pa.scalar(None, pa.int64()))
-    return total
 
 
 def _not_seen(manifests: pa.Table, seen: set[str]) -> pa.Table:

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction import errors
-from iceberg_compaction.metadata.reach import avro_bulk, listed_manifests
+from iceberg_compaction.metadata.reach import avro_bulk, linked_folders, listed_manifests
+from iceberg_compaction.storage.tree import path_forms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
+
+    from iceberg_compaction.formats.avro import container
 
 FILES = pa.schema(
     [
@@ -43,6 +46,7 @@ class FileKind(str, enum.Enum):
     PARTITION_STATISTICS = "partition-statistics"
 
 
+_SPELLINGS = path_forms.Spellings()
 _LOADING_MODE, _ALL = "snapshot-loading-mode", "all"  # a property of REST catalogs
 _DATA = 0  # the content of a manifest entry
 _DELETED = 2  # the status of a manifest entry
@@ -120,11 +124,15 @@ def require_all_snapshots(table: Table) -> None:
         )
 
 
-def keys(paths: pa.Array) -> pa.Array:
-    """What of each path is compared: without scheme and authority, and with single slashes, because one file may be
-    written down in several ways. Two files may have one key; whoever deletes keeps both then."""
-    bare = pc.replace_substring_regex(paths, r"^[A-Za-z][A-Za-z0-9+.\-]*:(//[^/]*)?", "")
-    return pc.replace_substring_regex(bare, r"^/*|/{2,}", "/")
+def keys(paths: pa.Array, folders: linked_folders.FolderReader) -> pa.Array:
+    """What of each path is compared: its plain form without scheme and authority, links of its folder resolved, because
+    one file may be written down in several ways. Two files may have one key; whoever deletes keeps both then."""
+    _, plain = _SPELLINGS.split_all(paths)
+    ways = dict(folders.links(paths))
+    if not ways:
+        return plain
+    halves = (path.rpartition("/") for path in plain.to_pylist())
+    return pa.array([f"{ways.get(folder, folder)}/{name}" for folder, _, name in halves], pa.string())
 
 
 def batch(paths: Iterable[str], kind: FileKind) -> pa.RecordBatch:
@@ -139,11 +147,11 @@ def _to_read(manifests: pa.Table) -> Iterator[avro_bulk.BulkFile]:
             yield avro_bulk.BulkFile(location=path, where=f"Manifest {path}", length=length, records=entries)
 
 
-def _check_count(file: avro_bulk.BulkFile, records: int) -> None:
+def _check_count(file: avro_bulk.BulkFile, parsed: container.Container) -> None:
     """A manifest that is cut at the border of a block is still readable."""
-    if file.records is not None and file.records != records:
+    if file.records is not None and file.records != parsed.rows:
         raise errors.MetadataError(
-            f"{file.where} holds {records} entries, but the manifest list promises {file.records}."
+            f"{file.where} holds {parsed.rows} entries, but the manifest list promises {file.records}."
         )
 
 

@@ -66,6 +66,7 @@ class DoomedFiles:
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by __exit__
         self._writer: Any = pa.ipc.new_stream(self._file, reachable_files.FILES)
+        self._folders = linked_folders.FolderReader()
         self._parts: list[hash64.Hashes] = []
         self._digests = np.zeros(0, np.uint64)  # of the files, in their order in the spill
         self._ordered = np.zeros(0, np.uint64)
@@ -80,7 +81,7 @@ class DoomedFiles:
     def add(self, files: pa.RecordBatch) -> None:
         """More candidates (reachable_files.FILES)."""
         if files.num_rows:
-            self._parts.append(_digests(files["path"]))
+            self._parts.append(self._digests_of(files["path"]))
             self._writer.write_batch(files)
 
     def seal(self) -> None:
@@ -88,14 +89,14 @@ class DoomedFiles:
         self._writer.close()
         self._digests = np.concatenate([self._digests, *self._parts])
         self._parts.clear()
-        self._ordered = np.unique(self._digests)
+        self._ordered = hash64.ordered(self._digests)
         self._spared = np.zeros(len(self._ordered), np.bool_)
 
     def spare(self, batches: Iterable[pa.RecordBatch]) -> None:
         """Files that are needed stay."""
         for files in batches:
             if len(self._ordered) and files.num_rows:
-                digests = _digests(files["path"])
+                digests = self._digests_of(files["path"])
                 at = np.minimum(np.searchsorted(self._ordered, digests), len(self._ordered) - 1)
                 self._spared[at[self._ordered[at] == digests]] = True
 
@@ -131,6 +132,14 @@ class DoomedFiles:
         for files in self._remaining():
             yield from files.filter(pc.is_in(files["kind"], wanted))["path"].to_pylist()
 
+    def without(self, manifests: pa.Table, kept: pa.Table) -> pa.Table:
+        """The manifests that are not among the kept ones."""
+        own, theirs = (reachable_files.keys(each["path"].combine_chunks(), self._folders) for each in (manifests, kept))
+        return manifests.filter(pc.invert(pc.is_in(own, theirs)))
+
+    def _digests_of(self, paths: pa.Array) -> hash64.Hashes:
+        return hash64.text_digests(reachable_files.keys(paths, self._folders))
+
     def _read(self) -> Iterator[tuple[Any, pa.RecordBatch]]:
         """All candidates, each with its place among the ordered digests."""
         first = 0
@@ -163,7 +172,7 @@ def collect(io: FileIO, sides: TableSides, doomed: DoomedFiles) -> None:
     kept = listed_manifests.read(io, sides.kept)
     lists = [listed_manifests.list_at(each.manifest_list, each.snapshot_id) for each in sides.expired]
     leaving = listed_manifests.read_lists(io, lists, may_be_gone=sides.resumed)
-    only_theirs = _without(leaving, kept)
+    only_theirs = doomed.without(leaving, kept)
     doomed.add(reachable_files.batch([each.manifest_list for each in sides.expired], FileKind.MANIFEST_LIST))
     doomed.add(reachable_files.manifest_files(only_theirs))
     doomed.add(reachable_files.batch(sides.statistics, FileKind.STATISTICS))
@@ -173,13 +182,3 @@ def collect(io: FileIO, sides: TableSides, doomed: DoomedFiles) -> None:
     doomed.spare([reachable_files.manifest_lists(sides.kept), reachable_files.manifest_files(kept)])
     if only_theirs.num_rows:
         doomed.spare(reachable_files.content_files(io, kept))
-
-
-def _without(manifests: pa.Table, kept: pa.Table) -> pa.Table:
-    """The manifests that are not among the kept ones."""
-    own, theirs = (reachable_files.keys(each["path"].combine_chunks()) for each in (manifests, kept))
-    return manifests.filter(pc.invert(pc.is_in(own, theirs)))
-
-
-def _digests(paths: pa.Array) -> hash64.Hashes:
-    return hash64.text_digests(reachable_files.keys(paths))

@@ -26,6 +26,8 @@ from iceberg_compaction.operations.expire import table_facts, unused_metadata
 from iceberg_compaction.plan.expiry import choose_snapshots
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyiceberg.table import Table
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.update import TableRequirement, TableUpdate
@@ -45,6 +47,18 @@ class AssertSameRefs(ValidatableTableRequirement):
     def validate(self, base_metadata: TableMetadata | None) -> None:  # type: ignore[override]
         if base_metadata is None or base_metadata.refs.keys() != self.names:
             raise CommitFailedException("Requirement failed: a branch or tag was created or removed")
+
+
+class _SnapshotIds(list[int]):
+    """Ids that are found at once: PyIceberg asks for each snapshot of the table, several times, whether it is among
+    them."""
+
+    def __init__(self, ids: Iterable[int]) -> None:
+        super().__init__(ids)
+        self._different = frozenset(self)
+
+    def __contains__(self, snapshot_id: object) -> bool:
+        return snapshot_id in self._different
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,7 +135,7 @@ class StagedExpiry:
     def updates(self) -> tuple[TableUpdate, ...]:
         gone = set(self.expired)
         # Servers before Iceberg 1.10 take one snapshot in each update; in a client one update takes no longer for all.
-        batches = [[each] for each in self.expired] if self.on_server else [list(self.expired)] if gone else []
+        batches = [[each] for each in self.expired] if self.on_server else [_SnapshotIds(self.expired)] if gone else []
         return (
             *(RemoveSnapshotRefUpdate(ref_name=name) for name in self.refs),
             *(
@@ -134,7 +148,7 @@ class StagedExpiry:
                 for each in dict.fromkeys(file.snapshot_id for file in self.parent.partition_statistics)
                 if each in gone
             ),
-            *(RemoveSnapshotsUpdate(snapshot_ids=batch) for batch in batches),
+            *(RemoveSnapshotsUpdate(snapshot_ids=[]).model_copy(update={"snapshot_ids": batch}) for batch in batches),
             *((RemovePartitionSpecsUpdate(spec_ids=list(self.spec_ids)),) if self.spec_ids else ()),
             *((RemoveSchemasUpdate(schema_ids=list(self.schema_ids)),) if self.schema_ids else ()),
         )

@@ -39,6 +39,14 @@ _KEPT_WORDS = {
     choose_snapshots.KeptFor.FLINK: "a Flink job finds its last checkpoint there, or on the way to it",
     choose_snapshots.KeptFor.IN_USE: "others are at work on it",
 }
+# The same for one and for many, after their number.
+_STAY_WORDS = {
+    choose_snapshots.KeptFor.AGE: ("is not old enough", "are not old enough"),
+    choose_snapshots.KeptFor.COUNT: ("is one of the last of its branch", "are among the last of their branches"),
+    choose_snapshots.KeptFor.NOT_NAMED: ("was not named", "were not named"),
+    choose_snapshots.KeptFor.FLINK: ("stays for a Flink job", "stay for Flink jobs"),
+    choose_snapshots.KeptFor.IN_USE: ("stays", "stay"),
+}
 _FILE_WORDS = {
     "data": "data files",
     "deletes": "delete files",
@@ -81,7 +89,7 @@ def make(table: Table, request: ExpireRequest, run: Run) -> expire_plan.ExpirePl
         table=request.table,
         table_uuid=str(table.metadata.table_uuid),
         created_ms=now_ms,
-        sentence=_sentence(choice, len(table.metadata.snapshots), pending),
+        sentence=_sentence(choice, facts, pending),
         steps=steps,
         kept=_kept(choice, facts),
         notes=(*_retention_notes(held, goal), *unused.notes, *others, *undo),
@@ -202,15 +210,35 @@ def _retention_notes(held: Retention, goal: RetentionGoal) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _sentence(choice: SnapshotChoice, snapshots: int, pending: Sequence[pending_removals.PendingRemoval]) -> str:
+def _sentence(
+    choice: SnapshotChoice, facts: SnapshotsOfTable, pending: Sequence[pending_removals.PendingRemoval]
+) -> str:
     parts = []
     if choice.expired:
-        parts.append(f"{len(choice.expired):,} of {plurals.count(snapshots, 'snapshot')} expire")
+        parts.append(f"{len(choice.expired):,} of {plurals.count(len(facts.snapshots), 'snapshot')} expire")
     if choice.removed_refs:
         parts.append(f"{plurals.count(len(choice.removed_refs), 'branch or tag', 'branches and tags')} go")
     if pending:
         parts.append("files of an earlier expiry are left to remove")
-    return f"{plurals.listed(parts)}." if parts else "No snapshot is old enough to expire."
+    return f"{plurals.listed(parts)}." if parts else _nothing_words(choice, facts)
+
+
+def _nothing_words(choice: SnapshotChoice, facts: SnapshotsOfTable) -> str:
+    """Why nothing expires. Those to which branches and tags point are only told of if there are no others: that they
+    stay surprises nobody."""
+    counts = Counter(choice.kept.values())
+    reasons = {reason: counts[reason] for reason in _STAY_WORDS if counts[reason]}
+    if not counts:
+        return "The table has no snapshots."
+    if not reasons:
+        return "No snapshot can expire: a branch or tag points to each."
+    if set(reasons) == {choose_snapshots.KeptFor.AGE}:
+        return "No snapshot is old enough to expire."
+    parts = [f"{count:,} {plurals.form(count, *_STAY_WORDS[reason])}" for reason, count in reasons.items()]
+    if choose_snapshots.KeptFor.IN_USE in reasons:  # the last of them
+        in_use = [each for each, reason in choice.kept.items() if reason is choose_snapshots.KeptFor.IN_USE]
+        parts[-1] += f" because of another run on the table ({facts.in_use[in_use[0]]})"
+    return f"No snapshot expires: {plurals.listed(parts)}."
 
 
 def _step(name: str, count: int, sentence: str) -> UpkeepStep:

@@ -12,6 +12,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.catalog import publish
 from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.metadata.reach import reachable_files
+from iceberg_compaction.model import plurals
 from iceberg_compaction.operations.expire import doomed_files
 from iceberg_compaction.record import pending_removals
 from iceberg_compaction.storage import remove
@@ -148,8 +149,8 @@ def _remove(table: Table, removal: FileRemoval, run: Run, notes: list[str]) -> R
             removed.notes += [f"{path} could not be removed." for path in result.named[:3]]
         if failed:  # manifests stay, so that these files can be found again
             removed.notes.append(
-                f"{failed:,} files that nobody needs could not be removed; the next expiry tries again, if it has the "
-                "same run store."
+                f"{plurals.count(failed, 'file')} that nobody needs could not be removed; the next expiry tries again, "
+                "if it has the same run store."
             )
             return removed
     forget(removal.pending, run)

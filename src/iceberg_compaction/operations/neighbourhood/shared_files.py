@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from iceberg_compaction import errors
+from iceberg_compaction.formats import hash64
 from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.metadata.reach import known_paths, linked_folders, reachable_files
 from iceberg_compaction.model import table_names
@@ -56,7 +57,7 @@ def needed(
                 f"{name} refers to files of {table_names.text(table.name())} by another way through links, so that "
                 "nobody can say which of them it needs."
             )
-        yield NeededPaths(table=name, paths=np.unique(np.concatenate(parts)))
+        yield NeededPaths(table=name, paths=hash64.ordered(np.concatenate(parts)))
 
 
 def _near(table: Table, folders: Collection[str], others: Neighbourhood) -> list[str]:

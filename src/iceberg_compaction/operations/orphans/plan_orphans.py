@@ -83,6 +83,7 @@ def build(request: OrphanRequest, table: Table, run: Run) -> OrphanPlan:
     goal, spellings = request.goal, spellings_of(table, request.goal)
     _check_age(goal)
     _check_collected(table)
+    _check_locations(goal.locations)
     roots = _outermost(goal.locations or table_folders.roots(table), spellings)
     _check_roots(roots, spellings)
     others = request.neighbourhoods.of(table, run)
@@ -225,6 +226,18 @@ def _check_collected(table: Table) -> None:
             f"{table_names.text(table.name())} has gc.enabled=false, which says that other tables may use its files; "
             "its orphans are nobody's to remove."
         )
+
+
+def _check_locations(locations: Sequence[str]) -> None:
+    """Of the folders that somebody has named. Without this the one for links would answer, because links are resolved
+    from the folder in which this process happens to be."""
+    for location in locations:
+        scheme, _, path = exact_paths.split(location)
+        if scheme in ("", "file") and not path.startswith("/"):
+            raise errors.ConfigError(
+                f"The location {location!r} is relative; write an absolute path such as /folder, or one with a scheme "
+                "such as s3://bucket/folder."
+            )
 
 
 def _check_roots(roots: Sequence[str], spellings: path_forms.Spellings) -> None:

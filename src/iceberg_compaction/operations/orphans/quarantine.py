@@ -1,10 +1,12 @@
 """The quarantine of a table: a hidden folder in which orphans wait. Manifest files say, line by line in JSON, where
-each file came from. A manifest is written before the first of its files is touched; a file is copied, its size is
-checked, and only then its original is removed. So whenever a run dies, every file is at its own path, or in quarantine
-and in a manifest, or both. Names in quarantine are numbers: recovery must not take them for files of a run."""
+each file came from. A manifest is written before the first of its files is touched; a file is copied, the size of the
+copy is checked, once more right before the original goes, and only then that is removed. So whenever a run dies, every
+file is at its own path, or in quarantine and in a manifest, or both. Names in quarantine are numbers: recovery must not
+take them for files of a run."""
 
 from __future__ import annotations
 
+import enum
 import logging
 import re
 from concurrent import futures
@@ -32,6 +34,17 @@ _MANIFEST = re.compile(r"manifest-\d+\.jsonl")
 _ENDING = re.compile(r"\.[A-Za-z0-9.]{1,24}$")
 _THREADS = 8
 _log = logging.getLogger(__name__)
+
+
+class Return(enum.Enum):
+    """What has become of a file that was to come back."""
+
+    BACK = "it is at its own path"
+    WAITS = "it is at its own path, and a run may be about to remove it from there"
+    LOST = "it is neither at its own path nor in quarantine"
+    CHANGED = "{path} is there again with other content, and was left alone."
+    FOLDER = "A folder is at {path}, and was left alone; rename it and restore again."
+    UNWRITTEN = "{path} could not be written; its copy is still in quarantine."
 
 
 class QuarantinedFile(Value):
@@ -88,7 +101,7 @@ def check_folder(folder: str, roots: Sequence[str], spellings: path_forms.Spelli
 
 def put(io: FileIO, folder: str, number: int, files: OrphanFiles, arrival: Arrival) -> tuple[list[str], list[str]]:
     """Move the files into quarantine, under the manifest of this number. Returns the paths that are gone, and those
-    that could not be moved."""
+    that stay, with a reason if their copies or the manifest have gone."""
     base = f"{folder}/{arrival.run_id}"
     rows = zip(files.paths, files.sizes, files.modified_ms, strict=True)
     lines = [
@@ -104,15 +117,39 @@ def put(io: FileIO, folder: str, number: int, files: OrphanFiles, arrival: Arriv
         )
         for at, (path, size, modified_ms) in enumerate(rows)
     ]
-    _write(io, f"{base}/manifest-{number:05d}.jsonl", lines)
+    manifest = f"{base}/manifest-{number:05d}.jsonl"
+    _write(io, manifest, lines)
     with futures.ThreadPoolExecutor(_THREADS, thread_name_prefix="quarantine") as pool:
         copied = list(pool.map(lambda line: _copy(io, line.original, line.moved, line.size), lines))
     there = [at for at, is_there in enumerate(copied) if is_there]
     # Copies take time. A copy of a file that is needed by now does no harm.
-    confirmed = arrival.confirm(files.select(there)).paths
-    left = frozenset(remove.remove_files(io, confirmed, remove.RemovalProof.ORPHAN))
+    confirmed = frozenset(arrival.confirm(files.select(there)).paths)
     missed = [line.original for line, is_there in zip(lines, copied, strict=True) if not is_there]
-    return [path for path in confirmed if path not in left], [*missed, *sorted(left)]
+    gone, left = _remove_originals(io, manifest, [line for line in lines if line.original in confirmed])
+    return gone, [*missed, *left]
+
+
+def _remove_originals(io: FileIO, manifest: str, lines: Sequence[QuarantinedFile]) -> tuple[list[str], list[str]]:
+    """Remove the files whose copies are there. Somebody else may have taken copies out of quarantine since they were
+    made, by another run store, and with them the manifest, without which nobody finds the copies that are left. So each
+    copy is looked at right before its original goes, which leaves the time of one request for that to happen."""
+    if not _is_there(io, manifest):
+        return [], [_without(line, "manifest") for line in lines]
+    with futures.ThreadPoolExecutor(_THREADS, thread_name_prefix="quarantine") as pool:
+        left = list(pool.map(lambda line: _remove_original(io, line), lines))
+    gone = [line.original for line, reason in zip(lines, left, strict=True) if reason is None]
+    return gone, sorted(filter(None, left))
+
+
+def _remove_original(io: FileIO, line: QuarantinedFile) -> str | None:
+    """None: it is gone. Else its path, with the reason if it has no copy any more."""
+    if not _is_there(io, line.moved, line.size):
+        return _without(line, "copy")
+    return next(iter(remove.remove_files(io, [line.original], remove.RemovalProof.ORPHAN)), None)
+
+
+def _without(line: QuarantinedFile, what: str) -> str:
+    return f"{line.original}, whose {what} is not in quarantine any more"
 
 
 def manifests(io: FileIO, folder: str) -> list[QuarantineManifest]:
@@ -143,19 +180,20 @@ def read(io: FileIO, manifest: QuarantineManifest, table_uuid: str) -> list[Quar
     return lines
 
 
-def bring_back(io: FileIO, line: QuarantinedFile) -> str | None:
-    """Copy a file back to its own path. A sentence goes out if it must stay in quarantine; None: it is back, or was
-    never taken away."""
-    moved, original = _size(io, line.moved), _size(io, line.original)
-    if moved is None:
-        return None if original is not None else f"{line.original} is lost: it is not in quarantine either."
-    if original is not None:
-        if original == moved and copy_file.is_same(io, line.original, line.moved):
-            return None
-        return f"{line.original} is there again with other content, and was left alone."
-    if not _copy(io, line.moved, line.original, moved):
-        return f"{line.original} could not be written; its copy is still in quarantine."
-    return None
+def bring_back(io: FileIO, line: QuarantinedFile, *, is_young: bool) -> Return:
+    """Copy a file back to its own path. `is_young`: the run that moves it may still be at work. Then a file at its own
+    path is about to go from there, and its copy and manifest are all that will be left of it."""
+    try:
+        moved, original = _size(io, line.moved), _size(io, line.original)
+        if original is None:
+            if moved is None:
+                return Return.LOST
+            return Return.BACK if _copy(io, line.moved, line.original, moved) else Return.UNWRITTEN
+        if moved is not None and not (original == moved and copy_file.is_same(io, line.original, line.moved)):
+            return Return.CHANGED
+    except IsADirectoryError:
+        return Return.FOLDER
+    return Return.WAITS if is_young else Return.BACK
 
 
 def _write(io: FileIO, path: str, lines: Sequence[QuarantinedFile]) -> None:
@@ -177,11 +215,24 @@ def _copy(io: FileIO, source: str, target: str, size: int) -> bool:
     return True
 
 
+def _is_there(io: FileIO, path: str, size: int | None = None) -> bool:
+    """Whether a file is surely there, with so many bytes."""
+    try:
+        present = _size(io, path)
+    except Exception as error:  # noqa: BLE001 - stores raise errors of any kind, and doubt keeps the original
+        _log.warning("%s could not be looked at: %s", path, passing_faults.first_line(error))
+        return False
+    return present is not None and size in (None, present)
+
+
 def _size(io: FileIO, path: str) -> int | None:
+    """None: there is no such file. IsADirectoryError: there is a folder."""
     try:
         return passing_faults.patiently(lambda: len(io.new_input(path)))
     except FileNotFoundError:
         return None
+    except TypeError as error:  # PyArrow has no size for a folder, and PyIceberg does not expect that
+        raise IsADirectoryError(path) from error
 
 
 def _ending(path: str) -> str:

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from iceberg_compaction.record.runs import Run
 
 _NOBODY = Neighbourhood(neighbours=())
+# A removal writes a manifest, copies up to a thousand files, and removes the originals then. It may have another run
+# store, so that nobody here knows of it. An hour is enough for the copies of nearly all batches; for others the removal
+# looks for the copies itself. To wait costs only the room of copies whose originals are where they belong.
+_MOVING_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +69,7 @@ class EndQuarantine(BeginsAnew):
         waiting: list[UpkeepStep] = []
         for manifest in chosen:
             lines = quarantine.read(table.io, manifest, uuid)
-            since_ms = max(manifest.modified_ms or 0, *(line.quarantined_ms for line in lines), 0)
+            since_ms = _since_ms(manifest, lines)
             is_due = self.way == "restore" or run.clock() - since_ms >= self.older_than_ms
             (steps if is_due else waiting).append(self._step(manifest, lines, since_ms))
             due += [manifest] if is_due else []
@@ -128,6 +132,11 @@ class EndQuarantine(BeginsAnew):
         return outcome.Healthy(table=plan.table, sentence=plan.sentence, run_id=run.run_id, plan_id=plan.id)
 
 
+def _since_ms(manifest: QuarantineManifest, lines: Sequence[QuarantinedFile]) -> int:
+    """Since when files are in quarantine: by the store's clock or that of the run, whichever is later."""
+    return max(manifest.modified_ms or 0, *(line.quarantined_ms for line in lines), 0)
+
+
 @dataclass(slots=True, kw_only=True)
 class _End:
     """A plan under way."""
@@ -139,17 +148,24 @@ class _End:
     done: int = 0
     bytes: int = 0
     stayed: list[str] = field(default_factory=list)  # sentences: why a file is still in quarantine
+    waiting: int = 0  # files at their own paths whose copies must not go yet
+    lost: list[str] = field(default_factory=list)  # paths of files that are nowhere
     referred: references.References | None = None
 
     def restore(self, manifest: QuarantineManifest, lines: Sequence[QuarantinedFile]) -> None:
         """All files that can go back do; their copies go, and the manifest once all have."""
+        is_young = self.run.clock() - _since_ms(manifest, lines) < _MOVING_MS
         back = []
         for line in lines:
-            reason = quarantine.bring_back(self.table.io, line)
-            if reason is None:
+            result = quarantine.bring_back(self.table.io, line, is_young=is_young)
+            if result is quarantine.Return.BACK:
                 back.append(line)
+            elif result is quarantine.Return.WAITS:
+                self.waiting += 1
+            elif result is quarantine.Return.LOST:
+                self.lost.append(line.original)
             else:
-                self.stayed.append(reason)
+                self.stayed.append(result.value.format(path=line.original))
         self._end(manifest, lines, back, remove.RemovalProof.RESTORED)
 
     def purge(self, manifest: QuarantineManifest, lines: Sequence[QuarantinedFile]) -> None:
@@ -188,20 +204,41 @@ class _End:
             remove.remove_files(self.table.io, [manifest.path], proof)
 
     def outcome(self, way: str) -> outcome.Outcome:
+        common = {
+            "table": self.plan.table,
+            "sentence": self._sentence(way),
+            "run_id": self.run.run_id,
+            "plan_id": self.plan.id,
+        }
+        stayed = len(self.stayed) + self.waiting
+        if (stayed or self.lost) and not self.done:
+            return outcome.Failed(**common)
+        figures = {"files": self.done, "bytes": self.bytes, "stayed": stayed}
+        if self.lost:
+            figures["lost"] = len(self.lost)
+        return outcome.Maintained(operation=self.plan.operation, figures=figures, notes=self.plan.notes, **common)
+
+    def _sentence(self, way: str) -> str:
         if way == "restore":
             deed = plurals.form(self.done, "is back at its own path", "are back at their own paths")
         else:
             deed = plurals.form(self.done, "was deleted for good", "were deleted for good")
         words = [f"{plurals.count(self.done, 'file')} of {byte_size.format_size(self.bytes)} {deed}."]
+        if self.waiting:  # that no file is back sounds wrong if files are in their places
+            words = [*(words if self.done else []), self._waiting_words()]
         if self.stayed:
             words.append(f"{plurals.count(len(self.stayed), 'file')} stayed in quarantine: {self.stayed[0]}")
-        common = {
-            "table": self.plan.table,
-            "sentence": " ".join(words),
-            "run_id": self.run.run_id,
-            "plan_id": self.plan.id,
-        }
-        if self.stayed and not self.done:
-            return outcome.Failed(**common)
-        figures = {"files": self.done, "bytes": self.bytes, "stayed": len(self.stayed)}
-        return outcome.Maintained(operation=self.plan.operation, figures=figures, notes=self.plan.notes, **common)
+        if self.lost:
+            where = plurals.form(len(self.lost), "is lost: it is", "are lost: they are")
+            words.append(
+                f"{plurals.count(len(self.lost), 'file')} {where} neither in quarantine nor back in place, such as "
+                f"{self.lost[0]}."
+            )
+        return " ".join(words)
+
+    def _waiting_words(self) -> str:
+        one, many = "is at its own path, and its copy stays", "are at their own paths, and their copies stay"
+        return (
+            f"{plurals.count(self.waiting, 'file')} {plurals.form(self.waiting, one, many)} in quarantine: a removal "
+            "that began less than an hour ago may still be at work; restore again in an hour."
+        )

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from iceberg_compaction.formats import hash64
 from iceberg_compaction.metadata import table_folders
 from iceberg_compaction.metadata.reach import known_paths, linked_folders, outer_folders, reachable_files
 from iceberg_compaction.metadata.reach.reachable_files import FileKind
@@ -54,7 +55,9 @@ class References:
     def look_up(self, paths: pa.Array) -> Judgement:
         """Whether the table refers to these files."""
         lookup = self.hashes.look_up(paths)
-        return Judgement(lookup=lookup, mismatched=known_paths.among(lookup.path_hashes, self.paths) & ~lookup.matches)
+        mismatched = ~lookup.matches
+        mismatched[mismatched] = known_paths.among(lookup.path_hashes[mismatched], self.paths)
+        return Judgement(lookup=lookup, mismatched=mismatched)
 
     def needs(self, paths: Sequence[str]) -> Bools:
         """Whether the table refers to a file of the same path, with whatever scheme and authority."""
@@ -117,7 +120,7 @@ def _outer_folders(prefixes: pa.DictionaryArray, paths: pa.Array) -> Counter[str
 
 
 def _unique(parts: list[Hashes]) -> Hashes:
-    return np.unique(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.uint64)
+    return hash64.ordered(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.uint64)
 
 
 def _numpy(values: pa.Array) -> Bools:

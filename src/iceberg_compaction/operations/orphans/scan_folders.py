@@ -20,6 +20,7 @@ from iceberg_compaction.storage.tree import walk_files
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import numpy.typing as npt
     from pyiceberg.io import FileIO
 
     from iceberg_compaction.metadata.reach.known_paths import Bools, Positions
@@ -117,11 +118,15 @@ class Tally:
         now_ms = min(self._rules.clock(), self._rules.clock() if store_ms is None else store_ms)
         self._result.cutoff_ms = now_ms - self._rules.older_than_ms
         judgement = self._look_up(page.column("path"))
-        self._listed[judgement.lookup.positions] = True
-        standings = _judge(page, root, judgement, self._rules, self._result.cutoff_ms)
-        self._roots.setdefault(root, Counter()).update(
-            _add(self._result, page, judgement, standings, self._rules.most_files)
-        )
+        sizes = pc.coalesce(page.column("size"), pa.array(judgement.lookup.sizes)).to_numpy()
+        referenced = judgement.referenced
+        self.add_referenced(root, int(referenced.sum()), int(sizes[referenced].sum()), judgement.lookup.positions)
+        if referenced.all():
+            return
+        strangers = _Strangers.among(page, judgement, sizes)
+        standings = _judge(strangers, root, self._rules, self._result.cutoff_ms)
+        here = _add(self._result, strangers, standings, self._rules.most_files)
+        self._roots.setdefault(root, Counter()).update(here)
 
     def add_referenced(self, root: str, count: int, size: int, positions: Positions) -> None:
         """Take files into account that somebody has listed and found among the references."""
@@ -150,21 +155,34 @@ class Tally:
 
     def _look_up(self, paths: pa.Array) -> Judgement:
         """Every page is judged once, though two ask."""
-        if self._last is None or not self._last[0].equals(paths):
+        if self._last is None or (self._last[0] is not paths and not self._last[0].equals(paths)):
             self._last = (paths, self._references.look_up(paths))
         return self._last[1]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Strangers:
+    """Those files of a page that the table does not refer to: few, so that rules with many texts cost little."""
+
+    page: pa.RecordBatch
+    plain: pa.Array
+    mismatched: Bools
+    sizes: npt.NDArray[np.int64]
+
+    @classmethod
+    def among(cls, page: pa.RecordBatch, judgement: Judgement, sizes: npt.NDArray[np.int64]) -> _Strangers:
+        rows = ~judgement.referenced
+        mask = pa.array(rows)
+        plain = judgement.lookup.plain.filter(mask)
+        return cls(page=page.filter(mask), plain=plain, mismatched=judgement.mismatched[rows], sizes=sizes[rows])
+
+
 def _add(
-    result: Scan,
-    page: pa.RecordBatch,
-    judgement: Judgement,
-    standings: Iterator[tuple[Standing, Bools]],
-    most_files: int,
+    result: Scan, strangers: _Strangers, standings: Iterator[tuple[Standing, Bools]], most_files: int
 ) -> Counter[Standing]:
     here: Counter[Standing] = Counter()
+    page, sizes = strangers.page, strangers.sizes
     left = np.ones(page.num_rows, dtype=np.bool_)
-    sizes = pc.coalesce(page.column("size"), pa.array(judgement.lookup.sizes)).to_numpy()
     for standing, fits in standings:
         rows = left & fits
         left &= ~rows
@@ -186,15 +204,14 @@ def _add(
     return here
 
 
-def _judge(
-    page: pa.RecordBatch, root: str, judgement: Judgement, rules: ScanRules, cutoff_ms: int
-) -> Iterator[tuple[Standing, Bools]]:
+def _judge(strangers: _Strangers, root: str, rules: ScanRules, cutoff_ms: int) -> Iterator[tuple[Standing, Bools]]:
+    page = strangers.page
     paths = page.column("path")
-    yield Standing.REFERENCED, judgement.referenced | _numpy(pc.ends_with(paths, f"/{VERSION_HINT}"))
-    yield Standing.QUARANTINED, _quarantined(judgement.lookup.plain, rules)
+    yield Standing.REFERENCED, _numpy(pc.ends_with(paths, f"/{VERSION_HINT}"))
+    yield Standing.QUARANTINED, _quarantined(strangers.plain, rules)
     yield Standing.OPAQUE, _numpy(page.column("opaque"))
     yield Standing.HIDDEN, _hidden(paths, root, rules.partition_names)
-    yield Standing.MISMATCHED, judgement.mismatched
+    yield Standing.MISMATCHED, strangers.mismatched
     yield Standing.UNFINISHED, of_runs(paths, rules.unfinished)
     modified = page.column("modified_ms")
     yield Standing.UNTIMED, _numpy(pc.is_null(modified))

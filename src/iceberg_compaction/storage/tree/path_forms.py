@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 EQUAL_SCHEMES = MappingProxyType({"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "wasbs": "wasb"})
 _PARTS = r"(?s)^(?P<prefix>[A-Za-z][A-Za-z0-9+.-]*:(?://[^/]*)?)?(?P<path>.*)$"
 _SLASHES = re.compile(r"/{2,}")
-_ODD = r"%|/\.{1,2}(/|$)"  # characters that are written as numbers, or names that mean another folder
+_ODD = r"//|/$|%|/\.{1,2}(/|$)"  # slashes too many, characters that are written as numbers, names of other folders
 _MOST_DECODINGS = 5  # a path may have been encoded more than once
 
 
@@ -61,12 +62,31 @@ class Spellings:
 
     def split_all(self, locations: pa.Array) -> tuple[pa.DictionaryArray, pa.Array]:
         """The same for many: prefixes as a dictionary with few values, and plain paths."""
+        common = _common_prefix(locations)
+        if common is not None:
+            prefixes = pa.DictionaryArray.from_arrays(
+                pa.array(np.zeros(len(locations), dtype=np.int32)), pa.array([self.prefix(common)], pa.string())
+            )
+            return prefixes, _plain_all(pc.utf8_slice_codeunits(locations, len(common)))
         parts = pc.extract_regex(locations, _PARTS)
         raw = pc.fill_null(pc.struct_field(parts, "prefix"), "").dictionary_encode()
         prefixes = pa.DictionaryArray.from_arrays(
             raw.indices, pa.array(map(self.prefix, raw.dictionary.to_pylist()), pa.string())
         )
         return prefixes, _plain_all(pc.struct_field(parts, "path"))
+
+
+def _common_prefix(locations: pa.Array) -> str | None:
+    """What stands before the path in all locations, as it nearly always does: a regular expression for each takes ten
+    times as long. None: they differ."""
+    if not len(locations) or locations.null_count:
+        return None
+    parts = re.match(_PARTS, locations[0].as_py())
+    prefix = (parts and parts["prefix"]) or ""
+    if not pc.all(pc.starts_with(locations, f"{prefix}/")).as_py():
+        return None
+    has_authority = "//" in prefix or not prefix
+    return prefix if has_authority or not pc.any(pc.starts_with(locations, f"{prefix}//")).as_py() else None
 
 
 def parse_equal(pairs: Iterable[str], *, option: str) -> dict[str, str]:
@@ -92,15 +112,11 @@ def overlap(one: str, other: str) -> bool:
 
 
 def _plain_all(paths: pa.Array) -> pa.Array:
-    if pc.any(pc.match_substring(paths, "//")).as_py():
-        paths = pc.replace_substring_regex(paths, "/{2,}", "/")
-    if pc.any(pc.ends_with(paths, "/")).as_py():
-        paths = pc.utf8_rtrim(paths, "/")
+    if not pc.any(pc.match_substring_regex(paths, _ODD)).as_py():
+        return paths
+    paths = pc.utf8_rtrim(pc.replace_substring_regex(paths, "/{2,}", "/"), "/")
     odd = pc.match_substring_regex(paths, _ODD)
-    if pc.any(odd).as_py():
-        plain = pa.array(map(_plain, paths.filter(odd).to_pylist()), paths.type)
-        paths = pc.replace_with_mask(paths, odd, plain)
-    return paths
+    return pc.replace_with_mask(paths, odd, pa.array(map(_plain, paths.filter(odd).to_pylist()), paths.type))
 
 
 def _plain(path: str) -> str:

@@ -9,11 +9,10 @@ import stat
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlparse
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import fs
 
 from iceberg_compaction import errors
@@ -28,28 +27,19 @@ from iceberg_compaction.storage import (
     vended_credentials,
 )
 from iceberg_compaction.storage.s3 import bucket_requests, object_files
+from iceberg_compaction.storage.tree import local_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    import numpy as np
-    import numpy.typing as npt
     from pyiceberg.io import FileIO
 
     from iceberg_compaction.storage.s3 import plain_requests
+    from iceberg_compaction.storage.tree.local_files import Knows
 
-PAGE = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("size", pa.int64()),  # null: nobody asked for it
-        pa.field("modified_ms", pa.int64()),  # by the clock of the store; null: it does not say, or nobody asked
-        pa.field("opaque", pa.bool_(), nullable=False),  # a link, or a name that is no text: not to be judged
-    ]
-)
+PAGE = local_files.PAGE
 _ROWS = 8192  # of a page
-_GONE = -1  # the size of a file that left
 WHOLE = FolderPart()
-Knows: TypeAlias = "Callable[[pa.Array], npt.NDArray[np.bool_]]"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -128,7 +118,7 @@ def _pages(io: FileIO, folder: str, part: FolderPart, time: StoreTime, knows: Kn
     way = way_to(io, folder)
     match way.kind:
         case "local":
-            return _local(folder, way.root, part, knows)
+            return local_files.walk(folder, way.root, part, knows)
         case "objects":
             return _objects(io, folder, way.root, part, time)
         case "arrow":
@@ -188,50 +178,6 @@ class _Rows:
         self.sizes.append(size or 0)
         self.modified.append(modified_ms)
         self.opaque.append(opaque)
-
-
-def _local(folder: str, root: str, part: FolderPart, knows: Knows | None) -> Iterator[pa.RecordBatch]:
-    """Links are not followed: they may lead out of the folder, or back into it."""
-    rows = _Rows()
-    waiting = [(root + part.below, folder + part.below)]
-    while waiting:
-        here, shown = waiting.pop()
-        try:
-            with os.scandir(here) as entries:
-                for entry in entries:
-                    path = f"{shown}/{entry.name}"
-                    if entry.is_dir(follow_symlinks=False):
-                        if part.deep:
-                            waiting.append((entry.path, path))
-                        continue
-                    text = path if path.isascii() else path.encode(errors="replace").decode()
-                    rows.paths.append(text)
-                    rows.opaque.append(text != path or not entry.is_file(follow_symlinks=False))
-        except FileNotFoundError:
-            continue  # it left meanwhile, or there never was such a folder
-        except NotADirectoryError:
-            raise errors.UnsupportedError(f"{shown} is no folder.") from None
-        if rows.full():
-            yield _with_status(rows, folder, root, knows)
-    yield _with_status(rows, folder, root, knows)
-
-
-def _with_status(rows: _Rows, folder: str, root: str, knows: Knows | None) -> pa.RecordBatch:
-    """The page, with sizes and times of the files that are not known. Files that left meanwhile are not in it."""
-    spared = [False] * len(rows.paths) if knows is None else knows(pa.array(rows.paths, pa.string())).tolist()
-    gone = False
-    for path, opaque, is_spared in zip(rows.paths, rows.opaque, spared, strict=True):
-        size, modified_ms = None, None
-        if not opaque and not is_spared:
-            try:
-                status = os.stat(root + path[len(folder) :], follow_symlinks=False)
-                size, modified_ms = status.st_size, status.st_mtime_ns // 1_000_000
-            except FileNotFoundError:
-                size, gone = _GONE, True
-        rows.sizes.append(size)
-        rows.modified.append(modified_ms)
-    page = rows.take()
-    return page.filter(pc.fill_null(pc.not_equal(page["size"], _GONE), True)) if gone else page
 
 
 def object_page(io: FileIO, folder: str, wanted: bucket_requests.ObjectsToList) -> bucket_requests.ObjectPage:

@@ -75,6 +75,19 @@ def test_what_a_dead_run_has_not_committed_is_done_at_once(lake: Lake, house: Se
     assert reader.rows(table) == before
 
 
+def test_work_is_done_by_a_dead_run_whose_events_died_with_it(lake: Lake, house: ServiceHouse) -> None:
+    partitioned(lake)
+    request = compact(lake, "p")
+    book = die_with(lake, house, request)
+    with service_houses.working(house):
+        work = wait_for(book, request.work_id)
+    assert (work.state, work.outcome) == (WorkState.DONE, Kind.COMPACTED)
+    assert "has committed its work; its worker died before it could say so." in work.sentence
+    remembered = house.store.run(request.work_id)
+    assert remembered is not None
+    assert remembered.outcome.sentence == work.sentence
+
+
 def test_a_rewrite_without_a_fixed_point_is_not_done_twice(lake: Lake, house: ServiceHouse) -> None:
     partitioned(lake)
     request = compact(lake, "p", options={"min-input-files": 2, "rewrite-all": True}, strategy="full")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 # Steps of upkeep are safe to do again, and find out by themselves what is left; a check writes nothing.
 _DONE_AGAIN = (WorkKind.MAINTAIN, WorkKind.VERIFY)
+_REST = "Another run does the rest."
 
 
 def find_end(job: WorkJob) -> WorkVerdict | None:
@@ -41,6 +42,25 @@ def find_end(job: WorkJob) -> WorkVerdict | None:
         return resumed
     # A run that was stopped has told so: what it committed by then is a part, and the rest is planned anew.
     return None if record is not None else _from_table(job)
+
+
+def of_both(job: WorkJob, verdict: WorkVerdict) -> WorkVerdict:
+    """The verdict after a run that was to do the rest. Events may die with their worker, and then nobody knows that
+    there is no rest: a run that finds nothing to do tells so, and the work is what the dead one has committed."""
+    if verdict.end.outcome is not outcome.Kind.HEALTHY:
+        return verdict
+    records = map(job.house.store.run, reversed(job.claimed.work.run_ids))
+    record = next((each for each in records if each is not None and each.outcome.sentence.endswith(_REST)), None)
+    if record is None:
+        return verdict
+    sentence = f"{_whole(record.run_id)}; its worker died before it could say so."
+    whole = record.model_copy(update={"outcome": record.outcome.model_copy(update={"sentence": sentence})})
+    job.house.store.save(whole)
+    return work_ends.of_outcome(whole.outcome)
+
+
+def _whole(run_id: str) -> str:
+    return f"Run {run_id} has committed its work"
 
 
 def _has_ended(record: RunRecord) -> bool:
@@ -74,7 +94,7 @@ def _of_both(job: WorkJob, run_id: str, result: outcome.Outcome) -> outcome.Outc
     if dead is None:
         return result
     is_all = result.kind is outcome.Kind.HEALTHY
-    words = f"Run {run_id} has committed its work" if is_all else f"{dead.words[:-1]}, and run {result.run_id} went on"
+    words = _whole(run_id) if is_all else f"{dead.words[:-1]}, and run {result.run_id} went on"
     ended = _remembered(job, dead, f"{words}; its worker died before it could say so." if is_all else f"{words}.")
     return ended if is_all else result
 
@@ -89,7 +109,7 @@ def _from_table(job: WorkJob) -> WorkVerdict | None:
         if dead.is_whole:
             return work_ends.of_outcome(_remembered(job, dead, dead.words))
         if _may_plan_anew(job, metadata.properties):
-            _remembered(job, dead, f"{dead.words} Another run does the rest.")
+            _remembered(job, dead, f"{dead.words} {_REST}")
             return None
         return work_ends.of_outcome(_remembered(job, dead, f"{dead.words} The next run finds what is left."))
     return None

@@ -29,8 +29,9 @@ _log = logging.getLogger(__name__)
 def perform(job: WorkJob) -> WorkVerdict:
     """Do the work, or find out that it cannot be done now. LostWorkError: another worker has it by now."""
     try:
-        ended = inherited_work.find_end(job) if job.claimed.inherited else None
-        return ended or _perform(job)
+        if not job.claimed.inherited:
+            return _perform(job)
+        return inherited_work.find_end(job) or inherited_work.of_both(job, _perform(job))
     except errors.LostWorkError:
         raise
     except errors.CancelledError as error:

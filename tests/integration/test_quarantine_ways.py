@@ -110,6 +110,27 @@ def test_a_restore_during_a_removal_leaves_the_copies(
     assert (in_place(table), in_quarantine(table)) == (ALL, [])
 
 
+def test_what_another_removal_has_moved_is_no_failure(
+    catalog: Catalog, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = copy_file.copy
+
+    def late(*given: Any) -> None:
+        monkeypatch.setattr(copy_file, "copy", copy)
+        assert orphans.remove(catalog, "db.t").kind is Kind.MAINTAINED
+        copy(*given)
+
+    monkeypatch.setattr(quarantine, "_THREADS", 1)
+    monkeypatch.setattr(copy_file, "copy", late)
+    removed = orphans.remove(catalog, "db.t")
+    assert isinstance(removed, Maintained), removed.sentence
+    assert (removed.figures["files"], removed.figures["left"]) == (0, 0)
+    assert removed.sentence.endswith("3 files had been removed by somebody else.")
+    assert in_quarantine(table) == ALL
+    assert restore(catalog, later_ms=2 * HOUR_MS).kind is Kind.MAINTAINED
+    assert (in_place(table), in_quarantine(table)) == (ALL, [])
+
+
 def test_a_restore_before_files_are_copied_leaves_the_manifest(
     catalog: Catalog, table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:

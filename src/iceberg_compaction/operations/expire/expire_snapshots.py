@@ -180,9 +180,12 @@ def _within(plan: ExpirePlan, given: ExpirePlan) -> ExpirePlan:
 
 
 def _left(error: errors.CompactionError) -> RemovedFiles:
-    return remove_expired.RemovedFiles(
-        notes=[f"Files that only expired snapshots needed are still there, and the next expiry removes them: {error}"]
-    )
+    there = "Files that only expired snapshots needed are still there"
+    if isinstance(error, errors.MetadataError):  # waiting does not mend it
+        return remove_expired.RemovedFiles(
+            notes=[f"{there}, because what names them cannot be read; `iceberg-compact orphans` finds them: {error}"]
+        )
+    return remove_expired.RemovedFiles(notes=[f"{there}, and the next expiry removes them: {error}"])
 
 
 def _sentence(figures: dict[str, int], plan: ExpirePlan) -> str:
@@ -191,5 +194,9 @@ def _sentence(figures: dict[str, int], plan: ExpirePlan) -> str:
         figures.get(name, 0)
         for name in ("data-files", "delete-files", "manifests", "manifest-lists", "statistics-files")
     )
-    removed = "no file was deleted" if plan.goal.keep_files else f"{plurals.count(files, 'file')} were deleted"
+    removed = (
+        "no file was deleted"
+        if plan.goal.keep_files
+        else f"{plurals.count(files, 'file')} {plurals.form(files, 'was', 'were')} deleted"
+    )
     return f"{gone} expired, and {removed}."

@@ -80,6 +80,15 @@ class Arrival:
     confirm: Callable[[OrphanFiles], OrphanFiles]  # those that are orphans still, right before originals go
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What became of files that were to go into quarantine."""
+
+    gone: list[str]  # from their own paths, by this move
+    left: list[str]  # where they were, with a reason if their copies or the manifest have gone
+    absent: int  # were gone before they could be copied: somebody else removes orphans, too
+
+
 def folder_of(table: Table, given: str | None) -> str:
     """The folder of the table's quarantine."""
     if given is None:
@@ -99,9 +108,8 @@ def check_folder(folder: str, roots: Sequence[str], spellings: path_forms.Spelli
             )
 
 
-def put(io: FileIO, folder: str, number: int, files: OrphanFiles, arrival: Arrival) -> tuple[list[str], list[str]]:
-    """Move the files into quarantine, under the manifest of this number. Returns the paths that are gone, and those
-    that stay, with a reason if their copies or the manifest have gone."""
+def put(io: FileIO, folder: str, number: int, files: OrphanFiles, arrival: Arrival) -> Moved:
+    """Move the files into quarantine, under the manifest of this number."""
     base = f"{folder}/{arrival.run_id}"
     rows = zip(files.paths, files.sizes, files.modified_ms, strict=True)
     lines = [
@@ -124,9 +132,10 @@ def put(io: FileIO, folder: str, number: int, files: OrphanFiles, arrival: Arriv
     there = [at for at, is_there in enumerate(copied) if is_there]
     # Copies take time. A copy of a file that is needed by now does no harm.
     confirmed = frozenset(arrival.confirm(files.select(there)).paths)
-    missed = [line.original for line, is_there in zip(lines, copied, strict=True) if not is_there]
+    uncopied = [line.original for line, is_there in zip(lines, copied, strict=True) if not is_there]
+    missed = [path for path in uncopied if not _is_gone(io, path)]
     gone, left = _remove_originals(io, manifest, [line for line in lines if line.original in confirmed])
-    return gone, [*missed, *left]
+    return Moved(gone=gone, left=[*missed, *left], absent=len(uncopied) - len(missed))
 
 
 def _remove_originals(io: FileIO, manifest: str, lines: Sequence[QuarantinedFile]) -> tuple[list[str], list[str]]:
@@ -223,6 +232,15 @@ def _is_there(io: FileIO, path: str, size: int | None = None) -> bool:
         _log.warning("%s could not be looked at: %s", path, passing_faults.first_line(error))
         return False
     return present is not None and size in (None, present)
+
+
+def _is_gone(io: FileIO, path: str) -> bool:
+    """Whether a file is surely not there."""
+    try:
+        return _size(io, path) is None
+    except Exception as error:  # noqa: BLE001 - stores raise errors of any kind
+        _log.warning("%s could not be looked at: %s", path, passing_faults.first_line(error))
+        return False
 
 
 def _size(io: FileIO, path: str) -> int | None:

@@ -111,6 +111,7 @@ class _Work:
     bytes: int = 0
     needed: int = 0  # files that became part of the table since the plan was made
     left: list[str] = field(default_factory=list)  # paths that could not be moved or deleted
+    absent: int = 0  # files that somebody else has removed since the plan was made
     aborted: int = 0
     referred: references.References | None = None  # of `table`, if that is not what the plan was made on
 
@@ -156,7 +157,9 @@ class _Work:
                 at_ms=self.run.clock(),
                 confirm=self._still_orphans,
             )
-            gone, left = quarantine.put(io, self.folder, number, files, arrival)
+            moved = quarantine.put(io, self.folder, number, files, arrival)
+            gone, left = moved.gone, moved.left
+            self.absent += moved.absent
         else:
             left = list(remove.remove_files(io, files.paths, remove.RemovalProof.ORPHAN))
             stayed = frozenset(left)
@@ -188,6 +191,8 @@ class _Work:
         words = [f"{plurals.count(self.gone, 'orphan file')} of {byte_size.format_size(self.bytes)} {done}."]
         if self.needed:
             words.append(f"{plurals.count(self.needed, 'file')} became part of the table meanwhile and stayed.")
+        if self.absent:
+            words.append(f"{plurals.count(self.absent, 'file')} had been removed by somebody else.")
         if self.left:
             words.append(f"{plurals.count(len(self.left), 'file')} could not be removed, such as {self.left[0]}.")
         if self.plan.uploads:

@@ -80,6 +80,16 @@ def test_a_tag_lives_so_long_after_the_end_of_its_period() -> None:
         assert taken.timestamp_ms + (each.max_ref_age_ms or 0) == end + 30 * DAY
 
 
+@pytest.mark.parametrize("goal", [{"pattern": "%%d"}, {"pattern": "%a"}, {"pattern": "d-%d", "max_delay_ms": 60 * DAY}])
+def test_no_two_days_share_a_name(goal: dict[str, Any]) -> None:
+    with pytest.raises(errors.ConfigError, match="the same for more than one day"):
+        tags(**goal)
+
+
+def test_a_day_may_be_written_in_any_way_that_strftime_has() -> None:
+    assert list(tags(pattern="d-%F")) == ["d-2026-01-30", "d-2026-01-31", "d-2026-02-01", "d-2026-02-02"]
+
+
 @pytest.mark.parametrize("goal", [{"zone": "Nowhere/At-all"}, {"zone": "../etc"}, {"pattern": "always"}])
 def test_goals_that_mean_nothing_are_refused(goal: dict[str, Any]) -> None:
     with pytest.raises(errors.ConfigError):

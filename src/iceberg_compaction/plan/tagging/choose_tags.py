@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PATTERNS = {Every.HOUR: "hourly-%Y-%m-%dT%H", Every.DAY: "daily-%Y-%m-%d", Every.MONTH: "monthly-%Y-%m"}
 _DAY_MS = 86_400_000
 MAX_DELAY_MS = {Every.HOUR: _DAY_MS, Every.DAY: 7 * _DAY_MS, Every.MONTH: 62 * _DAY_MS}
-_FIELDS = {Every.HOUR: ("%H",), Every.DAY: ("%d", "%j"), Every.MONTH: ("%m", "%b", "%B")}
+_ROUND = {Every.HOUR: 24, Every.DAY: 28, Every.MONTH: 12}  # periods in a row that must have names of their own
 EXISTS, UNCHANGED, UNKNOWN = "exists", "unchanged", "unknown"
 
 
@@ -71,13 +71,18 @@ def periods(goal: TagGoal, now_ms: int) -> Iterator[Period]:
     longest = longest if goal.keep_ms is None else min(longest, goal.keep_ms)
     shift = timedelta(minutes=goal.at_minutes % 60 if goal.every is Every.HOUR else goal.at_minutes)
     start = _floor(_moment(now_ms - longest, zone) - shift, goal.every)
+    names: set[str] = set()
     while True:
         end = _next(start, goal.every)
         start_ms, end_ms = (_milliseconds(each + shift, zone) for each in (start, end))
         if end_ms > now_ms:
             return
         if now_ms - end_ms <= longest and end_ms > start_ms:  # an hour that clocks leave out has no end
-            yield Period(name=start.strftime(pattern), start_ms=start_ms, end_ms=end_ms)
+            name = start.strftime(pattern)
+            if name in names:  # a commit would make one tag of both, and call it two
+                raise _same_name(pattern, goal.every)
+            names.add(name)
+            yield Period(name=name, start_ms=start_ms, end_ms=end_ms)
         start = end
 
 
@@ -89,10 +94,19 @@ def _zone(name: str) -> zoneinfo.ZoneInfo:
 
 
 def _check_pattern(pattern: str, every: Every) -> None:
-    if not any(field in pattern for field in _FIELDS[every]):
-        raise errors.ConfigError(
-            f"The name {pattern!r} would be the same for every {every.value}; write it like {PATTERNS[every]}."
-        )
+    """By names as they come out, for strftime has many ways to write a day, and `%%d` is none of them."""
+    start, names = datetime(2026, 1, 1), set()
+    for _ in range(_ROUND[every]):
+        names.add(start.strftime(pattern))
+        start = _next(start, every)
+    if len(names) < _ROUND[every]:
+        raise _same_name(pattern, every)
+
+
+def _same_name(pattern: str, every: Every) -> errors.ConfigError:
+    return errors.ConfigError(
+        f"The name {pattern!r} would be the same for more than one {every.value}; write it like {PATTERNS[every]}."
+    )
 
 
 def _moment(milliseconds: int, zone: zoneinfo.ZoneInfo) -> datetime:

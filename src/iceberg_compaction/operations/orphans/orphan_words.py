@@ -128,7 +128,7 @@ def refusal(scan: Scan, referred: References, goal: OrphanGoal) -> str | None:
     count, size = scan.counts[Standing.ORPHAN], scan.bytes[Standing.ORPHAN]
     if goal.force_share or not count:
         return None
-    look = "look at the plan, and say --force-share if it is right."
+    look = "look at the plan of `iceberg-compact orphans`, which takes --force-share if it is right."
     if scan.unclaimed:
         return f"No file that was listed below {scan.unclaimed[0]} is one of the table; {look}"
     missing, total = len(referred.content) - scan.content_listed, len(referred.content)

@@ -15,6 +15,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.transforms import DayTransform, VoidTransform
 from pyiceberg.types import DateType, LongType, NestedField, StringType, TimestamptzType
+from tests.factories import manifests
 from tests.factories.examples import examples
 from tests.factories.lake import file_lake, make_table
 from typer.testing import CliRunner
@@ -69,6 +70,30 @@ def make(lake: Lake, name: str, *files: tuple[float | None, ...], spec: Partitio
 
 def ids(table: Table) -> list[int]:
     return sorted(table.refresh().scan().to_arrow()["id"].to_pylist())
+
+
+@pytest.mark.parametrize(("days", "counted", "left"), [((0, 1), False, 0), ((0, 1), True, 0), ((0, None), True, 1)])
+def test_a_file_whose_nulls_nobody_counted_does_not_empty_a_table(
+    lake: Lake, days: tuple[float | None, ...], counted: bool, left: int
+) -> None:
+    written = make(lake, "written", days)
+    (path,) = written.inspect.data_files()["file_path"].to_pylist()
+    file = manifests.data_file_of(written, path)
+    names = ("file_path", "record_count", "file_size_in_bytes", "lower_bounds", "upper_bounds", "value_counts")
+    facts = {name: getattr(file, name) for name in (*names, *(["null_value_counts"] if counted else []))}
+    file = manifests.fake_data_file(written, "", **facts)
+    table = manifests.add_files(make(lake, "t"), [file])
+    compactor = Compactor(lake.catalog, engine="inline")
+    goal = {"column": "ts", "before": "2026-06-01", "rows": "rewrite"}
+    if left:
+        assert compactor.expire_rows(lake.name("t"), **goal).kind is Kind.MAINTAINED
+        assert len(ids(table)) == left
+        return
+    with pytest.raises(errors.ConfigError, match="--even-everything"):
+        compactor.plan_ttl(lake.name("t"), **goal)
+    assert len(ids(table)) == len(days)
+    assert compactor.expire_rows(lake.name("t"), **goal, even_everything=True).kind is Kind.MAINTAINED
+    assert ids(table) == []
 
 
 @pytest.mark.parametrize("column", ["ts", "day", "epoch"])

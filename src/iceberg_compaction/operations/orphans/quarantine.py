@@ -81,7 +81,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class MovedBatch:
     """What became of files that were to go into quarantine."""
 
     gone: list[str]  # from their own paths, by this move
@@ -108,7 +108,7 @@ def check_folder(folder: str, roots: Sequence[str], spellings: path_forms.Spelli
             )
 
 
-def put(io: FileIO, folder: str, number: int, files: OrphanFiles, arrival: Arrival) -> Moved:
+def put(io: FileIO, folder: str, number: int, files: OrphanFiles, arrival: Arrival) -> MovedBatch:
     """Move the files into quarantine, under the manifest of this number."""
     base = f"{folder}/{arrival.run_id}"
     rows = zip(files.paths, files.sizes, files.modified_ms, strict=True)
@@ -135,7 +135,7 @@ def put(io: FileIO, folder: str, number: int, files: OrphanFiles, arrival: Arriv
     uncopied = [line.original for line, is_there in zip(lines, copied, strict=True) if not is_there]
     missed = [path for path in uncopied if not _is_gone(io, path)]
     gone, left = _remove_originals(io, manifest, [line for line in lines if line.original in confirmed])
-    return Moved(gone=gone, left=[*missed, *left], absent=len(uncopied) - len(missed))
+    return MovedBatch(gone=gone, left=[*missed, *left], absent=len(uncopied) - len(missed))
 
 
 def _remove_originals(io: FileIO, manifest: str, lines: Sequence[QuarantinedFile]) -> tuple[list[str], list[str]]:

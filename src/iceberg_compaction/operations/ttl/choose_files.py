@@ -29,6 +29,7 @@ class TimeMasks:
     may_stay: NDArray[np.bool_]
     may_go: NDArray[np.bool_]
     bounded: NDArray[np.bool_]  # the earliest time in the file is known
+    doubtful: NDArray[np.bool_]  # all times are past, and nobody knows whether there are rows without one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +41,13 @@ class ChosenFiles:
     partly: NDArray[np.bool_]  # stay, although some of their rows may be past their time
     held: NDArray[np.bool_]  # stay because of others in their partition, which must go as a whole
     rewritten: NDArray[np.bool_]  # have rows on both sides, and are written anew
+    doubtful: NDArray[np.bool_]  # may have no row left once they are written anew
 
     @property
     def everything(self) -> bool:
-        """Whether no data file would be left."""
+        """Whether no row would be left, as far as metadata tells."""
         data = self.files["content"].to_numpy() == table_view.DATA
-        return bool(data.any()) and bool(self.going[data].all())
+        return bool(data.any()) and bool((self.going | self.rewritten & self.doubtful)[data].all())
 
 
 def choose(files: pa.Table, masks: TimeMasks, goal: TtlGoal) -> ChosenFiles:
@@ -62,7 +64,14 @@ def choose(files: pa.Table, masks: TimeMasks, goal: TtlGoal) -> ChosenFiles:
         going &= ~held
     partly = data & masks.may_stay & masks.may_go
     rewritten = partly & masks.bounded & (goal.rows is RestRows.REWRITE)
-    return ChosenFiles(files=files, going=going, partly=partly & ~rewritten, held=held, rewritten=rewritten)
+    return ChosenFiles(
+        files=files,
+        going=going,
+        partly=partly & ~rewritten,
+        held=held,
+        rewritten=rewritten,
+        doubtful=masks.doubtful,
+    )
 
 
 def going_lines(chosen: ChosenFiles, column: str, before: str) -> tuple[UpkeepStep, ...]:

@@ -142,11 +142,15 @@ def _choose(table: Table, goal: TtlGoal, bound: TimeBound, branch: str, run: Run
     view = files.select(table_view.FILES.names)
     if reasons := support.unsupported(table, view):
         raise errors.UnsupportedError(f"{'.'.join(table.name())} cannot be changed safely: {reasons[0]}")
-    lower = files[column_metrics.column("lower_bounds", bound.rows.field_id)]
+    lower, nulls = (
+        files[column_metrics.column(metric, bound.rows.field_id)] for metric in ("lower_bounds", "null_value_counts")
+    )
+    may_be_newer = np.asarray(bound.newer.select(files, table.specs()))
     masks = choose_files.TimeMasks(
         may_stay=np.asarray(bound.kept.select(files, table.specs())),
         may_go=np.asarray(bound.past.select(files, table.specs())),
         bounded=np.asarray(pc.is_valid(lower)),
+        doubtful=~may_be_newer & np.asarray(pc.is_null(nulls)),
     )
     return choose_files.choose(view, masks, goal)
 

@@ -38,6 +38,7 @@ class TimeBound:
     column: str
     micros: int  # since 1970, in UTC
     kept: where_clause.Filter  # the rows that stay
+    newer: where_clause.Filter  # those of them that have a time
     past: where_clause.Filter  # the others
     rows: PastRows  # the same for workers
 
@@ -51,11 +52,13 @@ def bound(goal: TtlGoal, table: Table, branch: str, now_ms: int) -> TimeBound:
     name, field = _find(goal.column, table)
     micros = _moment(goal, table, branch, now_ms)
     literal = _literal(goal, name, field.field_type, micros)
-    kept = expressions.Or(_NEWER(name, literal), _MISSING(name))
+    newer = _NEWER(name, literal)
+    kept = expressions.Or(newer, _MISSING(name))
     return TimeBound(
         column=name,
         micros=micros,
         kept=where_clause.bind(kept, table.schema()),
+        newer=where_clause.bind(newer, table.schema()),
         past=where_clause.bind(_OLDER(name, literal), table.schema()),
         rows=PastRows(field_id=field.field_id, least=int(literal.value)),
     )

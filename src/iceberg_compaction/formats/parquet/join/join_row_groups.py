@@ -9,6 +9,7 @@ from iceberg_compaction.formats.parquet import page_headers
 from iceberg_compaction.formats.parquet.join import (
     check_pages,
     joined_column,
+    leave_out_rows,
     merged_dictionary,
     move_pages,
     remap_indexes,
@@ -54,13 +55,20 @@ def _join(
     way = ways.judge([None if chunk is None else chunk.chunk for chunk in sources], leaf.layout).way
     if way is ways.JoinWay.DECODE or not all(check_pages.fits(chunk, leaf.layout, way) for chunk in chunks):
         return None
+    loses_rows = any(group.deleted is not None for group in groups)
+    if loses_rows and ways.without_rows(way, leaf.layout) is ways.JoinWay.DECODE:
+        return None
     dictionaries = [chunk.dictionary for chunk in chunks]
+    if loses_rows and not any(dictionaries):
+        return leave_out_rows.join(groups, column, leaf.layout, arguments)
     is_same = all(dictionary == dictionaries[0] for dictionary in dictionaries)
     is_useful = is_same and way is not ways.JoinWay.ENTRIES
-    if is_useful and not ways.has_small_pages([chunk.chunk for chunk in chunks]):
+    if is_useful and not loses_rows and not ways.has_small_pages([chunk.chunk for chunk in chunks]):
         return move_pages.join(groups, column, leaf.layout)
     entries = sum(page_headers.header(dictionary, 0).values for dictionary in dictionaries)
     if entries > _USEFUL * sum(chunk.chunk.values for chunk in chunks):
+        if loses_rows:
+            return leave_out_rows.join(groups, column, leaf.layout, arguments)
         return _unfold(groups, column, leaf, arguments)
     codec, most = chunks[0].chunk.codec, arguments["dictionary_pagesize_limit"]
     try:
@@ -71,7 +79,8 @@ def _join(
         return None
     if merged.values.nbytes > most:
         return None
-    return remap_indexes.join(groups, column, leaf.layout, merged, arguments)
+    joined = remap_indexes.join(groups, column, leaf.layout, merged, arguments)
+    return None if loses_rows and not leave_out_rows.is_bounded(joined) else joined
 
 
 def _unfold(

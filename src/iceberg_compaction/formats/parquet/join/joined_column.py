@@ -42,6 +42,7 @@ class JoinedColumn:
     statistics: thrift.Struct
     page_locations: tuple[PageLocation, ...] | None  # None: not all of them are known
     bounds: thrift.Struct | None  # a column index
+    deleted_nulls: int = 0  # of the rows that were left out
 
     @property
     def length(self) -> int:

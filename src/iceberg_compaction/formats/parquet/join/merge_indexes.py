@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NULL_PAGES, _MIN, _MAX, _BOUNDARY_ORDER, _NULL_COUNTS = range(1, 6)
 _KINDS = {_NULL_PAGES: thrift.TRUE, _MIN: thrift.BINARY, _MAX: thrift.BINARY, _NULL_COUNTS: thrift.I64}
 _UNORDERED, _ASCENDING = 0, 1
-_LONGEST = 4096  # bytes of a bound
+LONGEST = 4096  # bytes of a bound
 # Both zeros are equal to readers, so a zero is the smaller one as a minimum and the larger one as a maximum.
 _ZEROS = {
     physical: {_MIN: struct.pack(form, -0.0), _MAX: struct.pack(form, 0.0)}
@@ -107,7 +107,7 @@ class Bounds:
 
 def of_page(low: bytes, high: bytes, nulls: int) -> bytes | None:
     """A column index of one page, which has values. None: a bound is too long."""
-    if max(len(low), len(high)) > _LONGEST:
+    if max(len(low), len(high)) > LONGEST:
         return None
     lists = {_NULL_PAGES: [False], _MIN: [low], _MAX: [high], _BOUNDARY_ORDER: None, _NULL_COUNTS: [nulls]}
     return thrift.compose(
@@ -132,6 +132,16 @@ def rank_index(lows: list[int], highs: list[int], nulls: list[int], empty: list[
     return {**index, _BOUNDARY_ORDER: (thrift.I32, _ASCENDING if is_ascending else _UNORDERED)}
 
 
+def of_chunk(index: thrift.Struct) -> tuple[int | None, tuple[int, int] | None]:
+    """The nulls of all pages and the bounds of all ranks, by a column index whose bounds are ranks. None: they are not
+    counted, or there is no value."""
+    lists = {number: index[number][1][1] for number in _KINDS if number in index}
+    nulls = sum(lists[_NULL_COUNTS]) if _NULL_COUNTS in lists else None
+    filled = [at for at, is_empty in enumerate(lists[_NULL_PAGES]) if not is_empty]
+    lows, highs = ([int.from_bytes(lists[number][at], "little") for at in filled] for number in (_MIN, _MAX))
+    return nulls, (min(lows), max(highs)) if lows else None
+
+
 def of_ranks(
     index: thrift.Struct, value: Callable[[int], bytes], layout: page_layout.Layout, pages: int
 ) -> thrift.Struct | None:
@@ -147,7 +157,7 @@ def of_ranks(
         bounds = [
             b"" if null else value(int.from_bytes(rank, "little")) for rank, null in zip(ranks, nulls, strict=True)
         ]
-        if any(len(bound) > _LONGEST for bound in bounds):
+        if any(len(bound) > LONGEST for bound in bounds):
             return None
         if layout.physical in _ZEROS:
             bounds = [

@@ -23,23 +23,30 @@ def join(
 ) -> joined_column.JoinedColumn:
     """The column of the joined row group. Row groups that lack it get a page of nulls."""
     sources = [group.chunk(column) for group in groups]
-    pages = _MovedPages(next(chunk for chunk in sources if chunk is not None), layout)
+    first = next(chunk for chunk in sources if chunk is not None)
+    pages = MovedPages(first.chunk.codec, layout, first.dictionary)
     for group, chunk in zip(groups, sources, strict=True):
-        number = group.columns[column]
-        if chunk is None or number is None:
+        if chunk is None:
             pages.add_nulls(group.group.rows)
         else:
-            pages.add(chunk, group.index(number, *_OFFSETS), group.index(number, *_BOUNDS))
+            pages.add(chunk, *indexes(group, column))
     return pages.joined(merge_statistics.of_column(groups, column, layout))
 
 
-class _MovedPages:
+def indexes(group: source_chunks.LoadedGroup, column: int) -> tuple[bytes | None, bytes | None]:
+    """The offset index and the column index of a column that a row group has."""
+    number = group.columns[column]
+    assert number is not None
+    return group.index(number, *_OFFSETS), group.index(number, *_BOUNDS)
+
+
+class MovedPages:
     """The pages of a column, chunk after chunk, behind the dictionary that all of them share, if they have one."""
 
-    def __init__(self, first: source_chunks.SourceChunk, layout: page_layout.Layout) -> None:
-        self._codec = first.chunk.codec
+    def __init__(self, codec: str, layout: page_layout.Layout, dictionary: bytes = b"") -> None:
+        self._codec = codec
         self._layout = layout
-        self._dictionary = first.dictionary
+        self._dictionary = dictionary
         self._pieces: list[Any] = [self._dictionary] if self._dictionary else []
         head = page_headers.header(self._dictionary, 0) if self._dictionary else None
         self._dictionary_size = head.body + head.uncompressed if head is not None else 0
@@ -82,7 +89,7 @@ class _MovedPages:
         self._values += values
         self._uncompressed += uncompressed
 
-    def joined(self, statistics: thrift.Struct) -> joined_column.JoinedColumn:
+    def joined(self, statistics: thrift.Struct, deleted_nulls: int = 0) -> joined_column.JoinedColumn:
         chunks = [each.chunk for each in self._chunks]
         counts = joined_column.page_counts(chunks)
         encodings = frozenset[int]().union(*(chunk.encodings for chunk in chunks))
@@ -103,4 +110,5 @@ class _MovedPages:
             statistics=statistics,
             page_locations=None if self._locations is None else tuple(self._locations),
             bounds=self._bounds.merged(),
+            deleted_nulls=deleted_nulls,
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from iceberg_compaction.formats.parquet import page_headers
+from iceberg_compaction.formats.parquet import format_fields, page_headers, thrift
 from iceberg_compaction.formats.parquet.join import (
     encode_ranks,
     forged_file,
@@ -18,14 +18,14 @@ from iceberg_compaction.formats.parquet.join import (
     merged_dictionary,
     pack_ranks,
     page_bytes,
+    source_chunks,
     ways,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from iceberg_compaction.formats.parquet import page_layout, thrift
-    from iceberg_compaction.formats.parquet.join import source_chunks
+    from iceberg_compaction.formats.parquet import page_layout
 
 _INDEX = 4  # bytes of a rank
 
@@ -40,6 +40,9 @@ def join(
     """The column of the joined row group. Row groups that lack it get a page of nulls. `arguments` are those of
     pyarrow's writer. ValueError: the encoded ranks are not those that were decoded."""
     ranks = decoded(groups, column, layout, merged.ranks)
+    stored_nulls, kept = ranks.column(0).null_count, source_chunks.kept_rows(groups)
+    if kept is not None:
+        ranks = ranks.filter(kept)
     packed = pack_ranks.pack(ranks.column(0), len(merged.values), layout.repetitions, arguments)
     encoded = packed or encode_ranks.encode(ranks, layout.repetitions, arguments)
     dictionary = merged.values if encoded.order is None else merged.values.take(pa.array(encoded.order))
@@ -58,11 +61,14 @@ def join(
         dictionary_bytes=len(page),
         encodings=encoded.encodings,
         page_counts=encoded.page_counts | {(page_headers.DICTIONARY, page_headers.PLAIN): 1},
-        statistics=merge_statistics.of_column(groups, column, layout),
+        statistics=merge_statistics.of_column(groups, column, layout)
+        if kept is None
+        else _statistics(encoded.index, merged),
         page_locations=None
         if locations is None
         else tuple(each._replace(offset=each.offset + len(page)) for each in locations),
         bounds=_bounds(encoded.index, merged, layout, len(locations)) if locations and merged.ordered else None,
+        deleted_nulls=stored_nulls - ranks.column(0).null_count,
     )
 
 
@@ -101,3 +107,22 @@ def _bounds(
     if index is None:
         return None
     return merge_indexes.of_ranks(index, lambda rank: merged_dictionary.plain_value(merged.values, rank), layout, pages)
+
+
+def _statistics(index: thrift.Struct | None, merged: merged_dictionary.MergedDictionary) -> thrift.Struct:
+    """The statistics of a column of which rows were left out: those of the ranks that stay. Ranks without an order are
+    no bounds."""
+    if index is None:
+        return {}
+    nulls, ranks = merge_indexes.of_chunk(index)
+    statistics: thrift.Struct = {} if nulls is None else {format_fields.Statistics.NULLS: (thrift.I64, nulls)}
+    if ranks is None or not merged.ordered:
+        return statistics
+    low, high = (merged_dictionary.plain_value(merged.values, rank) for rank in ranks)
+    if max(len(low), len(high)) > merge_indexes.LONGEST:
+        return statistics
+    bounds: thrift.Struct = {
+        format_fields.Statistics.MIN: (thrift.BINARY, low),
+        format_fields.Statistics.MAX: (thrift.BINARY, high),
+    }
+    return statistics | bounds

@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
 from iceberg_compaction.formats.parquet import format_fields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from iceberg_compaction.formats.parquet import byte_ranges, parquet_footer
 
@@ -24,6 +29,12 @@ class LoadedGroup:
     group: parquet_footer.Group
     columns: Sequence[int | None]  # for each column of the output its number in this file; None: it has no such column
     segments: tuple[tuple[int, bytes], ...]  # offset in the file, and bytes
+    deleted: NDArray[np.bool_] | None = None  # its rows that are left out; None: all of them stay
+
+    @property
+    def rows(self) -> int:
+        """Rows that stay."""
+        return self.group.rows - (0 if self.deleted is None else int(np.count_nonzero(self.deleted)))
 
     def chunk(self, column: int) -> SourceChunk | None:
         """A column of the output as this row group has it; None: all its values are null here."""
@@ -78,6 +89,14 @@ class SourceChunk(NamedTuple):
     def pages(self) -> memoryview:
         """All data pages."""
         return memoryview(self.data)[self.first_page : self.end]
+
+
+def kept_rows(groups: Sequence[LoadedGroup]) -> pa.BooleanArray | None:
+    """Which rows of all these row groups stay; None: all of them."""
+    if all(group.deleted is None for group in groups):
+        return None
+    deleted = [np.zeros(group.group.rows, bool) if group.deleted is None else group.deleted for group in groups]
+    return pa.array(~np.concatenate(deleted))
 
 
 def spans(group: parquet_footer.Group, columns: Sequence[int | None], body: int) -> list[byte_ranges.Span]:

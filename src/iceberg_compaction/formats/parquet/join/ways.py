@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.formats.parquet import format_fields, page_headers
-from iceberg_compaction.formats.parquet.join import page_bytes
+from iceberg_compaction.formats.parquet.join import page_bytes, value_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,7 @@ LEVEL_ENCODINGS = frozenset((3, 4))  # RLE, BIT_PACKED
 # its bytes or by its rows: an encoder makes no pages of more rows than this either.
 _LEAST_PAGE = 32 * 2**10  # bytes without compression
 _LEAST_PAGE_ROWS = 10_000
+_REPEATED = 2
 _PLACE = 9  # bytes of a page in an offset index, about
 _MOST_OF_CHUNK = 0.5  # that a dictionary may take where it saves anything
 _BYTES_PER_VALUE = 1.0  # in a chunk whose dictionary takes that much
@@ -30,6 +31,7 @@ class JoinWay(str, Enum):
     PAGES = "pages"
     INDEXES = "indexes"
     ENTRIES = "entries"  # of dictionaries that save nothing
+    PLAIN = "plain"  # values of the rows that stay, where others are left out
     DECODE = "decode"
 
 
@@ -53,6 +55,19 @@ def judge(chunks: Sequence[parquet_footer.Chunk | None], layout: page_layout.Lay
         bytes=sum(chunk.length for chunk in present),
         uncompressed=sum(chunk.uncompressed for chunk in present),
     )
+
+
+def without_rows(way: JoinWay, layout: page_layout.Layout) -> JoinWay:
+    """The way of a column that loses rows, given the one that it would take. Values that are not decoded in full must
+    have the order of plain numbers or bytes, so that their bounds can be told; and NaNs must be counted anew."""
+    kind = layout.annotation[0] if layout.annotation else None
+    if way is JoinWay.DECODE or layout.physical in ("FLOAT", "DOUBLE"):
+        return JoinWay.DECODE
+    if way is JoinWay.INDEXES:
+        return way
+    is_ordered = layout.physical in ("INT32", "INT64", "BOOLEAN") or kind != "DECIMAL"
+    is_plain = is_ordered and _REPEATED not in layout.repetitions and value_order.sort_key(layout) is not None
+    return JoinWay.PLAIN if is_plain else JoinWay.DECODE
 
 
 def can_unfold(layout: page_layout.Layout) -> bool:

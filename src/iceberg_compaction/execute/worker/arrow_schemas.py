@@ -3,6 +3,7 @@ gets from the table's name mapping. Columns are matched by these ids and by noth
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,15 +37,26 @@ _PRIMITIVES: dict[type[iceberg.IcebergType], pa.DataType] = {
 _MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ArrowLeaf:
-    """One Parquet column: its field id and the way to it through structs; `repeated` if below a list or a map."""
+    """One Parquet column: its field id and the way to it through structs; `repeated` if below a list or a map. Without
+    slots, since thousands of files have the same columns, and ask for the same width."""
 
     field_id: int
     top: int  # field id of the top-level column
     path: tuple[int, ...]
     type: pa.DataType
     repeated: bool
+
+    @functools.cached_property
+    def width(self) -> int:
+        """Bytes of a value; 0: they differ from value to value."""
+        if pa.types.is_null(self.type):
+            return 1
+        try:
+            return max(1, int(self.type.bit_width) // 8)
+        except ValueError:
+            return 0
 
 
 def file_schema(schema: iceberg_schema.Schema) -> pa.Schema:

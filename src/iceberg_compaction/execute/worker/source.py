@@ -10,7 +10,7 @@ from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import prepared_task
 from iceberg_compaction.execute.worker.copy import copied_row_groups
 from iceberg_compaction.execute.worker.deletes import past_filter
-from iceberg_compaction.execute.worker.input import gather_rows, project, read_files
+from iceberg_compaction.execute.worker.input import gather_rows, project, read_files, stretches
 from iceberg_compaction.execute.worker.proof import measure, measurements
 from iceberg_compaction.model import rewrite_task
 from iceberg_compaction.storage import task_progress
@@ -133,17 +133,28 @@ class PartSource:
         for rows in gather_rows.gather(self._alive_rows(files), prepared.budgets, prepared.target):
             yield rows, self._dropped_so_far()
 
-    def _alive_rows(self, files: tuple[read_files.FilePart, ...]) -> Iterator[tuple[read_files.Footer, pa.RecordBatch]]:
-        prepared, deletes = self.prepared, self.prepared.deletes
-        for footer, first_row, batch in prepared.reader.batches(files, prepared.dictionaries, prepared.read_columns):
-            with read_files.translated(footer.path):
-                alive = deletes.apply(footer, first_row, batch) if deletes else batch
-                alive = self._past.apply(alive) if self._past else alive
-            self._progress.read(footer.size * batch.num_rows // max(1, footer.rows))
-            if dropped := batch.num_rows - alive.num_rows:
-                self._progress.wrote_rows(dropped)
-            if alive.num_rows:
-                yield footer, alive
+    def _alive_rows(self, files: tuple[read_files.FilePart, ...]) -> Iterator[gather_rows.GatheredRows]:
+        prepared = self.prepared
+        for stretch in prepared.reader.rows_of(files, prepared.dictionaries, prepared.read_columns):
+            for footer, _, rows in stretch.spans:
+                self._progress.read(footer.size * rows // max(1, footer.rows))
+            if prepared.deletes is None and self._past is None:
+                parts = tuple((span.footer, batch) for span, batch in stretch.by_file())
+                yield gather_rows.GatheredRows(stretch.batch, parts)
+                continue
+            for span, batch in stretch.by_file():
+                if (alive := self._alive_of(span, batch)).num_rows:
+                    yield gather_rows.GatheredRows(alive, ((span.footer, alive),))
+
+    def _alive_of(self, span: stretches.RowSpan, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a file that live."""
+        deletes = self.prepared.deletes
+        with read_files.translated(span.footer.path):
+            alive = deletes.apply(span.footer, span.first, batch) if deletes else batch
+            alive = self._past.apply(alive) if self._past else alive
+        if dropped := batch.num_rows - alive.num_rows:
+            self._progress.wrote_rows(dropped)
+        return alive
 
     def count_copied(self, rows: int) -> None:
         """So many rows went into the outputs as bytes."""

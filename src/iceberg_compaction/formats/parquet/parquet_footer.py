@@ -125,7 +125,7 @@ def _read_tail(io: FileIO, path: str, size: int | None, *, whole: bool) -> tuple
             stream.seek(0, 2)
             size = stream.tell()
         tail = _read_at(stream, max(0, size - _TAIL), min(size, _TAIL))
-        if (missing := _footer_length(tail, size) + 8 - len(tail)) > 0:
+        if (missing := footer_length(tail, size) + 8 - len(tail)) > 0:
             tail = _read_at(stream, size - len(tail) - missing, missing) + tail
     return tail, size
 
@@ -138,7 +138,7 @@ def _read_at(stream: Any, start: int, length: int) -> bytes:
     return data
 
 
-def _footer_length(tail: bytes, size: int) -> int:
+def footer_length(tail: bytes, size: int) -> int:
     if tail[-4:] == _ENCRYPTED_MAGIC:
         raise ValueError("its footer is encrypted")
     length = int.from_bytes(tail[-8:-4], "little")
@@ -149,7 +149,7 @@ def _footer_length(tail: bytes, size: int) -> int:
 
 def parse(path: str, tail: bytes, size: int, schemas: Schemas | None = None) -> RawFooter:
     """The footer from the last bytes of a file of this size. `schemas` are those of footers before it."""
-    length = _footer_length(tail, size)
+    length = footer_length(tail, size)
     raw, leaves = (schemas or Schemas()).parse(tail[len(tail) - 8 - length : len(tail) - 8])
     body = size - 8 - length
     groups = tuple(
@@ -198,13 +198,13 @@ class Schemas:
                     return {**first, **rest}, leaves
         raw, _ = thrift.parse(data)
         leaves = page_layout.leaves(format_fields.children(raw, format_fields.File.SCHEMA))
-        if len(self._by_head) < _SCHEMAS and (end := _schema_end(data)) is not None:
+        if len(self._by_head) < _SCHEMAS and (end := schema_end(data)) is not None:
             first = {number: raw[number] for number in (format_fields.File.VERSION, format_fields.File.SCHEMA)}
             self._by_head[data[:end]] = (first, leaves)
         return raw, leaves
 
 
-def _schema_end(data: bytes) -> int | None:
+def schema_end(data: bytes) -> int | None:
     """The offset behind version and schema; None: they are not the first fields."""
     if not data or data[0] != _VERSION_FIELD:
         return None

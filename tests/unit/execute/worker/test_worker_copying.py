@@ -189,13 +189,13 @@ def test_bloom_filters_spare_reading_keys(tmp_path: Path, monkeypatch: pytest.Mo
     blooms = {"name": {"ndv": 1000, "fpp": 0.0001}}
     paths = write_inputs(tmp_path, files=1, rows=4000, bloom_filter_options=blooms)
     only, read_parts = Schema(SCHEMA.find_field(2)), []
-    whole = read_files.DataFileReader.batches
+    whole = read_files.DataFileReader.rows_of
 
     def watched(self: read_files.DataFileReader, parts: Any, *others: Any) -> Any:
         read_parts.extend(parts)
         return whole(self, parts, *others)
 
-    monkeypatch.setattr(read_files.DataFileReader, "batches", watched)
+    monkeypatch.setattr(read_files.DataFileReader, "rows_of", watched)
     present = pq.read_table(paths[0])["name"].to_pylist()
     keys = [{"name": "name 5a17"}, {"name": present[1]}]
     delete = delete_files.equality_delete(tmp_path / "d", keys, only, [2], sequence_number=2)

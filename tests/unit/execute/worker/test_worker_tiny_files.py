@@ -66,18 +66,18 @@ def test_the_file_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
 
 
 def test_bundles_are_bounded_on_storage_and_in_memory(tmp_path: Path) -> None:
-    tiny = [write(tmp_path / f"{n}.parquet", n, 10) for n in range(40)]
+    tiny = [write(tmp_path / f"{n}.parquet", n, 10) for n in range(150)]
     large = [write(tmp_path / f"large{n}.parquet", n, 60_000) for n in range(9)]
     footers = reader(1).footers(tiny + large)
     parts = [read_files.FilePart(footer) for footer in footers]
     some_groups = read_files.FilePart(footers[0], groups=(0,))
     bundles = file_bundles.small([*parts, some_groups], 1)
     assert [part for bundle in bundles for part in bundle] == [*parts, some_groups]
-    assert [len(bundle) for bundle in bundles[:2]] == [16, 16]
+    assert [len(bundle) for bundle in bundles[:2]] == [64, 64]
     assert bundles[-1] == [some_groups]
     for bundle in bundles:
         if len(bundle) > 1:
-            assert sum(part.footer.size for part in bundle) <= 2**20
+            assert sum(part.footer.size for part in bundle) <= 2**21
             assert sum(part.footer.decoded_bytes for part in bundle) <= file_bundles.MOST_DECODED
     assert {len(bundle) for bundle in file_bundles.small(parts[:20], 4)} == {1}  # all threads have work to do
     assert max(len(bundle) for bundle in bundles[3:]) < 9, "files that are large in memory were not told apart"

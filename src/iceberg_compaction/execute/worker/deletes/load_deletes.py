@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas, budgets
 from iceberg_compaction.execute.worker.deletes import delete_cache
-from iceberg_compaction.execute.worker.input import decoding, read_files
+from iceberg_compaction.execute.worker.input import decoding, read_files, row_needs, stored_columns
 from iceberg_compaction.formats.avro import avro_decode, container
 from iceberg_compaction.storage import passing_faults
 
@@ -84,13 +84,12 @@ class DeleteReader:
     def _read_parquet(self, stream: Any, wanted: Mapping[int, str]) -> Iterator[pa.RecordBatch]:
         options = {"arrow_extensions_enabled": False, "coerce_int96_timestamp_unit": "us", "buffer_size": 2**20}
         file = pq.ParquetFile(stream, **options)
-        schema, metadata = file.schema_arrow, file.metadata
+        schema = file.schema_arrow
         paths = _paths(schema, wanted)
         names = list(dict.fromkeys(schema.field(path[0]).name for path in paths.values()))
         # Paths stay dictionaries: millions of records name a few files.
         kept = [schema.field(paths[PATH_ID][0]).name] if PATH_ID in paths else []
-        groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
-        needs = decoding.needs(arrow_schemas.leaves(schema), groups, self.budgets)
+        needs = row_needs.needs(arrow_schemas.leaves(schema), stored_columns.of_file(file.metadata), self.budgets)
         needs = replace(needs, coded=needs.coded | set(kept))
         decoder = decoding.Decoder(stream, needs, names, self.budgets, **options)
         for group in range(decoder.groups):

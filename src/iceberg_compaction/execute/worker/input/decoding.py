@@ -5,150 +5,24 @@ go out, and dictionaries of texts are decoded only as far as they fit."""
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker.input import column_slices, value_widths
+from iceberg_compaction.execute.worker.input import column_slices, row_needs, stored_columns, value_widths
 from iceberg_compaction.formats.parquet import page_headers
 from iceberg_compaction.model import byte_size
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from iceberg_compaction.execute.worker import arrow_schemas, budgets
+    from iceberg_compaction.execute.worker import budgets
 
-_INDEX = 4  # bytes per value that a column takes at most if all its pages refer to its dictionary
-_DENSE = 16  # times as large as on disk: from here on a column may be made to fill memory, so its pages are inspected
-_INSPECTED = 64 * 2**20  # uncompressed bytes of a column; smaller ones do no harm
 _SAMPLE_ROWS = 16
-_PAGE = 2**20  # bytes of a page, by the defaults of all writers
-_CHECKED = 1024  # values that a writer takes before it checks the size of a page
 _TINY = 2**20  # bytes of a file, decompressed
-_DELTAS = frozenset(("DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"))  # pyarrow makes no dictionaries of them
-_COPIES = 3  # of a dictionary: its page, its entries, and those that a column in memory refers to
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnChunk:
-    """A column of a row group whose memory cannot be known from the footer alone."""
-
-    group: int
-    path: str
-    values: int
-    start: int
-    length: int
-    uncompressed: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
-    """The memory that the rows of a file take, by its footer."""
-
-    row_bytes: tuple[float, ...]  # decoded, by row group; texts that are read as dictionaries excepted
-    coded: frozenset[str]  # paths of texts that are read as dictionaries, since few bytes stand for many
-    unsure: tuple[ColumnChunk, ...]  # texts that perhaps should be
-    dense: tuple[ColumnChunk, ...]  # columns that decompress to so much that single pages may be too large
-    prefixed: frozenset[str]  # texts that are stored as their difference from the text before
-    deltas: tuple[frozenset[str], ...]  # texts with lengths or differences, by row group: never read as dictionaries
-    open_bytes: tuple[int, ...]  # of pages and dictionaries while rows of a row group are decoded
-    open_column_bytes: tuple[int, ...]  # the same of the largest column
-
-
-def needs(leaves: Sequence[arrow_schemas.ArrowLeaf], groups: Sequence[Any], limits: budgets.Budgets) -> Needs:
-    """The needs of a file with these columns. `groups` are the row groups of its metadata, as pyarrow has them."""
-    row_bytes, coded, unsure, dense, prefixed = [], set(), [], [], set()
-    pages: list[list[int]] = []
-    deltas: list[set[str]] = []
-    kinds = [_width(leaf.type) for leaf in leaves]
-    for number, group in enumerate(groups):
-        total = 0
-        pages.append([0])
-        deltas.append(set())
-        for index, width in enumerate(kinds):
-            column = group.column(index)
-            values, stored = column.num_values, column.total_uncompressed_size
-            if not values:
-                continue
-            pages[-1].append(_open_bytes(column, values, stored))
-            if width:
-                total += max(stored, values * width)
-            else:
-                chunk = _chunk(number, column)
-                total += stored + _INDEX * values
-                if _has_dictionary(column) and stored <= _INDEX * values:
-                    coded.add(chunk.path)
-                elif _may_be_coded(column, limits):
-                    unsure.append(chunk)
-                if "DELTA_BYTE_ARRAY" in column.encodings:
-                    prefixed.add(chunk.path)
-                if not _DELTAS.isdisjoint(column.encodings):
-                    deltas[-1].add(chunk.path)
-            if stored > max(_INSPECTED, _DENSE * column.total_compressed_size):
-                dense.append(_chunk(number, column))
-        row_bytes.append(total / max(1, group.num_rows))
-    return Needs(
-        row_bytes=tuple(row_bytes),
-        coded=frozenset(coded),
-        unsure=tuple(chunk for chunk in unsure if chunk.path not in coded),
-        dense=tuple(dense),
-        prefixed=frozenset(prefixed),
-        deltas=tuple(map(frozenset, deltas)),
-        open_bytes=tuple(map(sum, pages)),
-        open_column_bytes=tuple(map(max, pages)),
-    )
-
-
-def _open_bytes(column: Any, values: int, stored: int) -> int:
-    """Bytes of a column's open page, as stored and decompressed, and of its dictionary."""
-    packed = min(1.0, column.total_compressed_size / max(1, stored))
-    page, dictionary = min(stored, max(_PAGE, _CHECKED * stored // values)), 0
-    if column.has_dictionary_page and column.dictionary_page_offset:
-        dictionary = int((column.data_page_offset - column.dictionary_page_offset) / max(packed, 0.05))
-    return int(page * (1 + packed)) + _COPIES * min(stored, max(0, dictionary))
-
-
-def _width(kind: pa.DataType) -> int:
-    """Bytes of a value; 0: they differ from value to value."""
-    if pa.types.is_null(kind):
-        return 1
-    try:
-        return max(1, int(kind.bit_width) // 8)
-    except ValueError:
-        return 0
-
-
-def _chunk(group: int, column: Any) -> ColumnChunk:
-    first = column.data_page_offset
-    if column.has_dictionary_page and column.dictionary_page_offset:
-        first = min(first, column.dictionary_page_offset)
-    return ColumnChunk(
-        group=group,
-        path=column.path_in_schema,
-        values=column.num_values,
-        start=first,
-        length=column.total_compressed_size,
-        uncompressed=column.total_uncompressed_size,
-    )
-
-
-def _has_dictionary(column: Any) -> bool:
-    """Whether there may be a dictionary; old writers do not say where."""
-    return column.has_dictionary_page or any("DICTIONARY" in name for name in column.encodings)
-
-
-def _may_be_coded(column: Any, limits: budgets.Budgets) -> bool:
-    """Whether all values may be in the dictionary, and much larger than it. Where a writer gave its dictionary up,
-    reading values as a dictionary would cost more than it saves."""
-    if not _has_dictionary(column) or column.num_values * column.total_uncompressed_size <= limits.batch_bytes:
-        return False
-    dictionary = 0
-    if column.has_dictionary_page and column.dictionary_page_offset:
-        dictionary = column.data_page_offset - column.dictionary_page_offset
-    return bool(column.total_compressed_size - dictionary <= _INDEX * column.num_values)
 
 
 class Decoder:
@@ -157,7 +31,7 @@ class Decoder:
     def __init__(
         self,
         stream: Any,
-        memory: Needs,
+        memory: row_needs.Needs,
         columns: Sequence[str] | None,
         limits: budgets.Budgets,
         **options: Any,
@@ -175,7 +49,7 @@ class Decoder:
         self._flat = coded - self._nested
         self.groups = self._file.num_row_groups
 
-    def _is_wanted(self, chunk: ColumnChunk) -> bool:
+    def _is_wanted(self, chunk: row_needs.ColumnChunk) -> bool:
         return self._columns is None or any(
             chunk.path == name or chunk.path.startswith(f"{name}.") for name in self._columns
         )
@@ -215,13 +89,11 @@ class Decoder:
         sizes: dict[str, int] = dict.fromkeys(self._columns or self._file.schema_arrow.names, 0)
         if any("." in name for name in sizes):
             return []  # a dot means a path to pyarrow
-        row_group = self._file.metadata.row_group(group)
-        for index in range(row_group.num_columns):
-            column = row_group.column(index)
-            name = column.path_in_schema.split(".")[0]
-            if name in sizes and column.num_values:
-                sizes[name] += _open_bytes(column, column.num_values, column.total_uncompressed_size)
-                sizes[name] += 2 * min(self._limits.stream_bytes, column.total_compressed_size)
+        for column in stored_columns.of_group(self._file.metadata.row_group(group)).columns:
+            name = column.path.split(".")[0]
+            if name in sizes and column.values:
+                sizes[name] += row_needs.open_bytes(column)
+                sizes[name] += 2 * min(self._limits.stream_bytes, column.compressed)
         slices = column_slices.cut(sizes, self._limits.open_bytes)
         return slices if len(slices) > 1 else []
 
@@ -267,14 +139,17 @@ def _open(stream: Any, options: dict[str, Any], coded: Collection[str]) -> Any:
     return pq.ParquetFile(stream, read_dictionary=sorted(coded), **options)
 
 
-def _is_coded(chunk: ColumnChunk, stream: Any) -> bool:
+def _is_coded(chunk: row_needs.ColumnChunk, stream: Any) -> bool:
     page = page_headers.first(stream, chunk.start)
     if page.values >= chunk.values:
         return False  # no value is repeated, so a dictionary would only be one more copy
-    return page.kind == page_headers.DICTIONARY and chunk.uncompressed - page.uncompressed <= _INDEX * chunk.values
+    return (
+        page.kind == page_headers.DICTIONARY
+        and chunk.uncompressed - page.uncompressed <= row_needs.INDEX * chunk.values
+    )
 
 
-def _inspect_pages(stream: Any, dense: Sequence[ColumnChunk], limits: budgets.Budgets) -> dict[int, float]:
+def _inspect_pages(stream: Any, dense: Sequence[row_needs.ColumnChunk], limits: budgets.Budgets) -> dict[int, float]:
     """The most bytes that a row takes in a page, by row group. Raises UnsupportedError where pages are too large."""
     row_bytes: dict[int, float] = {}
     open_bytes: dict[int, int] = {}

@@ -12,23 +12,30 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_FILES, _BYTES = 16, 2**20  # of a bundle, on storage
+_FILES, _BYTES = 64, 2 * 2**20  # of a bundle, on storage
+_OPENED = 16  # files whose footers are read by a thread at a time
+_TINY = 256 * 2**10  # bytes of a file on storage
 MOST_DECODED = 4 * 2**20  # bytes of a bundle's rows in memory
+
+
+def is_tiny(footer: read_files.Footer) -> bool:
+    """Whether it takes longer to open a file than to decode it."""
+    return footer.rows > 0 and footer.size <= _TINY
 
 
 def even(files: Sequence[T], threads: int) -> list[Sequence[T]]:
     """Bundles of the same number of files: single files unless there are many for each thread."""
-    each = _each(len(files), threads)
+    each = _each(len(files), threads, _OPENED)
     return [files[start : start + each] for start in range(0, len(files), each)]
 
 
-def _each(files: int, threads: int) -> int:
-    return max(1, min(_FILES, files // (threads * threads)))
+def _each(files: int, threads: int, most: int) -> int:
+    return max(1, min(most, files // (threads * threads)))
 
 
 def small(parts: Sequence[read_files.FilePart], threads: int) -> list[list[read_files.FilePart]]:
     """Bundles of whole tiny files, if there are many for each thread that fetches; all other parts are alone."""
-    each = _each(len(parts), threads)
+    each = _each(len(parts), threads, _FILES)
     bundles: list[list[read_files.FilePart]] = []
     stored = decoded = 0
     for part in parts:

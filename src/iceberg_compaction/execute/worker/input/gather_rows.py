@@ -26,34 +26,34 @@ class GatheredRows(NamedTuple):
     parts: tuple[tuple[read_files.Footer, pa.RecordBatch], ...]
 
 
-def gather(
-    batches: Iterable[tuple[read_files.Footer, pa.RecordBatch]], limits: budgets.Budgets, target: int
-) -> Iterator[GatheredRows]:
+def gather(batches: Iterable[GatheredRows], limits: budgets.Budgets, target: int) -> Iterator[GatheredRows]:
     """Neighbours of the same columns are gathered as long as they are small, and small beside the target of files: a
     writer learns from batch to batch how much space rows take."""
     enough_rows = min(_ENOUGH_ROWS, limits.batch_rows)
     enough_bytes = min(_ENOUGH_BYTES, limits.batch_bytes // 4, target // _OF_TARGET)
     few_rows = min(_FEW_ROWS, enough_rows)
-    parts: list[tuple[read_files.Footer, pa.RecordBatch]] = []
-    rows = size = 0
-    for footer, batch in batches:
+    waiting: list[GatheredRows] = []
+    count = size = 0
+    for rows in batches:
+        batch = rows.batch
         is_small = batch.num_rows < few_rows and (taken := batch.nbytes) < enough_bytes
-        if parts and not (is_small and batch.schema.equals(parts[0][1].schema, check_metadata=True)):
-            yield _gathered(parts)
-            parts, rows, size = [], 0, 0
+        if waiting and not (is_small and batch.schema.equals(waiting[0].batch.schema, check_metadata=True)):
+            yield _gathered(waiting)
+            waiting, count, size = [], 0, 0
         if not is_small:
-            yield GatheredRows(batch, ((footer, batch),))
+            yield rows
             continue
-        parts.append((footer, batch))
-        rows, size = rows + batch.num_rows, size + taken
-        if rows >= enough_rows or size >= enough_bytes:
-            yield _gathered(parts)
-            parts, rows, size = [], 0, 0
-    if parts:
-        yield _gathered(parts)
+        waiting.append(rows)
+        count, size = count + batch.num_rows, size + taken
+        if count >= enough_rows or size >= enough_bytes:
+            yield _gathered(waiting)
+            waiting, count, size = [], 0, 0
+    if waiting:
+        yield _gathered(waiting)
 
 
-def _gathered(parts: list[tuple[read_files.Footer, pa.RecordBatch]]) -> GatheredRows:
-    if len(parts) == 1:
-        return GatheredRows(parts[0][1], tuple(parts))
-    return GatheredRows(pa.concat_batches([batch for _, batch in parts]), tuple(parts))
+def _gathered(waiting: list[GatheredRows]) -> GatheredRows:
+    if len(waiting) == 1:
+        return waiting[0]
+    parts = tuple(part for rows in waiting for part in rows.parts)
+    return GatheredRows(pa.concat_batches([rows.batch for rows in waiting]), parts)

@@ -14,8 +14,15 @@ import pyarrow.parquet as pq
 
 from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import arrow_schemas
-from iceberg_compaction.execute.worker.input import decoding, file_bundles, file_schemas
-from iceberg_compaction.formats.parquet import parquet_footer
+from iceberg_compaction.execute.worker.input import (
+    decoding,
+    file_bundles,
+    file_schemas,
+    row_needs,
+    stored_columns,
+    stretches,
+)
+from iceberg_compaction.formats.parquet import merged_file, parquet_footer
 from iceberg_compaction.storage import look_ahead, passing_faults, task_cores
 from iceberg_compaction.storage.s3 import cold_objects, object_files
 
@@ -30,6 +37,11 @@ if TYPE_CHECKING:
 _TINY_CHUNK = 4096  # bytes of a column of a row group; the pages of smaller ones are encoded into larger pages
 _MANY_ROWS = 10_000  # that make a row group worth a look nevertheless
 _READERS = 8  # threads that wait for storage; decoding stays on one
+_OPTIONS = {
+    "coerce_int96_timestamp_unit": "us",
+    "arrow_extensions_enabled": False,
+    "page_checksum_verification": True,
+}
 # The remedy for a damaged file of the table. Without a delete file deleted rows would come back.
 _CURES = {"Data file": "; restore it or drop it from the table.", "Delete file": "; restore it."}
 
@@ -57,9 +69,10 @@ class Footer:
     group_bytes: tuple[int, ...]  # compressed
     schema: pa.Schema  # the file's own, with field ids; columns that the partition has values of have none (R51)
     dictionaries: frozenset[int]  # field ids of top-level text columns that are stored as dictionaries throughout
-    needs: decoding.Needs  # memory
+    needs: row_needs.Needs  # memory
     leaves: int  # columns of the file
     raw: parquet_footer.RawFooter | None = None  # all of it, if row groups may be copied or joined
+    stored: merged_file.StoredFile | None = None  # of a tiny file that may be decoded together with others
 
     @property
     def decoded_bytes(self) -> int:
@@ -109,6 +122,7 @@ class DataFileReader:
         tails = itertools.chain.from_iterable(read)
         footers: list[Footer] = []
         schemas, arrow = parquet_footer.Schemas(), file_schemas.FileSchemas(mapping, partitioned)
+        forms = merged_file.FileForms()
         for facts, (tail, size) in zip(files, tails, strict=True):
             path = facts.path
             with translated(path), in_memory():
@@ -119,7 +133,10 @@ class DataFileReader:
                     raise errors.DamagedFileError(
                         f"it has {file.metadata.num_rows} rows where the manifest says {facts.rows}"
                     )
-                footer = _footer(path, size, file.metadata, arrow.of(file.schema_arrow), self.budgets)
+                schema, groups = arrow.of(file.schema_arrow), stored_columns.of_file(file.metadata)
+                footer = _footer(facts, size, groups, schema, self.budgets)
+                if file_bundles.is_tiny(footer):
+                    footer = replace(footer, stored=forms.stored(tail, size, file.metadata.created_by, groups, schema))
                 if worth_copying is not None and _may_move(footer, file.metadata.num_columns, worth_copying):
                     footer = replace(footer, raw=parquet_footer.parse(path, tail, size, schemas))
                 footers.append(footer)
@@ -129,8 +146,16 @@ class DataFileReader:
         self, parts: Sequence[FilePart], dictionaries: frozenset[int], only: frozenset[int] | None = None
     ) -> Iterator[tuple[Footer, int, pa.RecordBatch]]:
         """All rows of all parts, in order, each batch with the number of its first row in its file. `only` are field
-        ids of the top-level columns to read. Small files are fetched a few ahead, so storage is not waited for; tiny
-        ones are decoded side by side."""
+        ids of the top-level columns to read."""
+        for stretch in self.rows_of(parts, dictionaries, only):
+            for span, batch in stretch.by_file():
+                yield span.footer, span.first, batch
+
+    def rows_of(
+        self, parts: Sequence[FilePart], dictionaries: frozenset[int], only: frozenset[int] | None = None
+    ) -> Iterator[stretches.Stretch]:
+        """The same rows in batches of one or more files. Small files are fetched a few ahead, so storage is not waited
+        for; tiny ones are decoded together, or side by side."""
         bundles = file_bundles.small([part for part in parts if part.rows], self.budgets.files_ahead)
         opened = look_ahead.in_order(
             lambda bundle: [self._open(part.footer) for part in bundle],
@@ -143,13 +168,40 @@ class DataFileReader:
             for bundle, streams in zip(bundles, opened, strict=True):
                 with contextlib.ExitStack() as closed:
                     closed.callback(_close_all, streams)
-                    chosen = [chosen_columns.of(part.footer.schema) for part in bundle]
-                    begin = functools.partial(self._begin, file_bundles.DecodedRows())
-                    begun = self.cores.map(begin, list(zip(streams, bundle, chosen, strict=True)))
-                    for part, batches in zip(bundle, begun, strict=True):
-                        with self._translated(part.footer):
-                            for first, batch in batches:
-                                yield part.footer, first, batch
+                    yield from self._rows(bundle, streams, chosen_columns)
+
+    def _rows(
+        self, bundle: Sequence[FilePart], streams: Sequence[Any], chosen_columns: file_schemas.ReadColumnsBySchema
+    ) -> Iterator[stretches.Stretch]:
+        done = 0
+        if stretches.can_be_merged(bundle):
+            contents = [stream.read_buffer() for stream in streams]
+            selection = chosen_columns.of(bundle[0].footer.schema)
+            merged = stretches.decode(bundle, contents, selection, self.budgets, _OPTIONS)
+            try:
+                for stretch in stretches.placed(bundle, (_plain(batch, selection.schema) for batch in merged)):
+                    yield stretch
+                    done += stretch.batch.num_rows
+            except (errors.CompactionError, pa.ArrowException, OSError, ValueError):
+                pass  # file by file the rest can be decoded after all, or it is known which file cannot
+            else:
+                return
+        for stretch in self._file_by_file(bundle, streams, chosen_columns):
+            skipped = min(done, stretch.batch.num_rows)
+            done -= skipped
+            if rest := stretch.without(skipped):
+                yield rest
+
+    def _file_by_file(
+        self, bundle: Sequence[FilePart], streams: Sequence[Any], chosen_columns: file_schemas.ReadColumnsBySchema
+    ) -> Iterator[stretches.Stretch]:
+        chosen = [chosen_columns.of(part.footer.schema) for part in bundle]
+        begin = functools.partial(self._begin, file_bundles.DecodedRows())
+        begun = self.cores.map(begin, list(zip(streams, bundle, chosen, strict=True)))
+        for part, batches in zip(bundle, begun, strict=True):
+            with self._translated(part.footer):
+                for first, batch in batches:
+                    yield stretches.Stretch(batch, (stretches.RowSpan(part.footer, first, batch.num_rows),))
 
     def _begin(
         self, waiting: file_bundles.DecodedRows, opened: tuple[Any, FilePart, file_schemas.ReadColumns]
@@ -195,20 +247,25 @@ def _read_tail(io: FileIO, path: str, *, whole: bool) -> tuple[bytes, int]:
         return parquet_footer.read_tail(io, path, whole=whole)
 
 
-def _footer(path: str, size: int, metadata: Any, stored: file_schemas.FileSchema, limits: budgets.Budgets) -> Footer:
-    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    group_bytes = tuple(_compressed(group) for group in groups)
+def _footer(
+    facts: InputFacts,
+    size: int,
+    groups: Sequence[stored_columns.StoredRowGroup],
+    stored: file_schemas.FileSchema,
+    limits: budgets.Budgets,
+) -> Footer:
+    group_bytes = tuple(group.compressed for group in groups)
     return Footer(
-        path=path,
-        rows=metadata.num_rows,
+        path=facts.path,
+        rows=facts.rows,
         size=size,
         data_bytes=sum(group_bytes),
-        group_rows=tuple(group.num_rows for group in groups),
+        group_rows=tuple(group.rows for group in groups),
         group_bytes=group_bytes,
         schema=stored.schema,
         dictionaries=_dictionary_columns(stored.leaves, groups),
-        needs=decoding.needs(stored.leaves, groups, limits),
-        leaves=metadata.num_columns,
+        needs=row_needs.needs(stored.leaves, groups, limits),
+        leaves=len(stored.leaves),
     )
 
 
@@ -257,10 +314,6 @@ def _first_line(error: Exception) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in line)  # a decoder quotes raw bytes
 
 
-def _compressed(group: Any) -> int:
-    return sum(group.column(index).total_compressed_size for index in range(group.num_columns))
-
-
 def _may_move(footer: Footer, columns: int, worth_copying: int) -> bool:
     """Whether a row group may be large enough to move as bytes. Footers are parsed in full only then."""
     least = min(worth_copying, _TINY_CHUNK * columns)
@@ -269,20 +322,22 @@ def _may_move(footer: Footer, columns: int, worth_copying: int) -> bool:
     )
 
 
-def _dictionary_columns(leaves: Sequence[arrow_schemas.ArrowLeaf], groups: list[Any]) -> frozenset[int]:
+def _dictionary_columns(
+    leaves: Sequence[arrow_schemas.ArrowLeaf], groups: Sequence[stored_columns.StoredRowGroup]
+) -> frozenset[int]:
     """Top-level text columns that are small because of their dictionaries."""
     chosen = set()
     for index, leaf in enumerate(leaves):
         if len(leaf.path) > 1 or not leaf.field_id or not pa.types.is_string(leaf.type):
             continue
-        chunks = [group.column(index) for group in groups if group.num_rows]
-        if chunks and all(chunk.has_dictionary_page and _bytes_per_value(chunk) <= 4 for chunk in chunks):
+        chunks = [group.columns[index] for group in groups if group.rows]
+        if chunks and all(chunk.has_dictionary and _bytes_per_value(chunk) <= 4 for chunk in chunks):
             chosen.add(leaf.field_id)
     return frozenset(chosen)
 
 
-def _bytes_per_value(chunk: Any) -> float:
-    return float(chunk.total_uncompressed_size / max(1, chunk.num_values))
+def _bytes_per_value(chunk: stored_columns.StoredColumn) -> float:
+    return chunk.uncompressed / max(1, chunk.values)
 
 
 def columns_with(footers: Sequence[Footer], wanted: Collection[int]) -> frozenset[int]:
@@ -310,9 +365,7 @@ def _read_part(
         limits,
         pre_buffer=not is_streamed,
         buffer_size=limits.stream_bytes if is_streamed else 0,
-        coerce_int96_timestamp_unit="us",
-        arrow_extensions_enabled=False,
-        page_checksum_verification=True,
+        **_OPTIONS,
     )
     whole = file.whole(footer.rows) if part.groups is None else None
     if whole is not None:

@@ -91,7 +91,7 @@ def decoded(
             continue
         raw = next(ranks).tobytes()
         dictionary = page_bytes.compose(
-            page_headers.DICTIONARY, len(raw) // _INDEX, page_bytes.compressed(raw, codec), len(raw)
+            page_headers.DICTIONARY, len(raw) // _INDEX, page_bytes.barely_compressed(raw, codec), len(raw)
         )
         values = chunk.chunk.values
         forged.append(

@@ -27,6 +27,7 @@ _SHRINKAGE = 1.25
 _OTHER_CODEC = 0.1  # of a row group's bytes that may be compressed in another way
 _PATCHED_SHARE = 0.5  # of a row group's bytes; if more must be encoded, all of it is
 _PATCHED_BYTES = 128 * 2**20  # uncompressed, since patched columns of a row group are held at once
+_MOST_DELETED = 0.3  # of a row group's rows; where more are deleted, joined row groups would come out small
 _DENSE = ("ZSTD", "GZIP", "BROTLI")  # none of them gains much over another
 
 
@@ -59,10 +60,26 @@ class Copy:
     patched: frozenset[int]  # field ids of the top-level columns that are encoded
     bytes: int
     absent: frozenset[int] = frozenset()  # of these, the columns that the file lacks and that are null in all its rows
+    deleted: int = 0  # rows that are left out; such a row group is joined, never copied
+
+    @property
+    def stored_rows(self) -> int:
+        return self.raw.groups[self.group].rows
 
     @property
     def rows(self) -> int:
-        return self.raw.groups[self.group].rows
+        """Rows that live."""
+        return self.stored_rows - self.deleted
+
+    @property
+    def first_row(self) -> int:
+        """Its number in the file."""
+        return sum(self.footer.group_rows[: self.group])
+
+    @property
+    def weight(self) -> int:
+        """Bytes of the rows that live, about."""
+        return self.bytes * self.rows // max(1, self.stored_rows)
 
     @property
     def part(self) -> read_files.FilePart:
@@ -112,8 +129,16 @@ class Steps:
     @property
     def joined_bytes(self) -> int:
         """Of the most row groups that are joined with one another."""
-        joins = [step.sources for step in self.order if isinstance(step, Join)]
-        return max((sum(source.bytes for source in sources) for sources in joins), default=0)
+        return max((sum(source.bytes for source in sources) for sources in self._joins), default=0)
+
+    @property
+    def joined_weight(self) -> float:
+        """The least part of the bytes of joined row groups that rows have which are not left out."""
+        return min((source.rows / source.stored_rows for sources in self._joins for source in sources), default=1.0)
+
+    @property
+    def _joins(self) -> list[tuple[Copy, ...]]:
+        return [step.sources for step in self.order if isinstance(step, Join)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,10 +328,17 @@ def _with_deletes(groups: Sequence[_Group], deletes: apply_deletes.DeleteFilter)
             if dead == counts[group.index]:
                 deletes.pass_over(dead)
             elif dead or deletes.is_open(number):
-                kept = Kept.DELETED if group.kept in _MOVABLE else group.kept
-                yield replace(group, rows=group.rows - dead, kept=kept)
+                yield _thinned(group, dead, is_known=not deletes.is_open(number))
             else:
                 yield group
+
+
+def _thinned(group: _Group, dead: int, *, is_known: bool) -> _Group:
+    """A row group that loses rows, so many by what is known so far."""
+    kept = Kept.DELETED if group.kept in _MOVABLE else group.kept
+    joins = is_known and dead <= _MOST_DELETED * group.rows and group.copy is not None
+    copy = replace(group.copy, deleted=dead) if joins and group.copy is not None else None
+    return replace(group, rows=group.rows - dead, kept=kept, copy=copy)
 
 
 def _extents(group: _Group, deletes: apply_deletes.DeleteFilter) -> dict[int, untouched_row_groups.Extent]:
@@ -335,8 +367,8 @@ def _way(group: _Group, wanted: Wanted) -> type:
     """How a row group moves; whether joining pays off is seen with its neighbours."""
     if group.kept is None:
         return Copy
-    is_small = group.kept in (Kept.SMALL, Kept.NEIGHBOUR) and group.copy is not None
-    return Join if is_small and wanted.mode is CopyMode.AUTO else Encode
+    joins = group.kept in (Kept.SMALL, Kept.NEIGHBOUR, Kept.DELETED) and group.copy is not None
+    return Join if joins and wanted.mode is CopyMode.AUTO else Encode
 
 
 def _encode(run: Sequence[_Group]) -> Encode:

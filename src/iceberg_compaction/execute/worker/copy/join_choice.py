@@ -3,6 +3,7 @@ many times faster than encoded, the others are not. Row groups come in, a decisi
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from iceberg_compaction.formats.parquet.join import ways
@@ -14,7 +15,12 @@ if TYPE_CHECKING:
 
 # Bytes per second on one core, and seconds for each column chunk and each file, as measured on tables of many shapes.
 _ENCODED, _DECODED = 46e6, 40e6
-_JOINED = {ways.JoinWay.PAGES: 800e6, ways.JoinWay.INDEXES: 120e6, ways.JoinWay.ENTRIES: 250e6}
+_JOINED = {
+    ways.JoinWay.PAGES: 800e6,
+    ways.JoinWay.INDEXES: 120e6,
+    ways.JoinWay.ENTRIES: 250e6,
+    ways.JoinWay.PLAIN: 90e6,
+}
 _PER_CHUNK, _PER_SOURCE, _PER_ENCODED_SOURCE = 60e-6, 0.5e-3, 1e-3
 _GAIN = 0.75  # of the time of encoding; joined row groups are a little larger, so little gain is none
 _DECODED_BYTES = 128 * 2**20  # without compression, since the decoded columns of a row group are held at once
@@ -64,13 +70,17 @@ def _judged(
 ) -> list[tuple[int, ways.ColumnWay]]:
     """The top-level column and the way of each leaf of the output."""
     judged = []
+    loses_rows = any(source.deleted for source in sources)
     for number, top in enumerate(wanted.tops):
         chunks = []
         for source in sources:
             column = source.columns[number]
             chunks.append(None if column is None else source.raw.groups[source.group].chunks[column])
-        way = ways.judge(chunks, wanted.leaves[number].layout)
+        column_way = ways.judge(chunks, wanted.leaves[number].layout)
+        way = column_way.way
         if any(source.columns[number] is None and top not in source.absent for source in sources):
-            way = ways.ColumnWay(way=ways.JoinWay.DECODE, bytes=way.bytes, uncompressed=way.uncompressed)
-        judged.append((top, way))
+            way = ways.JoinWay.DECODE
+        elif loses_rows:
+            way = ways.without_rows(way, wanted.leaves[number].layout)
+        judged.append((top, replace(column_way, way=way)))
     return judged

@@ -126,15 +126,17 @@ class Steps:
         encoded = tuple(part for step in self.order if isinstance(step, Encode) for part in step.parts)
         return encoded and encoded + tuple(step.part for step in self.order if isinstance(step, Copy))
 
-    @property
-    def joined_bytes(self) -> int:
-        """Of the most row groups that are joined with one another."""
-        return max((sum(source.bytes for source in sources) for sources in self._joins), default=0)
+    def joined_bytes(self, row_group: int) -> int:
+        """Of the most row groups that become one of so many bytes; rows that are left out are loaded, too."""
+        most = max((sum(source.bytes for source in sources) for sources in self._joins), default=0)
+        sources = [source for sources in self._joins for source in sources]
+        least_share = min((source.rows / source.stored_rows for source in sources), default=1.0)
+        return max([min(most, int(row_group / least_share)), *(source.bytes for source in sources)])
 
     @property
-    def joined_weight(self) -> float:
-        """The least part of the bytes of joined row groups that rows have which are not left out."""
-        return min((source.rows / source.stored_rows for sources in self._joins for source in sources), default=1.0)
+    def leaves_out(self) -> bool:
+        """Whether joined row groups lose rows."""
+        return any(source.deleted for sources in self._joins for source in sources)
 
     @property
     def _joins(self) -> list[tuple[Copy, ...]]:
@@ -191,16 +193,15 @@ def choose(footers: Sequence[read_files.Footer], deletes: apply_deletes.DeleteFi
     kept: collections.Counter[str] = collections.Counter()
     runs = [(way, list(run)) for way, run in itertools.groupby(groups, key=lambda group: _way(group, wanted))]
     for at, (way, run) in enumerate(runs):
-        copies = tuple(group.copy for group in run if group.copy is not None)
+        if way is Copy:
+            order += [group.copy for group in run if group.copy is not None]
+            continue
         # Rows that are encoded before or behind could make an undersized row group, if these are not encoded with them.
         is_alone = all(other is not Encode for other, _ in runs[max(0, at - 1) : at + 2])
-        if way is Copy:
-            order += copies
-        elif way is Join and join_choice.worth_joining(copies, wanted, unfolds=is_alone):
-            order.append(Join(sources=copies))
-        else:
-            order.append(_encode(run))
-            kept.update(group.kept.value for group in run if group.kept is not None)
+        for step, of_step in _join_or_encode(run, wanted, is_alone=is_alone) if way is Join else [(_encode(run), run)]:
+            order.append(step)
+            if isinstance(step, Encode):
+                kept.update(group.kept.value for group in of_step if group.kept is not None)
     return Steps(order=tuple(order), kept=dict(kept), merges=merges)
 
 
@@ -369,6 +370,24 @@ def _way(group: _Group, wanted: Wanted) -> type:
         return Copy
     joins = group.kept in (Kept.SMALL, Kept.NEIGHBOUR, Kept.DELETED) and group.copy is not None
     return Join if joins and wanted.mode is CopyMode.AUTO else Encode
+
+
+def _join_or_encode(
+    run: Sequence[_Group], wanted: Wanted, *, is_alone: bool
+) -> list[tuple[Join | Encode, Sequence[_Group]]]:
+    """The steps of row groups that may be joined, and the row groups of each. Where it does not pay off to leave rows
+    out, only the others are joined."""
+    copies = tuple(group.copy for group in run if group.copy is not None)
+    if join_choice.worth_joining(copies, wanted, unfolds=is_alone):
+        return [(Join(sources=copies), run)]
+    losses = {copy.deleted > 0 for copy in copies}
+    if len(losses) == 1:
+        return [(_encode(run), run)]
+    steps: list[tuple[Join | Encode, Sequence[_Group]]] = []
+    for loses_rows, same in itertools.groupby(run, key=lambda group: group.copy is not None and group.copy.deleted > 0):
+        part = list(same)
+        steps += [(_encode(part), part)] if loses_rows else _join_or_encode(part, wanted, is_alone=False)
+    return steps
 
 
 def _encode(run: Sequence[_Group]) -> Encode:

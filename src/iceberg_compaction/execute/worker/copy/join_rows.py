@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from iceberg_compaction import errors
 from iceberg_compaction.execute.worker import garbage
 from iceberg_compaction.execute.worker.input import read_files
 from iceberg_compaction.execute.worker.output import output_file
@@ -54,5 +57,7 @@ def _load(prepared: prepared_task.PreparedTask, source: copied_row_groups.Copy) 
     deleted = None
     if source.deleted and prepared.deletes is not None:
         deleted = prepared.deletes.dead_mask(source.number, source.first_row, source.stored_rows)
+        if (count := int(np.count_nonzero(deleted))) != source.deleted:
+            raise errors.ProofError(f"{source.deleted} rows of {source.footer.path} were to be left out, not {count}.")
     with read_files.translated(source.footer.path), splice.Source(prepared.io, source.raw) as file:
         return file.load(source.raw.groups[source.group], source.columns, deleted)

@@ -121,7 +121,7 @@ class MixedRows:
             _log.info("%d row groups are encoded, because their pages cannot be joined: %s", len(sources), error)
             return None
         # More columns than foreseen may have to be decoded, and so more memory be needed than there is.
-        is_possible = joined.columns and join_choice.held_at_once(sources, decoded) == len(sources)
+        is_possible = joined.columns and join_choice.fits_memory(sources, decoded)
         return (joined, decoded) if is_possible else None
 
     def _after_bytes(self, sources: tuple[copied_row_groups.Copy, ...], meter: measure.Meter | None) -> None:

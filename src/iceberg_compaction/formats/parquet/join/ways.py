@@ -61,10 +61,11 @@ def judge(chunks: Sequence[parquet_footer.Chunk | None], layout: page_layout.Lay
 def without_rows(way: JoinWay, chunks: Sequence[parquet_footer.Chunk | None], layout: page_layout.Layout) -> JoinWay:
     """The way of a column that loses rows, given the one that it would take. The bounds of the rows that stay must be
     told by numbers or bytes, and NaNs would have to be counted anew. Values that are packed in another way than plainly
-    would take more as plain ones."""
+    would take more as plain ones. Nulls must be counted in all chunks, so that the proof can compare them."""
     is_decimal = bool(layout.annotation) and layout.annotation[0] == "DECIMAL"
     is_float = layout.physical in ("FLOAT", "DOUBLE")
-    if way is JoinWay.DECODE or is_float or value_order.sort_key(layout) is None:
+    is_counted = all(chunk is None or format_fields.Statistics.NULLS in chunk.statistics for chunk in chunks)
+    if way is JoinWay.DECODE or is_float or not is_counted or value_order.sort_key(layout) is None:
         return JoinWay.DECODE
     if way is JoinWay.INDEXES:
         return JoinWay.DECODE if is_decimal and layout.physical == "BYTE_ARRAY" else way

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction.execute.worker.copy import extents, join_choice
 from iceberg_compaction.execute.worker.input import identity_columns, read_files
+from iceberg_compaction.model import copy_plan
 from iceberg_compaction.model.policies import CopyMode
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ _SHRINKAGE = 1.25
 _OTHER_CODEC = 0.1  # of a row group's bytes that may be compressed in another way
 _PATCHED_SHARE = 0.5  # of a row group's bytes; if more must be encoded, all of it is
 _PATCHED_BYTES = 128 * 2**20  # uncompressed, since patched columns of a row group are held at once
-_MOST_DELETED = 0.3  # of a row group's rows; where more are deleted, joined row groups would come out small
 _DENSE = ("ZSTD", "GZIP", "BROTLI")  # none of them gains much over another
 
 
@@ -337,8 +337,8 @@ def _with_deletes(groups: Sequence[_Group], deletes: apply_deletes.DeleteFilter)
 def _thinned(group: _Group, dead: int, *, is_known: bool) -> _Group:
     """A row group that loses rows, so many by what is known so far."""
     kept = Kept.DELETED if group.kept in _MOVABLE else group.kept
-    joins = is_known and dead <= _MOST_DELETED * group.rows and group.copy is not None
-    copy = replace(group.copy, deleted=dead) if joins and group.copy is not None else None
+    joins = is_known and dead <= copy_plan.MOST_DELETED * group.rows
+    copy = replace(group.copy, deleted=dead) if group.copy is not None and joins else None
     return replace(group, rows=group.rows - dead, kept=kept, copy=copy)
 
 

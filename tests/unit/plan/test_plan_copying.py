@@ -200,7 +200,7 @@ def test_why_row_groups_are_encoded(given: dict[str, Any], way: Way, said: str) 
 @pytest.mark.parametrize(
     ("size", "deleted", "policy", "way", "said"),
     [
-        (4 * MIB, 500, {}, Way.JOINED, "(about 0.1% of all) are joined without these, or encoded"),
+        (4 * MIB, 500, {}, Way.JOINED, "(about 1.2% of all) are joined without these, or encoded"),
         (64 * MIB, 500, {}, Way.JOINED_DELETES, "are joined page by page, because most have deleted rows (about 0.1%"),
         (64 * MIB, 10**9, {}, Way.DELETES, "are encoded, because most have deleted rows"),
         (4 * MIB, 10**9, {}, Way.SMALL, "are encoded, because they have less than"),

@@ -18,6 +18,7 @@ from tests.factories import manifests
 from iceberg_compaction import Compactor, Kind
 from iceberg_compaction.execute.worker import arrow_schemas
 from iceberg_compaction.execute.worker.copy import join_choice
+from iceberg_compaction.model.verification import CheckVerdict
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -98,4 +99,4 @@ def test_rows_that_are_left_are_those_that_readers_saw(
         assert low <= pc.min(expected[name]).as_py(), name
     assert min(dict(of_file)["id"]["lower_bound"] for of_file in metrics) == 1
     verified = compactor.verify(outcome.run_id, "db.t")
-    assert verified.kind.value == "proved", verified.sentence
+    assert verified.verdict is CheckVerdict.PROVED, verified.sentence

@@ -10,17 +10,16 @@ import pyarrow as pa
 
 from iceberg_compaction.formats.parquet import format_fields, page_headers, thrift
 from iceberg_compaction.formats.parquet.join import (
-    encode_ranks,
     forged_file,
     joined_column,
     merge_indexes,
     merge_statistics,
     merged_dictionary,
-    pack_ranks,
     page_bytes,
     source_chunks,
     ways,
 )
+from iceberg_compaction.formats.parquet.join.ranks import encode_ranks, pack_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

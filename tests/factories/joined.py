@@ -18,7 +18,7 @@ from iceberg_compaction.formats.parquet import parquet_footer, splice, thrift
 from iceberg_compaction.formats.parquet.join import join_row_groups
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from iceberg_compaction.formats.parquet.join import joined_column, source_chunks
 
@@ -33,9 +33,12 @@ ENCODING_STATS = 13
 REPEATED = parquet_files.REPEATED
 
 
-def join_files(path: str, sources: Sequence[str], table: pa.Table, **changes: Any) -> dict[int, bool]:
-    """Joins all row groups of these files, which have the rows of the table. Returns the joined columns by their
-    number, and whether their bytes are those of the sources; the others are encoded."""
+def join_files(
+    path: str, sources: Sequence[str], table: pa.Table, deleted: Iterator[Any] | None = None, **changes: Any
+) -> dict[int, bool]:
+    """Joins all row groups of these files, which have the rows of the table. `deleted` has the mask of the rows that
+    are left out, or None, for each row group that has rows; the table has the others. Returns the joined columns by
+    their number, and whether their bytes are those of the sources; the others are encoded."""
     arguments = {**ARGUMENTS, **changes}
     file = splice.SplicedFile(IO, path, table.schema, arguments)
     groups = []
@@ -47,7 +50,9 @@ def join_files(path: str, sources: Sequence[str], table: pa.Table, **changes: An
         for leaf, number in zip(file.leaves, columns, strict=True):
             assert number is None or footer.leaves[number].layout == leaf.layout
         with splice.Source(IO, footer) as opened:
-            groups += [opened.load(group, columns) for group in footer.groups if group.rows]
+            for group in footer.groups:
+                if group.rows:
+                    groups.append(opened.load(group, columns, None if deleted is None else next(deleted)))
     joined = join_row_groups.join(groups, file.leaves, range(len(file.leaves)), arguments)
     decoded = {leaf.path[0] for number, leaf in enumerate(file.leaves) if number not in joined}
     kept = {number: column for number, column in joined.items() if file.leaves[number].path[0] not in decoded}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import datafusion
 import duckdb
+import numpy as np
 import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
 IO = PyArrowFileIO()
@@ -113,8 +115,11 @@ def _make(folder: Path, writers: dict[str, Callable[[pa.Table, str], Any]]) -> t
     return path, pa.concat_tables([*tables[1:], tables[0]])
 
 
-def _join(folder: Path, writers: dict[str, Callable[[pa.Table, str], Any]]) -> tuple[str, pa.Table]:
-    """A file of one row group for each writer, joined of three files; and the rows that are in it."""
+def _join(
+    folder: Path, writers: dict[str, Callable[[pa.Table, str], Any]], *, leaves_out: bool = False
+) -> tuple[str, pa.Table]:
+    """A file of one row group for each writer, joined of three files, without some of their rows if that is asked for;
+    and the rows that are in it."""
     folder.mkdir(exist_ok=True)
     making = spliced.Making(f"{folder}/out.parquet", schema=SCHEMA, arguments=joined.ARGUMENTS)
     tables = []
@@ -127,16 +132,19 @@ def _join(folder: Path, writers: dict[str, Callable[[pa.Table, str], Any]]) -> t
             for part in range(3):
                 paths.append(f"{folder}/{name}-{part}.parquet")
                 write(table.slice(part * ROWS // 3, ROWS // 3), paths[-1])
-            assert _join_all(making, paths, table) >= 2, name
-            tables.append(table)
+            deleted = np.arange(table.num_rows) % 7 == 3 if leaves_out else None
+            tables.append(table if deleted is None else table.filter(pa.array(~deleted)))
+            assert _join_all(making, paths, tables[-1], deleted) >= (1 if leaves_out else 2), name
     path = making.finish()
     assert spliced.check(path).groups == len(writers)
     return path, pa.concat_tables(tables)
 
 
-def _join_all(making: spliced.Making, paths: list[str], table: pa.Table) -> int:
-    """Joins all row groups of these files. Returns how many columns came as bytes or indexes; the others are
-    encoded."""
+def _join_all(
+    making: spliced.Making, paths: list[str], table: pa.Table, deleted: NDArray[np.bool_] | None = None
+) -> int:
+    """Joins all row groups of these files, without the rows that are deleted among them. Returns how many columns came
+    as bytes or indexes; the others are encoded."""
     leaves = making.file.leaves
     footers = [parquet_footer.read(IO, path) for path in paths]
     numbers = {leaf.path: number for number, leaf in enumerate(footers[0].leaves)}
@@ -144,11 +152,14 @@ def _join_all(making: spliced.Making, paths: list[str], table: pa.Table) -> int:
         number if number is not None and footers[0].leaves[number].layout == leaf.layout else None
         for leaf, number in ((leaf, numbers.get(leaf.path)) for leaf in leaves)
     ]
-    groups = []
+    groups, first = [], 0
     for footer in footers:
         assert footer.leaves == footers[0].leaves
         with splice.Source(IO, footer) as source:
-            groups += [source.load(group, columns) for group in footer.groups]
+            for group in footer.groups:
+                of_group = None if deleted is None else deleted[first : first + group.rows]
+                groups.append(source.load(group, columns, of_group))
+                first += group.rows
     present = [number for number, column in enumerate(columns) if column is not None]
     made = join_row_groups.join(groups, leaves, present, making.arguments)
     encoded = {leaf.path[0] for number, leaf in enumerate(leaves) if number not in made}
@@ -159,10 +170,12 @@ def _join_all(making: spliced.Making, paths: list[str], table: pa.Table) -> int:
     return len(kept)
 
 
-@pytest.fixture(scope="module", params=["copied", "joined"])
+@pytest.fixture(scope="module", params=["copied", "joined", "thinned"])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, pa.Table]:
-    make = _make if request.param == "copied" else _join
-    return make(tmp_path_factory.mktemp("readers"), WRITERS)
+    folder = tmp_path_factory.mktemp("readers")
+    if request.param == "copied":
+        return _make(folder, WRITERS)
+    return _join(folder, WRITERS, leaves_out=request.param == "thinned")
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 from typing_extensions import assert_never
@@ -18,9 +19,11 @@ from iceberg_compaction.model.value import Count, Value
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pyarrow as pa
 
 _MB = 10**6
+# Of a row group's rows: where more are deleted, it is decoded, because joined row groups would come out small.
+MOST_DELETED = 0.3
+_WITHOUT = "joined without these, or encoded"  # row groups with deleted rows
 
 
 class RateOrigin(str, Enum):
@@ -60,7 +63,8 @@ class Way(str, Enum):
     ASKED = "copied-as-asked"
     JOINED = "joined-small-row-groups"
     SMALL = "encoded-small-row-groups"
-    DELETES = "encoded-deletes"  # most row groups have deleted rows
+    JOINED_DELETES = "joined-deletes"  # most row groups have deleted rows, which are left out
+    DELETES = "encoded-deletes"  # the same, where that does not pay
     SORTED = "encoded-sorted"  # rows are sorted
     RESPEC = "encoded-respec"  # rows move to another partition spec
     CODEC = "encoded-other-codec"  # the run has another codec than the table; row groups that have it are copied
@@ -70,6 +74,11 @@ class Way(str, Enum):
     def forbids(self) -> bool:
         """Whether nothing of the group can be copied, whatever its row groups."""
         return self in (Way.SORTED, Way.RESPEC, Way.NEVER)
+
+    @property
+    def joins(self) -> bool:
+        """Whether most bytes of the group are joined."""
+        return self in (Way.JOINED, Way.JOINED_DELETES)
 
 
 class Copying(Value):
@@ -90,7 +99,7 @@ class Copying(Value):
     def of(self, groups: pa.Table) -> Copying:
         """The same with the totals of these groups (PLAN_GROUPS)."""
         totals = {name: int(pc.sum(groups[name]).as_py() or 0) for name in ("bytes", "row_groups", "copied_bytes")}
-        joined = groups.filter(pc.equal(groups["copying"], Way.JOINED.value))
+        joined = groups.filter(pc.is_in(groups["copying"], pa.array([way.value for way in Way if way.joins])))
         totals["joined_bytes"] = int(pc.sum(pc.subtract(joined["bytes"], joined["copied_bytes"])).as_py() or 0)
         copying = self.model_copy(update=totals)
         return copying.model_copy(update={"sentence": copying._sentence()})
@@ -155,17 +164,18 @@ class Copying(Value):
         match way:
             case Way.LARGE:
                 where = f"where they have at least {least}, in {files - small:,} of {_files(files)}"
-                return f"{groups} are copied {where}{_but_deleted(row)}"
+                return f"{groups} are copied {where}{_but_deleted(row, _WITHOUT)}"
             case Way.ASKED:
                 return f"{groups} are copied as asked{_but_deleted(row)}"
             case Way.JOINED:
                 why = f"because they have less than {least} in {small:,} of {_files(files)}"
-                return f"{groups} are joined page by page, {why}{_but_copied(row)}{_but_deleted(row)}"
+                return f"{groups} are joined page by page, {why}{_but_copied(row)}{_but_deleted(row, _WITHOUT)}"
             case Way.SMALL:
                 why = f"because they have less than {least} in {small:,} of {_files(files)}"
                 return f"{groups} are encoded, {why}{_but_copied(row)}"
-            case Way.DELETES:
-                return f"{groups} are encoded, because most have {_deleted(row)}{_but_copied(row)}"
+            case Way.JOINED_DELETES | Way.DELETES:
+                how = "joined page by page" if way.joins else "encoded"
+                return f"{groups} are {how}, because most have {_deleted(row)}{_but_copied(row)}"
             case Way.SORTED:
                 return f"{groups} are encoded, because rows are sorted"
             case Way.RESPEC:
@@ -186,8 +196,8 @@ def _but_copied(row: Mapping[str, Any]) -> str:
     return f"; about {format_size(row['copied_bytes'])} is copied all the same" if row["copied_bytes"] else ""
 
 
-def _but_deleted(row: Mapping[str, Any]) -> str:
-    return f"; those with {_deleted(row)} are encoded" if row["deleted_rows"] else ""
+def _but_deleted(row: Mapping[str, Any], instead: str = "encoded") -> str:
+    return f"; those with {_deleted(row)} are {instead}" if row["deleted_rows"] else ""
 
 
 def _deleted(row: Mapping[str, Any]) -> str:

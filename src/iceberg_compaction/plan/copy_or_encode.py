@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction.model import byte_size, writer_options
-from iceberg_compaction.model.copy_plan import Copying, Rates, Way
+from iceberg_compaction.model.copy_plan import MOST_DELETED, Copying, Rates, Way
 from iceberg_compaction.model.output_layout import RowOrder
 from iceberg_compaction.model.policies import NO_LIMIT, CopyMode
 from iceberg_compaction.plan import slice_sums
@@ -38,6 +38,7 @@ SCANS = 50  # expected scans of a file
 JOINED_CHUNK = 10 * 2**10
 DEFAULT_ROW_GROUP = 128 * 2**20  # Iceberg's own default of write.parquet.row-group-size-bytes
 _WAYS = tuple(Way)
+JOINING = [way.value for way in _WAYS if way.joins]
 _DIGITS = len(str(byte_size.LARGEST))
 _ROW_GROUP, _CODEC, _DEFAULT_CODEC = "write.parquet.row-group-size-bytes", writer_options.CODEC, "zstd"
 
@@ -50,6 +51,7 @@ class GroupInputs:
     bytes: Ints
     row_groups: Ints  # 0: the manifest has no number
     deleted_rows: Ints | None  # None: the table has no deletes
+    rows: Ints  # deleted ones among them
     columns: int = 0  # of each file; 0: unknown
 
 
@@ -104,6 +106,7 @@ def _inputs(view: TableView, rows: Ints, first: Ints) -> GroupInputs:
         bytes=files["file_size_in_bytes"].to_numpy()[rows],
         row_groups=pc.fill_null(files["row_groups"], 0).to_numpy()[rows],
         deleted_rows=None if deleted is None else deleted.to_numpy()[rows],
+        rows=files["record_count"].to_numpy()[rows],
         columns=view.columns,
     )
 
@@ -117,16 +120,18 @@ def judge(files: GroupInputs, weighed: Copying, forbidden: dict[Way, NDArray[np.
     small = files.bytes / row_groups < weighed.least
     large = np.where(small, 0, files.bytes)
     by_size = copied = slice_sums.sums(large, first)
-    total = whole = slice_sums.sums(files.bytes, first)
+    total = joinable = slice_sums.sums(files.bytes, first)
     if files.deleted_rows is not None:
         # If deleted rows are spread at random, this share of a file's row groups has none of them.
         untouched = (1 - 1 / row_groups) ** files.deleted_rows
         copied = slice_sums.sums((large * untouched).astype(np.int64), first)
-        whole = slice_sums.sums((files.bytes * untouched).astype(np.int64), first)
+        thinned = np.where(files.deleted_rows <= MOST_DELETED * files.rows, files.bytes, 0)
+        joinable = slice_sums.sums(thinned, first)
     ways = _ways(weighed, total, by_size, copied)
     if weighed.mode is CopyMode.AUTO and files.columns:
-        joined = (total >= JOINED_CHUNK * files.columns * slice_sums.sums(row_groups, first)) & (2 * whole >= total)
-        ways[(ways == _WAYS.index(Way.SMALL)) & joined] = _WAYS.index(Way.JOINED)
+        joined = (total >= JOINED_CHUNK * files.columns * slice_sums.sums(row_groups, first)) & (2 * joinable >= total)
+        for way, instead in ((Way.SMALL, Way.JOINED), (Way.DELETES, Way.JOINED_DELETES)):
+            ways[(ways == _WAYS.index(way)) & joined] = _WAYS.index(instead)
     for way, groups in reversed(forbidden.items()):
         ways[groups], copied[groups] = _WAYS.index(way), 0
     return {

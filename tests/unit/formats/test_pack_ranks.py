@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.factories.examples import examples
 
 from iceberg_compaction.formats.parquet import page_headers
-from iceberg_compaction.formats.parquet.join import encode_ranks, forged_file, pack_ranks, page_bytes
+from iceberg_compaction.formats.parquet.join import forged_file, page_bytes
+from iceberg_compaction.formats.parquet.join.ranks import encode_ranks, pack_ranks
 
 ENTRIES = st.sampled_from([1, 2, 3, 4, 5, 9, 17, 50, 100, 200, 256, 257, 500, 1000, 2526, 5000, 10_000, 20_000, 65_536])
 

@@ -41,10 +41,11 @@ def planned(
     deleted: list[int] | None = None,
     properties: dict[str, str] | None = None,
     sorts_rows: bool = False,
+    columns: int = 0,
     **policy: Any,
 ) -> Plan:
     rows = inventories.files(sizes, row_groups=row_groups, specs=specs)
-    more: dict[str, Any] = {"properties": properties or {}, "sorts_rows": sorts_rows}
+    more: dict[str, Any] = {"properties": properties or {}, "sorts_rows": sorts_rows, "columns": columns}
     if deleted is not None:
         more |= {"deleted_rows": pa.array(deleted), "delete_files": pa.array([int(count > 0) for count in deleted])}
     plan = inventories.view(rows, **more)
@@ -182,7 +183,11 @@ def test_an_encoder_that_is_slow_makes_small_row_groups_worth_copying() -> None:
         ({"specs": 3}, Way.RESPEC, "because their rows leave partition spec 3"),
         ({"specs": 3, "keep_spec": True}, Way.LARGE, "are copied"),
         ({"deleted": [500] * 6}, Way.DELETES, "because most have deleted rows (about 0.1% of all)"),
-        ({"deleted": [1] + [0] * 5}, Way.LARGE, "; those with deleted rows (about 0.0% of all) are encoded"),
+        (
+            {"deleted": [1] + [0] * 5},
+            Way.LARGE,
+            "; those with deleted rows (about 0.0% of all) are joined without these, or encoded",
+        ),
     ],
 )
 def test_why_row_groups_are_encoded(given: dict[str, Any], way: Way, said: str) -> None:
@@ -190,6 +195,26 @@ def test_why_row_groups_are_encoded(given: dict[str, Any], way: Way, said: str) 
     assert group.copying is way
     assert said in group.copy_sentence
     assert bool(group.copied_bytes) == (way in COPIED)
+
+
+@pytest.mark.parametrize(
+    ("size", "deleted", "policy", "way", "said"),
+    [
+        (4 * MIB, 500, {}, Way.JOINED, "(about 1.2% of all) are joined without these, or encoded"),
+        (64 * MIB, 500, {}, Way.JOINED_DELETES, "are joined page by page, because most have deleted rows (about 0.1%"),
+        (64 * MIB, 10**9, {}, Way.DELETES, "are encoded, because most have deleted rows"),
+        (4 * MIB, 10**9, {}, Way.SMALL, "are encoded, because they have less than"),
+        (64 * MIB, 500, {"copy_row_groups": "always"}, Way.DELETES, "are encoded, because most have deleted rows"),
+        (64 * MIB, 500, {"copy_row_groups": "never"}, Way.NEVER, "are encoded as asked"),
+    ],
+)
+def test_row_groups_are_joined_without_a_few_deleted_rows(
+    size: int, deleted: int, policy: dict[str, Any], way: Way, said: str
+) -> None:
+    plan = planned([size] * 20, 2, deleted=[deleted] * 20, columns=12, **policy)
+    assert {group.copying for group in plan.groups} == {way}
+    assert said in plan.groups[0].copy_sentence
+    assert plan.copying.joined_bytes == (20 * size - plan.copying.copied_bytes if way.joins else 0)
 
 
 def test_deleted_rows_touch_as_many_row_groups_as_chance_has_it() -> None:

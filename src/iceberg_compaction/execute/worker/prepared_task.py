@@ -169,7 +169,8 @@ def _with_steps(
         shape,
         parts=steps.decoded,
         is_copied=steps.copies,
-        joined_bytes=min(steps.joined_bytes, output.options.row_group_bytes),
+        joined_bytes=steps.joined_bytes(output.options.row_group_bytes),
+        leaves_out=steps.leaves_out,
     )
 
 

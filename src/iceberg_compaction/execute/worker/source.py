@@ -156,8 +156,11 @@ class PartSource:
             self._progress.wrote_rows(dropped)
         return alive
 
-    def count_copied(self, rows: int) -> None:
-        """So many rows went into the outputs as bytes."""
+    def count_copied(self, rows: int, deleted: int = 0) -> None:
+        """So many rows went into the outputs as bytes, and so many deleted ones beside them did not."""
+        if deleted and self.prepared.deletes is not None:
+            self.prepared.deletes.pass_over(deleted)
+            self._progress.wrote_rows(deleted)
         self._alive += rows
         self.expected_rows = self._estimate()
 

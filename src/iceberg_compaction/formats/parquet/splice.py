@@ -18,6 +18,8 @@ from iceberg_compaction.storage import task_cores
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
     from pyiceberg.io import FileIO
 
     from iceberg_compaction.formats.parquet import thrift
@@ -42,11 +44,18 @@ class Source:
         self.input = byte_ranges.Input(io, footer.path)
         self.origin = page_indexes.Stored(io, footer.path, footer.body)
 
-    def load(self, group: parquet_footer.Group, columns: Sequence[int | None]) -> source_chunks.LoadedGroup:
-        """A row group with its bytes in memory. `columns` are as in LoadedGroup."""
+    def load(
+        self,
+        group: parquet_footer.Group,
+        columns: Sequence[int | None],
+        deleted: NDArray[np.bool_] | None = None,
+    ) -> source_chunks.LoadedGroup:
+        """A row group with its bytes in memory. `columns` and `deleted` are as in LoadedGroup."""
         spans = source_chunks.spans(group, columns, self.footer.body)
         segments = tuple((start, self.input.read(start, length)) for start, length in spans)
-        return source_chunks.LoadedGroup(footer=self.footer, group=group, columns=columns, segments=segments)
+        return source_chunks.LoadedGroup(
+            footer=self.footer, group=group, columns=columns, segments=segments, deleted=deleted
+        )
 
     def close(self) -> None:
         self.input.close()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from iceberg_compaction.model.copy_plan import Way
 from iceberg_compaction.plan import copy_or_encode, output_counts, slice_sums
 from iceberg_compaction.plan.costs import cost_model
 
@@ -73,7 +72,7 @@ def key_seconds(rows: Ints, first: Ints, request: PlanRequest) -> Floats:
 
 def of_columns(columns: Mapping[str, Any], deletes: GroupDeletes, keys: Ints, request: PlanRequest) -> Estimates:
     """The estimates of groups from their columns of PLAN_GROUPS. `keys`: the packing key of each."""
-    joined = np.asarray(columns["copying"]) == Way.JOINED.value
+    joined = np.isin(np.asarray(columns["copying"]), copy_or_encode.JOINING)
     size, copied = columns["bytes"], columns["copied_bytes"]
     figures = cost_model.GroupFigures(
         files=columns["files"],
@@ -95,7 +94,7 @@ def of_files(files: CandidateFiles, request: PlanRequest) -> Estimates:
     view, rows = request.view, files.rows
     count = len(rows)
     columns = copy_or_encode.expect(request, copy_or_encode.weigh(request, request.rates), rows, np.arange(count))
-    copied, joined = columns["copied_bytes"], np.asarray(columns["copying"]) == Way.JOINED.value
+    copied, joined = columns["copied_bytes"], np.isin(np.asarray(columns["copying"]), copy_or_encode.JOINING)
     figures = cost_model.GroupFigures(
         files=np.ones(count),
         bytes=files.bytes.astype(np.float64),

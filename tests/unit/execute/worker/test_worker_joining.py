@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
-import random
-import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import (
     DoubleType,
-    FloatType,
     IntegerType,
     ListType,
     LongType,
@@ -27,10 +22,10 @@ from pyiceberg.types import (
     StringType,
     StructType,
 )
-from tests.factories import delete_files, parquet_files, spliced, tasks
+from tests.factories import joining, parquet_files, spliced, tasks
 
 from iceberg_compaction import errors
-from iceberg_compaction.execute.worker import arrow_schemas, execute_task
+from iceberg_compaction.execute.worker import arrow_schemas
 from iceberg_compaction.execute.worker.copy import copied_row_groups, join_choice
 from iceberg_compaction.execute.worker.input import read_files
 from iceberg_compaction.formats.parquet import parquet_footer, thrift
@@ -38,20 +33,7 @@ from iceberg_compaction.formats.parquet.join import ways
 from iceberg_compaction.model.policies import CopyMode, ProofLevel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
-
-    from iceberg_compaction.model.rewrite_task import DeleteFile, TaskResult
-
-SCHEMA = Schema(
-    NestedField(1, "id", LongType(), required=True),
-    NestedField(2, "name", StringType(), required=False),
-    NestedField(3, "score", DoubleType(), required=False),
-    NestedField(4, "place", StructType(NestedField(5, "x", FloatType(), required=False)), required=False),
-    NestedField(6, "tags", ListType(7, StringType(), element_required=False), required=False),
-)
-METRICS = ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
-ROWS = 200
 
 
 @pytest.fixture(autouse=True)
@@ -62,166 +44,67 @@ def _small_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_files, "_TINY_CHUNK", 0)
 
 
-def _rows(count: int, first: int = 0) -> pa.Table:
-    random_ = np.random.default_rng(first)
-    scores = [math.nan if n % 50 == 7 else -0.0 if n % 50 == 8 else float(n) for n in range(first, first + count)]
-    return pa.table(
-        {
-            "id": pa.array(np.arange(first, first + count), pa.int64()),
-            "name": pa.array([None if n % 17 == 0 else f"name {n}" for n in random_.integers(0, 40, count)]),
-            "score": pa.array(scores),
-            "place": pa.array([None if n % 11 == 0 else {"x": float(n)} for n in random_.integers(0, 2**20, count)]),
-            "tags": pa.array([[f"t{n % 5}", None][: n % 3] for n in range(count)], pa.list_(pa.string())),
-        },
-        schema=arrow_schemas.file_schema(SCHEMA),
-    )
-
-
-def _write(path: Path, table: pa.Table, schema: Schema = SCHEMA, **options: Any) -> Path:
-    usual = {"compression": "zstd", "use_dictionary": ["name", "tags.list.element"], "write_page_index": True}
-    return tasks.write_input(path, table, schema, **{**usual, **options})
-
-
-def _inputs(root: Path, files: int = 4, *, groups: int = 1, **options: Any) -> list[Path]:
-    return [
-        _write(root / f"in-{n}.parquet", _rows(ROWS, n * ROWS), row_group_size=ROWS // groups, **options)
-        for n in range(files)
-    ]
-
-
-def _run(
-    root: Path,
-    paths: Sequence[Path],
-    *,
-    schema: Schema = SCHEMA,
-    deletes: Sequence[DeleteFile] = (),
-    target: int = 512 * 2**20,
-    verify: ProofLevel = ProofLevel.DEEP,
-    properties: dict[str, str] | None = None,
-    spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
-    partition: str = "{}",
-    of_task: dict[str, Any] | None = None,
-    **of_context: Any,
-) -> TaskResult:
-    context = tasks.make_context(root, schema, verify=verify, target=target, properties=properties, spec=spec)
-    context = context.model_copy(update={"min_row_group": 2**20, **of_context})
-    task = tasks.make_task(paths, partition=partition, spec_id=spec.spec_id)
-    changes = {"deletes": tuple(deletes), "sequence_numbers": (1,) * len(paths), **(of_task or {})}
-    return execute_task.rewrite(task.model_copy(update=changes), context, uuid.uuid4().hex)
-
-
-def _stored(paths: Sequence[Path]) -> list[str]:
-    return [row for path in paths for row in tasks.comparable(pq.read_table(path).to_pylist())]
-
-
-def _efforts(result: TaskResult) -> tuple[int, int, int]:
-    return result.effort.copied_groups, result.effort.joined_groups, result.effort.encoded_groups
-
-
 @pytest.mark.parametrize("level", list(ProofLevel))
 def test_small_row_groups_become_one(tmp_path: Path, level: ProofLevel) -> None:
-    paths = _inputs(tmp_path, groups=2)
-    result = _run(tmp_path, paths, verify=level)
-    assert _efforts(result) == (0, 8, 0)
+    paths = joining.inputs(tmp_path, groups=2)
+    result = joining.run(tmp_path, paths, verify=level)
+    assert joining.efforts(result) == (0, 8, 0)
     assert result.effort.kept_from_copying == {}
-    assert tasks.read_rows(result) == _stored(paths)
+    assert tasks.read_rows(result) == joining.stored(paths)
     assert [pq.read_metadata(file.file_path).num_row_groups for file in result.staged] == [1]
-    assert (result.proof.rows, result.proof.copied.rows) == (4 * ROWS, 4 * ROWS)
+    assert (result.proof.rows, result.proof.copied.rows) == (4 * joining.ROWS, 4 * joining.ROWS)
     assert bool(result.proof.checksum) == (level is not ProofLevel.COUNTS)
     assert spliced.check(result.staged[0].file_path).column_indexes > 0
 
 
 @pytest.mark.parametrize("mode", [CopyMode.NEVER, CopyMode.ALWAYS])
 def test_nothing_is_joined_unless_the_choice_is_ours(tmp_path: Path, mode: CopyMode) -> None:
-    paths = _inputs(tmp_path)
-    result = _run(tmp_path, paths, copy_row_groups=mode)
+    paths = joining.inputs(tmp_path)
+    result = joining.run(tmp_path, paths, copy_row_groups=mode)
     assert result.effort.joined_groups == 0
-    assert tasks.read_rows(result) == _stored(paths)
+    assert tasks.read_rows(result) == joining.stored(paths)
 
 
 def test_rows_that_are_sorted_are_not_joined(tmp_path: Path) -> None:
-    paths = _inputs(tmp_path)
+    paths = joining.inputs(tmp_path)
     order = SortOrder(SortField(source_id=1, transform=IdentityTransform()), order_id=4)
-    result = _run(tmp_path, paths, sort_order=order.model_dump_json())
-    assert _efforts(result)[:2] == (0, 0)
-    assert tasks.read_rows(result) == _stored(paths)
-
-
-def test_row_groups_with_deleted_positions_are_decoded_and_the_others_joined(tmp_path: Path) -> None:
-    paths = _inputs(tmp_path, groups=2)
-    gone = [(paths[1], 150), (paths[1], 151), (paths[3], 0)]
-    delete = delete_files.position_delete(tmp_path / "d.parquet", gone, sequence_number=1)
-    result = _run(tmp_path, paths, deletes=[delete])
-    assert _efforts(result) == (0, 6, 2)
-    assert result.effort.kept_from_copying == {copied_row_groups.Kept.DELETED.value: 2}
-    dead = {350, 351, 600}
-    assert tasks.read_rows(result) == [row for at, row in enumerate(_stored(paths)) if at not in dead]
-    assert result.proof.deleted_rows == 3
-
-
-def test_row_groups_with_deleted_keys_are_decoded_and_the_others_joined(tmp_path: Path) -> None:
-    paths = _inputs(tmp_path, groups=2)
-    keys = [{"id": 350}, {"id": 600}, {"id": 10**6}]
-    delete = delete_files.equality_delete(
-        tmp_path / "d.parquet", keys, Schema(SCHEMA.find_field(1)), [1], sequence_number=2
-    )
-    result = _run(tmp_path, paths, deletes=[delete])
-    assert _efforts(result) == (0, 6, 2)
-    assert tasks.read_rows(result) == [row for at, row in enumerate(_stored(paths)) if at not in (350, 600)]
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_no_row_is_lost_or_revived_whatever_is_deleted(tmp_path: Path, seed: int) -> None:
-    chance = random.Random(seed)
-    paths = _inputs(tmp_path, groups=4)
-    dead = {chance.randrange(4 * ROWS) for _ in range(chance.choice((1, 5, 40)))}
-    start = chance.randrange(4) * ROWS
-    dead |= set(range(start, start + chance.choice((0, 50, 100))))  # whole row groups
-    keys = {number for number in dead if chance.random() < 0.5}
-    positions = [(paths[at // ROWS], at % ROWS) for at in sorted(dead - keys)]
-    deletes = []
-    if positions:
-        deletes.append(delete_files.position_delete(tmp_path / "p.parquet", positions, sequence_number=1))
-    if keys:
-        rows = [{"id": key} for key in sorted(keys)]
-        only = Schema(SCHEMA.find_field(1))
-        deletes.append(delete_files.equality_delete(tmp_path / "e.parquet", rows, only, [1], sequence_number=2))
-    result = _run(tmp_path, paths, deletes=deletes, target=chance.choice((8000, 2**20)))
-    assert tasks.read_rows(result) == [row for at, row in enumerate(_stored(paths)) if at not in dead]
+    result = joining.run(tmp_path, paths, sort_order=order.model_dump_json())
+    assert joining.efforts(result)[:2] == (0, 0)
+    assert tasks.read_rows(result) == joining.stored(paths)
 
 
 def test_a_column_with_a_bloom_filter_gets_a_new_one_for_all_rows(tmp_path: Path) -> None:
     properties = {"write.parquet.bloom-filter-enabled.column.name": "true"}
-    paths = _inputs(tmp_path)
-    result = _run(tmp_path, paths, properties=properties)
-    assert _efforts(result) == (0, 4, 0)
+    paths = joining.inputs(tmp_path)
+    result = joining.run(tmp_path, paths, properties=properties)
+    assert joining.efforts(result) == (0, 4, 0)
     (file,) = result.staged
     (group,) = parquet_footer.read(PyArrowFileIO(), file.file_path).groups
     assert [spliced.BLOOM in chunk.meta for chunk in group.chunks] == [False, True, False, False, False]
-    assert tasks.read_rows(result) == _stored(paths)
+    assert tasks.read_rows(result) == joining.stored(paths)
 
 
 def test_row_groups_are_smaller_where_decoded_columns_would_take_too_much_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     properties = {"write.parquet.bloom-filter-enabled.column.name": "true"}
-    paths = _inputs(tmp_path, files=6)
+    paths = joining.inputs(tmp_path, files=6)
     (group,) = parquet_footer.read(PyArrowFileIO(), str(paths[0])).groups
     monkeypatch.setattr(join_choice, "_DECODED_BYTES", int(2.5 * group.chunks[1].uncompressed))
-    result = _run(tmp_path, paths, properties=properties)
-    assert _efforts(result) == (0, 6, 0)
+    result = joining.run(tmp_path, paths, properties=properties)
+    assert joining.efforts(result) == (0, 6, 0)
     assert [pq.read_metadata(file.file_path).num_row_groups for file in result.staged] == [3]
-    assert tasks.read_rows(result) == _stored(paths)
+    assert tasks.read_rows(result) == joining.stored(paths)
 
 
 def test_r51_partition_columns_have_the_value_of_the_partition(tmp_path: Path) -> None:
     spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "name"), spec_id=3)
-    paths = _inputs(tmp_path)
-    result = _run(tmp_path, paths, spec=spec, partition=json.dumps({"name": "here"}), verify=ProofLevel.CHECKSUM)
+    paths = joining.inputs(tmp_path)
+    result = joining.run(tmp_path, paths, spec=spec, partition=json.dumps({"name": "here"}), verify=ProofLevel.CHECKSUM)
     assert result.effort.joined_groups == 4
     table = pq.read_table(result.staged[0].file_path)
     assert set(table["name"].to_pylist()) == {"here"}
-    assert table["id"].to_pylist() == list(range(4 * ROWS))
+    assert table["id"].to_pylist() == list(range(4 * joining.ROWS))
 
 
 def test_columns_that_changed_are_encoded_and_missing_ones_become_nulls_or_defaults(tmp_path: Path) -> None:
@@ -255,12 +138,12 @@ def test_columns_that_changed_are_encoded_and_missing_ones_become_nulls_or_defau
         for n in range(500)
     ]
     paths = [
-        _write(tmp_path / "old.parquet", before, old, use_dictionary=["name"]),
-        _write(tmp_path / "new.parquet", after, now, use_dictionary=["title"]),
-        _write(tmp_path / "old-too.parquet", before, old, use_dictionary=["name"]),
+        joining.write(tmp_path / "old.parquet", before, old, use_dictionary=["name"]),
+        joining.write(tmp_path / "new.parquet", after, now, use_dictionary=["title"]),
+        joining.write(tmp_path / "old-too.parquet", before, old, use_dictionary=["name"]),
     ]
-    result = _run(tmp_path, paths, schema=now)
-    assert _efforts(result) == (0, 3, 0)
+    result = joining.run(tmp_path, paths, schema=now)
+    assert joining.efforts(result) == (0, 3, 0)
     filled = [
         {"count": n % 3, "title": f"n{n % 7}", "extra": None, "kind": "usual", "box": None, "list": None, "id": n}
         for n in range(500)
@@ -274,11 +157,11 @@ def test_columns_that_changed_are_encoded_and_missing_ones_become_nulls_or_defau
 
 def test_row_groups_of_another_codec_are_encoded(tmp_path: Path) -> None:
     paths = [
-        _write(tmp_path / f"{n}.parquet", _rows(ROWS, n * ROWS), compression=codec)
+        joining.write(tmp_path / f"{n}.parquet", joining.rows(joining.ROWS, n * joining.ROWS), compression=codec)
         for n, codec in enumerate(("zstd", "zstd", "snappy", "gzip", "zstd"))
     ]
-    result = _run(tmp_path, paths)
-    assert tasks.read_rows(result) == _stored(paths)
+    result = joining.run(tmp_path, paths)
+    assert tasks.read_rows(result) == joining.stored(paths)
     assert result.effort.joined_groups == 2
     assert result.effort.kept_from_copying == {
         copied_row_groups.Kept.CODEC.value: 1,
@@ -286,34 +169,21 @@ def test_row_groups_of_another_codec_are_encoded(tmp_path: Path) -> None:
     }
 
 
-def _manifest_metrics(root: Path, paths: Sequence[Path]) -> dict[str, Any]:
-    """NaNs, nulls and bounds of each input, as manifests have them."""
-    whole = [_run(root / f"m{n}", [path], copy_row_groups=CopyMode.NEVER).staged[0] for n, path in enumerate(paths)]
-    told = tuple(
-        {
-            number: (file.null_value_counts[number], file.lower_bounds.get(number), file.upper_bounds.get(number))
-            for number in (2, 3, 5)
-        }
-        for file in whole
-    )
-    return {"nan_counts": tuple(dict(file.nan_value_counts) for file in whole), "told": told}
-
-
 @pytest.mark.parametrize("statistics", [True, False])
 def test_metrics_are_those_of_a_full_encode(tmp_path: Path, statistics: bool) -> None:
-    long = _rows(ROWS, 900)
-    long = long.set_column(1, long.schema.field(1), pa.array(["ü" * 3000 + str(n % 9) for n in range(ROWS)]))
+    long = joining.rows(joining.ROWS, 900)
+    long = long.set_column(1, long.schema.field(1), pa.array(["ü" * 3000 + str(n % 9) for n in range(joining.ROWS)]))
     options = {"write_statistics": statistics, "write_page_index": statistics}
-    paths = [*_inputs(tmp_path, **options), _write(tmp_path / "long.parquet", long, **options)]
-    encoded = _run(tmp_path / "e", paths, copy_row_groups=CopyMode.NEVER).staged[0]
-    joined = _run(tmp_path / "j", paths, of_task=_manifest_metrics(tmp_path, paths))
+    paths = [*joining.inputs(tmp_path, **options), joining.write(tmp_path / "long.parquet", long, **options)]
+    encoded = joining.run(tmp_path / "e", paths, copy_row_groups=CopyMode.NEVER).staged[0]
+    joined = joining.run(tmp_path / "j", paths, of_task=joining.manifest_metrics(tmp_path, paths))
     assert joined.effort.joined_groups == 5
-    for name in METRICS:
+    for name in joining.METRICS:
         metrics, expected = getattr(joined.staged[0], name), getattr(encoded, name)
         assert metrics == {number: expected[number] for number in metrics}, name
         assert metrics.keys() >= ({2, 3, 5} & expected.keys()), name
-    unknown = _run(tmp_path / "u", paths).staged[0]
-    for name in METRICS:
+    unknown = joining.run(tmp_path / "u", paths).staged[0]
+    for name in joining.METRICS:
         metrics, expected = getattr(unknown, name), getattr(encoded, name)
         assert metrics == {number: expected[number] for number in metrics}, name
 
@@ -324,41 +194,42 @@ def test_an_encoded_column_without_statistics_is_not_called_all_null(tmp_path: P
         "write.parquet.bloom-filter-enabled.column.name": "true",
         "write.parquet.stats-enabled.column.name": "false",
     }
-    paths = _inputs(tmp_path)
+    paths = joining.inputs(tmp_path)
     told = tuple({2: (5, b"name 1", b"name 9")} for _ in paths)
-    result = _run(tmp_path, paths, properties=properties, of_task={"told": told})
+    result = joining.run(tmp_path, paths, properties=properties, of_task={"told": told})
     assert result.effort.joined_groups == 4
-    encoded = _run(tmp_path / "e", paths, properties=properties, copy_row_groups=CopyMode.NEVER)
-    for name in METRICS:
+    encoded = joining.run(tmp_path / "e", paths, properties=properties, copy_row_groups=CopyMode.NEVER)
+    for name in joining.METRICS:
         assert 2 not in getattr(encoded.staged[0], name), name
         assert 2 not in getattr(result.staged[0], name), name
 
 
 @pytest.mark.parametrize("level", [ProofLevel.CHECKSUM, ProofLevel.DEEP])
 def test_damaged_indexes_name_their_file(tmp_path: Path, level: ProofLevel) -> None:
-    paths = _inputs(tmp_path, write_page_checksum=True)
+    paths = joining.inputs(tmp_path, write_page_checksum=True)
     chunk = parquet_footer.read(PyArrowFileIO(), str(paths[2])).groups[0].chunks[1]
     data = bytearray(paths[2].read_bytes())
     data[chunk.start + chunk.length - 3] ^= 0x55
     paths[2].write_bytes(bytes(data))
     with pytest.raises(errors.CompactionError, match=r"in-2\.parquet"):
-        _run(tmp_path, paths, verify=level)
+        joining.run(tmp_path, paths, verify=level)
     assert tasks.files_below(tmp_path) == []
 
 
 @pytest.mark.parametrize("damaged", [(2,), (0, 1, 2, 3)], ids=["merged", "equal"])
 def test_a_damaged_dictionary_names_its_file(tmp_path: Path, damaged: tuple[int, ...]) -> None:
     """A checksum that was computed anew over damaged values would hide the damage for ever."""
-    table = _rows(ROWS).set_column(1, arrow_schemas.file_schema(SCHEMA).field("name"), [["one", "two"] * (ROWS // 2)])
+    words = ["one", "two"] * (joining.ROWS // 2)
+    table = joining.rows(joining.ROWS).set_column(1, arrow_schemas.file_schema(joining.SCHEMA).field("name"), [words])
     options = {"write_page_checksum": True, "compression": "none"}
-    paths = [_write(tmp_path / f"in-{number}.parquet", table, **options) for number in range(4)]
+    paths = [joining.write(tmp_path / f"in-{number}.parquet", table, **options) for number in range(4)]
     for number in damaged:
         chunk = parquet_footer.read(PyArrowFileIO(), str(paths[number])).groups[0].chunks[1]
         data = bytearray(paths[number].read_bytes())
         data[data.index(b"two", chunk.start, chunk.data_pages[0])] ^= 1
         paths[number].write_bytes(bytes(data))
     with pytest.raises(errors.DamagedFileError, match=rf"in-{damaged[0]}\.parquet"):
-        _run(
+        joining.run(
             tmp_path,
             paths,
             verify=ProofLevel.CHECKSUM,
@@ -370,7 +241,7 @@ def test_a_damaged_dictionary_names_its_file(tmp_path: Path, damaged: tuple[int,
 @pytest.mark.parametrize("field", [2, 3, 4, 5], ids=["values", "definition levels", "repetition levels", "kind"])
 def test_a_page_with_a_damaged_header_names_its_file(tmp_path: Path, field: int) -> None:
     """Checksums do not cover headers, and a page that moves as bytes is not decoded."""
-    paths = _inputs(tmp_path, write_page_checksum=True)
+    paths = joining.inputs(tmp_path, write_page_checksum=True)
     chunk = parquet_footer.read(PyArrowFileIO(), str(paths[2])).groups[0].chunks[2]
     data = paths[2].read_bytes()
     head, body = thrift.parse(data, chunk.start)
@@ -382,16 +253,16 @@ def test_a_page_with_a_damaged_header_names_its_file(tmp_path: Path, field: int)
     assert len(changed) == body - chunk.start
     paths[2].write_bytes(data[: chunk.start] + changed + data[body:])
     try:
-        result = _run(tmp_path, paths, verify=ProofLevel.CHECKSUM)
+        result = joining.run(tmp_path, paths, verify=ProofLevel.CHECKSUM)
     except errors.DamagedFileError as error:
         assert error.path == str(paths[2])  # noqa: PT017 - readers need no repetition levels here
     else:
-        assert tasks.read_rows(result) == _stored(paths)
+        assert tasks.read_rows(result) == joining.stored(paths)
 
 
 def test_a_footer_with_too_few_values_is_never_joined(tmp_path: Path) -> None:
     """Readers see 150 rows of the file; pages with all 200 would shift the rows of the next one."""
-    paths = _inputs(tmp_path)
+    paths = joining.inputs(tmp_path)
 
     def fewer(footer: thrift.Struct) -> None:
         (group,) = footer[parquet_files.ROW_GROUPS][1][1]
@@ -400,20 +271,20 @@ def test_a_footer_with_too_few_values_is_never_joined(tmp_path: Path) -> None:
             chunk[parquet_files.META][1][parquet_files.NUM_VALUES] = (thrift.I64, 150)
 
     parquet_files.change_footer(paths[1], fewer)
-    three = Schema(*(SCHEMA.find_field(number) for number in (1, 2, 3)))
-    result = _run(tmp_path, paths, schema=three)
+    three = Schema(*(joining.SCHEMA.find_field(number) for number in (1, 2, 3)))
+    result = joining.run(tmp_path, paths, schema=three)
     table = pa.concat_tables([pq.read_table(path, columns=["id", "name", "score"]) for path in paths])
     assert tasks.read_rows(result) == tasks.comparable(table.to_pylist())
 
 
 def test_files_of_joined_row_groups_come_out_even_and_stay(tmp_path: Path) -> None:
-    paths = _inputs(tmp_path, files=40)
+    paths = joining.inputs(tmp_path, files=40)
     total = sum(path.stat().st_size for path in paths)
     target = total // 5
     properties = {"write.parquet.row-group-size-bytes": str(target // 3)}
-    result = _run(tmp_path, paths, target=target, properties=properties, verify=ProofLevel.CHECKSUM)
-    assert _efforts(result) == (0, 40, 0)
-    assert tasks.read_rows(result) == _stored(paths)
+    result = joining.run(tmp_path, paths, target=target, properties=properties, verify=ProofLevel.CHECKSUM)
+    assert joining.efforts(result) == (0, 40, 0)
+    assert tasks.read_rows(result) == joining.stored(paths)
     sizes = [file.file_size_in_bytes for file in result.staged]
     assert all(0.75 * target <= size <= 1.5 * target for size in sizes), [size / target for size in sizes]
     assert max(sizes) < 1.4 * min(sizes)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from iceberg_compaction.execute.worker.copy import extents, join_choice
 from iceberg_compaction.execute.worker.input import identity_columns, read_files
+from iceberg_compaction.model import copy_plan
 from iceberg_compaction.model.policies import CopyMode
 
 if TYPE_CHECKING:
@@ -59,10 +60,26 @@ class Copy:
     patched: frozenset[int]  # field ids of the top-level columns that are encoded
     bytes: int
     absent: frozenset[int] = frozenset()  # of these, the columns that the file lacks and that are null in all its rows
+    deleted: int = 0  # rows that are left out; such a row group is joined, never copied
+
+    @property
+    def stored_rows(self) -> int:
+        return self.raw.groups[self.group].rows
 
     @property
     def rows(self) -> int:
-        return self.raw.groups[self.group].rows
+        """Rows that live."""
+        return self.stored_rows - self.deleted
+
+    @property
+    def first_row(self) -> int:
+        """Its number in the file."""
+        return sum(self.footer.group_rows[: self.group])
+
+    @property
+    def weight(self) -> int:
+        """Bytes of the rows that live, about."""
+        return self.bytes * self.rows // max(1, self.stored_rows)
 
     @property
     def part(self) -> read_files.FilePart:
@@ -109,11 +126,21 @@ class Steps:
         encoded = tuple(part for step in self.order if isinstance(step, Encode) for part in step.parts)
         return encoded and encoded + tuple(step.part for step in self.order if isinstance(step, Copy))
 
+    def joined_bytes(self, row_group: int) -> int:
+        """Of the most row groups that become one of so many bytes; rows that are left out are loaded, too."""
+        most = max((sum(source.bytes for source in sources) for sources in self._joins), default=0)
+        sources = [source for sources in self._joins for source in sources]
+        least_share = min((source.rows / source.stored_rows for source in sources), default=1.0)
+        return max([min(most, int(row_group / least_share)), *(source.bytes for source in sources)])
+
     @property
-    def joined_bytes(self) -> int:
-        """Of the most row groups that are joined with one another."""
-        joins = [step.sources for step in self.order if isinstance(step, Join)]
-        return max((sum(source.bytes for source in sources) for sources in joins), default=0)
+    def leaves_out(self) -> bool:
+        """Whether joined row groups lose rows."""
+        return any(source.deleted for sources in self._joins for source in sources)
+
+    @property
+    def _joins(self) -> list[tuple[Copy, ...]]:
+        return [step.sources for step in self.order if isinstance(step, Join)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,16 +193,15 @@ def choose(footers: Sequence[read_files.Footer], deletes: apply_deletes.DeleteFi
     kept: collections.Counter[str] = collections.Counter()
     runs = [(way, list(run)) for way, run in itertools.groupby(groups, key=lambda group: _way(group, wanted))]
     for at, (way, run) in enumerate(runs):
-        copies = tuple(group.copy for group in run if group.copy is not None)
+        if way is Copy:
+            order += [group.copy for group in run if group.copy is not None]
+            continue
         # Rows that are encoded before or behind could make an undersized row group, if these are not encoded with them.
         is_alone = all(other is not Encode for other, _ in runs[max(0, at - 1) : at + 2])
-        if way is Copy:
-            order += copies
-        elif way is Join and join_choice.worth_joining(copies, wanted, unfolds=is_alone):
-            order.append(Join(sources=copies))
-        else:
-            order.append(_encode(run))
-            kept.update(group.kept.value for group in run if group.kept is not None)
+        for step, of_step in _join_or_encode(run, wanted, is_alone=is_alone) if way is Join else [(_encode(run), run)]:
+            order.append(step)
+            if isinstance(step, Encode):
+                kept.update(group.kept.value for group in of_step if group.kept is not None)
     return Steps(order=tuple(order), kept=dict(kept), merges=merges)
 
 
@@ -303,10 +329,17 @@ def _with_deletes(groups: Sequence[_Group], deletes: apply_deletes.DeleteFilter)
             if dead == counts[group.index]:
                 deletes.pass_over(dead)
             elif dead or deletes.is_open(number):
-                kept = Kept.DELETED if group.kept in _MOVABLE else group.kept
-                yield replace(group, rows=group.rows - dead, kept=kept)
+                yield _thinned(group, dead, is_known=not deletes.is_open(number))
             else:
                 yield group
+
+
+def _thinned(group: _Group, dead: int, *, is_known: bool) -> _Group:
+    """A row group that loses rows, so many by what is known so far."""
+    kept = Kept.DELETED if group.kept in _MOVABLE else group.kept
+    joins = is_known and dead <= copy_plan.MOST_DELETED * group.rows
+    copy = replace(group.copy, deleted=dead) if group.copy is not None and joins else None
+    return replace(group, rows=group.rows - dead, kept=kept, copy=copy)
 
 
 def _extents(group: _Group, deletes: apply_deletes.DeleteFilter) -> dict[int, untouched_row_groups.Extent]:
@@ -335,8 +368,26 @@ def _way(group: _Group, wanted: Wanted) -> type:
     """How a row group moves; whether joining pays off is seen with its neighbours."""
     if group.kept is None:
         return Copy
-    is_small = group.kept in (Kept.SMALL, Kept.NEIGHBOUR) and group.copy is not None
-    return Join if is_small and wanted.mode is CopyMode.AUTO else Encode
+    joins = group.kept in (Kept.SMALL, Kept.NEIGHBOUR, Kept.DELETED) and group.copy is not None
+    return Join if joins and wanted.mode is CopyMode.AUTO else Encode
+
+
+def _join_or_encode(
+    run: Sequence[_Group], wanted: Wanted, *, is_alone: bool
+) -> list[tuple[Join | Encode, Sequence[_Group]]]:
+    """The steps of row groups that may be joined, and the row groups of each. Where it does not pay off to leave rows
+    out, only the others are joined."""
+    copies = tuple(group.copy for group in run if group.copy is not None)
+    if join_choice.worth_joining(copies, wanted, unfolds=is_alone):
+        return [(Join(sources=copies), run)]
+    losses = {copy.deleted > 0 for copy in copies}
+    if len(losses) == 1:
+        return [(_encode(run), run)]
+    steps: list[tuple[Join | Encode, Sequence[_Group]]] = []
+    for loses_rows, same in itertools.groupby(run, key=lambda group: group.copy is not None and group.copy.deleted > 0):
+        part = list(same)
+        steps += [(_encode(part), part)] if loses_rows else _join_or_encode(part, wanted, is_alone=False)
+    return steps
 
 
 def _encode(run: Sequence[_Group]) -> Encode:

@@ -95,12 +95,12 @@ class MixedRows:
         assert wanted is not None
         while rest:
             started = time.monotonic()
-            count = join_rows.take(rest, self._writer.next_joined_bytes(sum(source.bytes for source in rest)))
+            count = join_rows.take(rest, self._writer.next_joined_bytes(sum(source.weight for source in rest)))
             decoded = join_choice.decoded_columns(rest[:count], wanted)
             if (fewer := join_choice.held_at_once(rest[:count], decoded)) < count:
                 count, decoded = fewer, join_choice.decoded_columns(rest[:fewer], wanted)
             sources, rest = rest[:count], rest[count:]
-            if (joined := self._joined(sources, wanted, decoded)) is None:
+            if (joined := self._joined(sources, decoded)) is None:
                 self._encode(_encode_step(sources), started)
                 self.effort += rewrite_task.Effort(kept_from_copying={copied_row_groups.Kept.PAGES.value: count})
                 continue
@@ -111,31 +111,33 @@ class MixedRows:
             self.effort += rewrite_task.Effort(joined_groups=count, joined_bytes=size, join_seconds=seconds)
 
     def _joined(
-        self, sources: tuple[copied_row_groups.Copy, ...], wanted: copied_row_groups.Wanted, decoded: frozenset[int]
+        self, sources: tuple[copied_row_groups.Copy, ...], decoded: frozenset[int]
     ) -> tuple[output_file.JoinedRows, frozenset[int]] | None:
         """Joined row groups, and the columns that have to be decoded, `decoded` among them. None: their pages cannot be
         joined after all, so rows are decoded, which tells what is wrong with which file."""
-        prepared = self._prepared
         try:
-            joined, decoded = join_rows.join(
-                prepared.io, sources, wanted, decoded, prepared.output.options.parquet, prepared.cores
-            )
+            joined, decoded = join_rows.join(self._prepared, sources, decoded)
         except (ValueError, OSError, pa.ArrowException) as error:
             _log.info("%d row groups are encoded, because their pages cannot be joined: %s", len(sources), error)
             return None
         # More columns than foreseen may have to be decoded, and so more memory be needed than there is.
-        is_possible = joined.columns and join_choice.held_at_once(sources, decoded) == len(sources)
+        is_possible = joined.columns and join_choice.fits_memory(sources, decoded)
         return (joined, decoded) if is_possible else None
 
     def _after_bytes(self, sources: tuple[copied_row_groups.Copy, ...], meter: measure.Meter | None) -> None:
         """Counts and checks rows that went into the outputs as bytes."""
-        self._source.count_copied(sum(source.rows for source in sources))
+        self._source.count_copied(sum(source.rows for source in sources), sum(source.deleted for source in sources))
         if meter is not None:
             self._patches_encoded += _columns_only(meter.side)
         if self._level is policies.ProofLevel.DEEP:
-            parts = [source.part for source in sources]
-            for _, _, batch in self._prepared.reader.batches(parts, frozenset()):
-                self._decoded.add(batch)
+            for source in sources:
+                for _, first, batch in self._prepared.reader.batches([source.part], frozenset()):
+                    self._decoded.add(self._alive(source, first, batch))
+
+    def _alive(self, source: copied_row_groups.Copy, first: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that live, which begins at so many rows of its file."""
+        deletes = self._prepared.deletes
+        return batch if deletes is None or not source.deleted else deletes.alive(source.number, first, batch)
 
     def _patch(
         self, sources: tuple[copied_row_groups.Copy, ...], patched: frozenset[int]
@@ -150,7 +152,8 @@ class MixedRows:
         batches = []
         for source in sources:  # one by one: a file that lacks all of these columns is read for its number of rows
             only = read_files.columns_with([source.footer], patched) or _smallest_column(source)
-            for footer, _, batch in prepared.reader.batches([source.part], prepared.dictionaries, only):
+            for footer, first, stored in prepared.reader.batches([source.part], prepared.dictionaries, only):
+                batch = self._alive(source, first, stored)
                 meter.add(batch)
                 with read_files.translated(footer.path):
                     projection = project.Projection(batch.schema, schema, columns, prepared.constants)

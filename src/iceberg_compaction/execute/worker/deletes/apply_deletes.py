@@ -174,6 +174,10 @@ class DeleteFilter:
         """Which of a range of rows of a file are known to be deleted; all that are, once its keys are looked up."""
         return self._dead.mask(number, first, rows)
 
+    def alive(self, number: int, first: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch of a file that are not known to be deleted. They are not counted."""
+        return batch.filter(pa.array(~self.dead_mask(number, first, batch.num_rows)))
+
     def pass_over(self, rows: int) -> None:
         """Counts rows that are known to be deleted and will not be read."""
         self._met += rows

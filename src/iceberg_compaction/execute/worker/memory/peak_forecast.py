@@ -31,6 +31,8 @@ _KEY = 40  # of a key of equality deletes
 _POSITION = 1.2  # of a row of a file with position deletes, and of a record in a delete file
 _COPY = 32 * _MIB  # of bytes on their way from file to file
 _JOINED = 2.5  # of a byte of a joined row group: pages, the new pages, and columns that are decoded
+_LEFT_OUT = 64 * _MIB  # on each core, of values that are decoded, those that stay and their pages
+_LEFT_OUT_SHARE = 4.0  # the same of a byte of a joined row group, if that is less
 _SORTED = 2.2  # of a byte that is sorted in memory: the rows and their copies in order
 _MERGED = 4.0  # of a byte that is merged from local disk
 
@@ -46,6 +48,7 @@ class TaskShape:
     is_parted: bool = False
     is_copied: bool = False  # whether row groups are copied or joined
     joined_bytes: int = 0  # of row groups that become one
+    leaves_out: bool = False  # whether these lose rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,8 @@ def forecast(shape: TaskShape, limits: budgets.Budgets) -> PeakForecast:
     columns = max((footer.leaves for footer in shape.footers), default=0)
     files = limits.open_partitions if shape.is_parted else 1
     copied = (_COPY if shape.is_copied else 0) + int(_JOINED * shape.joined_bytes)
+    if shape.leaves_out:
+        copied += limits.cores * min(_LEFT_OUT, int(_LEFT_OUT_SHARE * shape.joined_bytes))
     return PeakForecast(
         footers=sum(_footer(footer) for footer in shape.footers),
         deletes=_deletes(shape, limits),

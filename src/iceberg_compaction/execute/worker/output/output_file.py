@@ -30,6 +30,7 @@ class CopiedGroup:
     sources: tuple[copied_row_groups.Copy, ...]
     moved: tuple[bool, ...]  # for each column, whether it was not encoded from rows
     digests: tuple[int | None, ...]  # of each moved column's bytes; None: not wanted
+    deleted_nulls: tuple[int, ...] = ()  # of each column, in rows that were left out; empty: there are none
 
 
 class JoinedRows(NamedTuple):
@@ -44,7 +45,12 @@ class JoinedRows(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        return sum(source.bytes for source in self.sources)
+        return sum(source.weight for source in self.sources)
+
+    def deleted_nulls(self, columns: int) -> tuple[int, ...]:
+        """Nulls of each of so many columns in rows that were left out."""
+        joined = self.columns
+        return tuple(joined[number].deleted_nulls if number in joined else 0 for number in range(columns))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +111,7 @@ class MixedFile:
         arguments = None if patch is None else self._options.arguments(patch)
         copied = self._file.join(joined.rows, joined.columns, patch, arguments, digest=digest)
         moved = tuple(number in joined.columns for number in range(len(self._file.leaves)))
-        self._add_copied(joined.sources, moved, copied.digests, patch)
+        self._add_copied(joined.sources, moved, copied.digests, patch, joined.deleted_nulls(len(moved)))
         return copied.bytes
 
     def _add_copied(
@@ -114,8 +120,13 @@ class MixedFile:
         moved: tuple[bool, ...],
         digests: tuple[int | None, ...],
         patch: pa.Table | None,
+        deleted_nulls: tuple[int, ...] = (),
     ) -> None:
-        self._copied.append(CopiedGroup(index=self._rows.groups, sources=sources, moved=moved, digests=digests))
+        self._copied.append(
+            CopiedGroup(
+                index=self._rows.groups, sources=sources, moved=moved, digests=digests, deleted_nulls=deleted_nulls
+            )
+        )
         self._rows.add_copied(patch)
 
     def _open(self, step: copied_row_groups.Copy) -> splice.Source:

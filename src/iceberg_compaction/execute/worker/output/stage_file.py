@@ -76,7 +76,9 @@ def _moved_fields(copied: output_file.CopiedGroup, source: copied_row_groups.Cop
 
 
 def _is_whole_input(groups: list[_InputGroup]) -> bool:
-    """Whether these are all row groups of their input that have rows."""
+    """Whether these are all row groups of their input that have rows, and all rows of these."""
+    if any(group.source.deleted for group in groups):
+        return False
     return len(groups) == sum(1 for rows in groups[0].source.footer.group_rows if rows)
 
 

@@ -61,20 +61,21 @@ def _measure_output(io: FileIO, file: output_file.WrittenFile, tops: tuple[int, 
 
 
 def _null_counts_of_inputs(group: output_file.CopiedGroup, tops: tuple[int, ...]) -> dict[int, int]:
-    """Nulls of the top-level columns that were moved, if all inputs count them. An input that lacks a column has a null
-    in every row."""
+    """Nulls of the top-level columns that were moved, if all inputs count them, without those of rows that were left
+    out. An input that lacks a column has a null in every row."""
     counts: list[dict[int, int]] = []
     for source in group.sources:
         columns = [column if is_moved else None for column, is_moved in zip(source.columns, group.moved, strict=True)]
         counted = _null_counts(source.raw, source.group, columns, tops)
         lacking = {
-            top: source.rows
+            top: source.stored_rows
             for top, column, is_moved in zip(tops, source.columns, group.moved, strict=True)
             if is_moved and column is None
         }
         counts.append(counted | lacking)
     common = set.intersection(*map(set, counts)) if counts else set()
-    return {top: sum(count[top] for count in counts) for top in common}
+    deleted = dict(zip(tops, group.deleted_nulls, strict=True)) if group.deleted_nulls else {}
+    return {top: sum(count[top] for count in counts) - deleted.get(top, 0) for top in common}
 
 
 def _null_counts(

@@ -6,35 +6,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from iceberg_compaction.formats.parquet import format_fields, thrift
 from iceberg_compaction.formats.parquet.join import (
     encode_column,
     forged_file,
     merge_statistics,
     move_pages,
+    page_bytes,
     source_chunks,
-    ways,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     from iceberg_compaction.formats.parquet import page_layout
     from iceberg_compaction.formats.parquet.join import joined_column
 
     _Part = tuple[source_chunks.LoadedGroup, source_chunks.SourceChunk | None]
 
-_AT_ONCE = 8 * 2**20  # uncompressed bytes of chunks that are decoded, so that little of a column is in memory
+_AT_ONCE = 8 * 2**20  # uncompressed bytes that are decoded at a time, so that little of a column is in memory
 _NULLS = format_fields.Statistics.NULLS
 _BOUNDS = frozenset((format_fields.Statistics.MIN, format_fields.Statistics.MAX))
 
 
-def is_bounded(column: joined_column.JoinedColumn) -> bool:
-    """Whether the bounds of a column are known, or it has no values. Those of its inputs may be bounds of rows that
-    were left out."""
-    return column.statistics.keys() >= _BOUNDS or format_fields.optional(column.statistics, _NULLS) == column.values
+def is_counted(column: joined_column.JoinedColumn) -> bool:
+    """Whether the nulls of a column are counted, and its bounds known if it has values. Manifests of the inputs cannot
+    fill such gaps, because they speak of the rows that were left out, too."""
+    nulls = format_fields.optional(column.statistics, _NULLS)
+    return nulls is not None and (nulls == column.values or column.statistics.keys() >= _BOUNDS)
 
 
 def join(
@@ -44,11 +47,11 @@ def join(
     arguments: Mapping[str, Any],
 ) -> joined_column.JoinedColumn | None:
     """The column of the joined row group. Row groups that lack it get a page of nulls. `arguments` are those of
-    pyarrow's writer. None: it must be decoded, because its bounds are not known."""
-    if ways.without_rows(ways.JoinWay.PAGES, layout) is not ways.JoinWay.PLAIN:
-        return None
+    pyarrow's writer. None: it must be decoded, because its codec is not known here."""
     sources = [group.chunk(column) for group in groups]
     codec, writer = _compression(groups, sources, arguments)
+    if not page_bytes.can_compress(codec):
+        return None
     pages = move_pages.MovedPages(codec, layout)
     counted: list[merge_statistics.Counted] = []
     deleted_nulls = 0
@@ -62,14 +65,16 @@ def join(
             pages.add(chunk, *move_pages.indexes(group, column))
             counted.append((chunk.chunk.values, chunk.chunk.statistics))
         else:
-            values = _decoded(chunks, layout)
-            kept = values.filter(source_chunks.kept_rows([group for group, _ in part]))
-            deleted_nulls += values.column(0).null_count - kept.column(0).null_count
-            encoded = encode_column.encode(kept, layout.repetitions, writer, use_dictionary=False)
-            pages.add(encoded.chunk, encoded.offsets, encoded.bounds)
-            counted.append((encoded.chunk.chunk.values, encoded.chunk.chunk.statistics))
-    joined = pages.joined(merge_statistics.merge(counted, layout), deleted_nulls)
-    return joined if is_bounded(joined) else None
+            kept = source_chunks.kept_rows([group for group, _ in part])
+            for values, stay in _decoded(chunks, layout, kept):
+                alive = values if stay is None else source_chunks.alive(values, stay)
+                deleted_nulls += source_chunks.deleted_nulls(values.column(0), stay, layout)
+                if not alive.num_rows:
+                    continue
+                encoded = encode_column.encode(alive, layout.repetitions, writer, use_dictionary=False)
+                pages.add(encoded.chunk, encoded.offsets, encoded.bounds)
+                counted.append((encoded.chunk.chunk.values, encoded.chunk.chunk.statistics))
+    return pages.joined(merge_statistics.merge(counted, layout), deleted_nulls)
 
 
 def _changes(group: source_chunks.LoadedGroup, chunk: source_chunks.SourceChunk) -> bool:
@@ -112,15 +117,30 @@ def _parts(
         yield part
 
 
-def _decoded(chunks: Sequence[source_chunks.SourceChunk], layout: page_layout.Layout) -> pa.Table:
-    """All values of these chunks, as plain numbers or bytes."""
+def _decoded(
+    chunks: Sequence[source_chunks.SourceChunk], layout: page_layout.Layout, kept: pa.BooleanArray | None
+) -> Iterator[tuple[pa.Table, pa.BooleanArray | None]]:
+    """All values of these chunks, as plain numbers or bytes, and which of them stay (None: all); bit by bit."""
     forged = [
         forged_file.ForgedChunk(
             rows=chunk.rows, values=chunk.chunk.values, dictionary=chunk.dictionary or None, pages=[chunk.pages]
         )
         for chunk in chunks
     ]
-    values = forged_file.read(layout.physical, layout.length, layout.repetitions, chunks[0].chunk.codec, forged)
-    if values.num_rows != sum(chunk.rows for chunk in chunks):
+    file = forged_file.open_file(layout.physical, layout.length, layout.repetitions, chunks[0].chunk.codec, forged)
+    rows, size = sum(chunk.rows for chunk in chunks), sum(chunk.chunk.uncompressed for chunk in chunks)
+    at = 0
+    for values in _tables(file, rows if size <= 2 * _AT_ONCE else max(1, rows * _AT_ONCE // size)):
+        yield values, None if kept is None else kept.slice(at, values.num_rows)
+        at += values.num_rows
+    if at != rows:
         raise ValueError("a column has more or fewer values than its footer says")
-    return values
+
+
+def _tables(file: pq.ParquetFile, rows: int) -> Iterator[pa.Table]:
+    """All values of a file with so many rows or fewer at a time."""
+    if rows >= file.metadata.num_rows:
+        yield file.read(use_threads=False)
+    else:
+        for batch in file.iter_batches(rows, use_threads=False):
+            yield pa.Table.from_batches([batch])

@@ -10,17 +10,16 @@ import pyarrow as pa
 
 from iceberg_compaction.formats.parquet import format_fields, page_headers, thrift
 from iceberg_compaction.formats.parquet.join import (
-    encode_ranks,
     forged_file,
     joined_column,
     merge_indexes,
     merge_statistics,
     merged_dictionary,
-    pack_ranks,
     page_bytes,
     source_chunks,
     ways,
 )
+from iceberg_compaction.formats.parquet.join.ranks import encode_ranks, pack_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,9 +39,12 @@ def join(
     """The column of the joined row group. Row groups that lack it get a page of nulls. `arguments` are those of
     pyarrow's writer. ValueError: the encoded ranks are not those that were decoded."""
     ranks = decoded(groups, column, layout, merged.ranks)
-    stored_nulls, kept = ranks.column(0).null_count, source_chunks.kept_rows(groups)
+    kept = source_chunks.kept_rows(groups)
+    deleted_nulls = source_chunks.deleted_nulls(ranks.column(0), kept, layout)
     if kept is not None:
-        ranks = ranks.filter(kept)
+        ranks = source_chunks.alive(ranks, kept)
+    if ranks.num_rows != sum(group.rows for group in groups):
+        raise ValueError("a column has more or fewer rows than its row groups")
     packed = pack_ranks.pack(ranks.column(0), len(merged.values), layout.repetitions, arguments)
     encoded = packed or encode_ranks.encode(ranks, layout.repetitions, arguments)
     dictionary = merged.values if encoded.order is None else merged.values.take(pa.array(encoded.order))
@@ -68,7 +70,7 @@ def join(
         if locations is None
         else tuple(each._replace(offset=each.offset + len(page)) for each in locations),
         bounds=_bounds(encoded.index, merged, layout, len(locations)) if locations and merged.ordered else None,
-        deleted_nulls=stored_nulls - ranks.column(0).null_count,
+        deleted_nulls=deleted_nulls,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from iceberg_compaction.formats.parquet import format_fields
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from iceberg_compaction.formats.parquet import byte_ranges, parquet_footer
+    from iceberg_compaction.formats.parquet import byte_ranges, page_layout, parquet_footer
 
 _GAP = 2**20  # bytes between columns and their page indexes; a smaller gap is read with them
 _MOST_INDEXES = 16 * 2**20  # bytes; larger page indexes are left out
@@ -86,6 +87,11 @@ class SourceChunk(NamedTuple):
         return self.data[self.at : self.first_page]
 
     @property
+    def nulls(self) -> int | None:
+        """None: nobody has counted them."""
+        return format_fields.optional(self.chunk.statistics, format_fields.Statistics.NULLS)
+
+    @property
     def pages(self) -> memoryview:
         """All data pages."""
         return memoryview(self.data)[self.first_page : self.end]
@@ -97,6 +103,23 @@ def kept_rows(groups: Sequence[LoadedGroup]) -> pa.BooleanArray | None:
         return None
     deleted = [np.zeros(group.group.rows, bool) if group.deleted is None else group.deleted for group in groups]
     return pa.array(~np.concatenate(deleted))
+
+
+def alive(stored: pa.Table, kept: pa.BooleanArray) -> pa.Table:
+    """The rows of a column that stay. Chunk by chunk: a filter of all of it takes more than twice as long."""
+    column, chunks, at = stored.column(0), [], 0
+    for chunk in column.chunks:
+        chunks.append(chunk.filter(kept.slice(at, len(chunk))))
+        at += len(chunk)
+    return pa.table([pa.chunked_array(chunks, column.type)], schema=stored.schema)
+
+
+def deleted_nulls(stored: pa.ChunkedArray, kept: pa.BooleanArray | None, layout: page_layout.Layout) -> int:
+    """Nulls of a flat column among the rows that do not stay. They are counted here and not by what is left, so that
+    the proof notices nulls that get lost on the way into the new pages."""
+    if kept is None or not stored.null_count or len(layout.repetitions) > 1:
+        return 0
+    return int(pc.sum(pc.and_not(stored.is_null(), kept)).as_py() or 0)
 
 
 def spans(group: parquet_footer.Group, columns: Sequence[int | None], body: int) -> list[byte_ranges.Span]:

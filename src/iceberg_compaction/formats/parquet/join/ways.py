@@ -21,6 +21,7 @@ LEVEL_ENCODINGS = frozenset((3, 4))  # RLE, BIT_PACKED
 # its bytes or by its rows: an encoder makes no pages of more rows than this either.
 _LEAST_PAGE = 32 * 2**10  # bytes without compression
 _LEAST_PAGE_ROWS = 10_000
+NUMBERS = ("INT32", "INT64", "BOOLEAN")  # physical types whose values have the order of numbers
 _REPEATED = 2
 _PLACE = 9  # bytes of a page in an offset index, about
 _MOST_OF_CHUNK = 0.5  # that a dictionary may take where it saves anything
@@ -57,17 +58,28 @@ def judge(chunks: Sequence[parquet_footer.Chunk | None], layout: page_layout.Lay
     )
 
 
-def without_rows(way: JoinWay, layout: page_layout.Layout) -> JoinWay:
-    """The way of a column that loses rows, given the one that it would take. Values that are not decoded in full must
-    have the order of plain numbers or bytes, so that their bounds can be told; and NaNs must be counted anew."""
-    kind = layout.annotation[0] if layout.annotation else None
-    if way is JoinWay.DECODE or layout.physical in ("FLOAT", "DOUBLE"):
+def without_rows(way: JoinWay, chunks: Sequence[parquet_footer.Chunk | None], layout: page_layout.Layout) -> JoinWay:
+    """The way of a column that loses rows, given the one that it would take. The bounds of the rows that stay must be
+    told by numbers or bytes, and NaNs would have to be counted anew. Values that are packed in another way than plainly
+    would take more as plain ones. Nulls must be counted in all chunks, so that the proof can compare them."""
+    is_decimal = bool(layout.annotation) and layout.annotation[0] == "DECIMAL"
+    is_float = layout.physical in ("FLOAT", "DOUBLE")
+    is_counted = all(chunk is None or format_fields.Statistics.NULLS in chunk.statistics for chunk in chunks)
+    if way is JoinWay.DECODE or is_float or not is_counted or value_order.sort_key(layout) is None:
         return JoinWay.DECODE
     if way is JoinWay.INDEXES:
-        return way
-    is_ordered = layout.physical in ("INT32", "INT64", "BOOLEAN") or kind != "DECIMAL"
-    is_plain = is_ordered and _REPEATED not in layout.repetitions and value_order.sort_key(layout) is not None
-    return JoinWay.PLAIN if is_plain else JoinWay.DECODE
+        return JoinWay.DECODE if is_decimal and layout.physical == "BYTE_ARRAY" else way
+    return JoinWay.PLAIN if can_be_plain(chunks, layout) else JoinWay.DECODE
+
+
+def can_be_plain(chunks: Sequence[parquet_footer.Chunk | None], layout: page_layout.Layout) -> bool:
+    """Whether values may be decoded and encoded as plain numbers or bytes: they have the order of these, and are stored
+    as such or in dictionaries."""
+    encodings = frozenset[int]().union(*(chunk.encodings for chunk in chunks if chunk is not None))
+    is_decimal = bool(layout.annotation) and layout.annotation[0] == "DECIMAL"
+    is_ordered = layout.physical in NUMBERS or not is_decimal
+    is_plain = encodings <= DICTIONARY_ENCODINGS | LEVEL_ENCODINGS | {page_headers.PLAIN}
+    return is_ordered and is_plain and _REPEATED not in layout.repetitions
 
 
 def can_unfold(layout: page_layout.Layout) -> bool:

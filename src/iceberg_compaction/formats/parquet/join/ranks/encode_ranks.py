@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 from iceberg_compaction.formats.parquet import page_headers, thrift
 from iceberg_compaction.formats.parquet.join import (
     encode_column,
-    encoded_ranks,
     joined_column,
     merge_indexes,
     page_bytes,
 )
+from iceberg_compaction.formats.parquet.join.ranks import encoded_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

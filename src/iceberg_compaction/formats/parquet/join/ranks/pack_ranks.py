@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from iceberg_compaction.formats.parquet import page_headers, thrift
-from iceberg_compaction.formats.parquet.join import encoded_ranks, forged_file, joined_column, merge_indexes, page_bytes
+from iceberg_compaction.formats.parquet.join import forged_file, joined_column, merge_indexes, page_bytes
+from iceberg_compaction.formats.parquet.join.ranks import encoded_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -1,0 +1,2 @@
+"""Pages of indexes into a dictionary, made of ranks: numbers come in, the data pages of a column go out. Knows nothing
+of values."""

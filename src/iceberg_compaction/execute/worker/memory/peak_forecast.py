@@ -29,6 +29,7 @@ _RAW_COLUMN = 13_000
 _CORE = 40 * _MIB  # of a further core: pages and dictionaries of a column, memory that its thread keeps
 _KEY = 40  # of a key of equality deletes
 _POSITION = 1.2  # of a row of a file with position deletes, and of a record in a delete file
+_BUNDLES = 2  # of tiny files: as they were decoded, and in one piece
 _COPY = 32 * _MIB  # of bytes on their way from file to file
 _JOINED = 2.5  # of a byte of a joined row group: pages, the new pages, and columns that are decoded
 _LEFT_OUT = 64 * _MIB  # on each core, of values that are decoded, those that stay and their pages
@@ -77,7 +78,7 @@ def forecast(shape: TaskShape, limits: budgets.Budgets) -> PeakForecast:
     rows = sum(group.decoded for group in groups)
     batch = _batch(groups, limits)
     reading = _stored(shape.parts, limits) + _open_pages(groups, limits) + int(_BATCHES * _ALLOCATED * batch)
-    reading += min(rows, file_bundles.MOST_DECODED)
+    reading += min(rows, _BUNDLES * file_bundles.MOST_DECODED)
     held = min(rows, limits.buffer_bytes + batch)
     holding, encoding = held, int(_ENCODED * held)
     if shape.is_sorted or shape.is_parted:

@@ -13,6 +13,7 @@ from pyiceberg.schema import Schema
 from iceberg_compaction.execute.worker import arrow_schemas
 from iceberg_compaction.execute.worker.copy import copied_row_groups, join_choice, join_rows
 from iceberg_compaction.execute.worker.input import project, read_files
+from iceberg_compaction.execute.worker.output import used_values
 from iceberg_compaction.execute.worker.proof import copied_bytes, measure, measurements
 from iceberg_compaction.model import policies, proof, rewrite_task
 
@@ -159,7 +160,8 @@ class MixedRows:
                     projection = project.Projection(batch.schema, schema, columns, prepared.constants)
                     batches.append(projection.apply(batch))
         self._patches_read += _columns_only(meter.side)
-        return pa.Table.from_batches(batches, schema=columns).unify_dictionaries(), measure.Meter(schema, self._level)
+        patch = used_values.unified(pa.Table.from_batches(batches, schema=columns))
+        return patch, measure.Meter(schema, self._level)
 
 
 def _encode_step(sources: tuple[copied_row_groups.Copy, ...]) -> copied_row_groups.Encode:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from iceberg_compaction.execute.worker.output import forecast, output_file, row_buffer, row_profile
+from iceberg_compaction.execute.worker.output import forecast, output_file, row_buffer, row_profile, used_values
 from iceberg_compaction.model import sizing
 from iceberg_compaction.storage import remove, task_cores, task_progress
 
@@ -305,7 +305,7 @@ class RollingWriter:
         expected = self._forecast.corrected(guessed) + exact
         if self._file is not None and (alone or not self._held() or self._is_too_much(expected)):
             self._finish_file()
-        table = pa.Table.from_batches(self._take(rows), schema=self._request.columns).unify_dictionaries()
+        table = used_values.unified(pa.Table.from_batches(self._take(rows), schema=self._request.columns))
         if self._file is None:
             self._file = self._open_file()
         self._meter.add_all(table.to_batches(), self._request.cores)

@@ -4,8 +4,10 @@ dictionary is exchanged for the one of values. No value is decoded but those of 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from iceberg_compaction.formats.parquet import format_fields, page_headers, thrift
@@ -42,7 +44,7 @@ def join(
     kept = source_chunks.kept_rows(groups)
     deleted_nulls = source_chunks.deleted_nulls(ranks.column(0), kept, layout)
     if kept is not None:
-        ranks = source_chunks.alive(ranks, kept)
+        ranks, merged = _used(source_chunks.alive(ranks, kept), merged)
     if ranks.num_rows != sum(group.rows for group in groups):
         raise ValueError("a column has more or fewer rows than its row groups")
     packed = pack_ranks.pack(ranks.column(0), len(merged.values), layout.repetitions, arguments)
@@ -72,6 +74,25 @@ def join(
         bounds=_bounds(encoded.index, merged, layout, len(locations)) if locations and merged.ordered else None,
         deleted_nulls=deleted_nulls,
     )
+
+
+def _used(
+    ranks: pa.Table, merged: merged_dictionary.MergedDictionary
+) -> tuple[pa.Table, merged_dictionary.MergedDictionary]:
+    """The ranks among those values that some row still has: what was deleted must not stay in the dictionary for
+    everybody to read. Ranks in lists are encoded by pyarrow, which takes no others into its dictionary anyway."""
+    column = ranks.column(0)
+    if not pa.types.is_int32(column.type):
+        return ranks, merged
+    is_used = np.zeros(len(merged.values), bool)
+    for chunk in column.chunks:
+        is_used[chunk.drop_null().to_numpy()] = True
+    if is_used.all():
+        return ranks, merged
+    numbers = pa.array((np.cumsum(is_used) - 1).astype(np.int32))
+    column = pa.chunked_array([numbers.take(chunk) for chunk in column.chunks], column.type)
+    values = merged.values.filter(pa.array(is_used))
+    return pa.table([column], schema=ranks.schema), replace(merged, values=values)
 
 
 def decoded(

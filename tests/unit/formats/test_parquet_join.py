@@ -207,3 +207,26 @@ def test_a_dictionary_with_fewer_bytes_than_values_is_not_moved(tmp_path: Path) 
     paths[1].write_bytes(data[: chunk.start] + thrift.compose(raw) + data[body:])
     table = pa.table([pa.array([*range(300), *range(300)], pa.int32())], schema=FLAT)
     assert joined.join_files(f"{tmp_path}/out.parquet", [str(path) for path in paths], table) == {}
+
+
+@pytest.mark.usefixtures("_small_pages")
+@pytest.mark.parametrize("repeats", [False, True], ids=["as it is", "in the order of rows"])
+def test_a_dictionary_whose_compressed_bytes_end_early_is_not_moved(tmp_path: Path, repeats: bool) -> None:
+    """A decompressor that gets fewer bytes than the header promises leaves the rest of its memory as it was."""
+    values = [*range(290), *range(10)] if repeats else list(range(300))
+    codec = {"compression": "lz4", "write_page_checksum": False}
+    paths = [_flat(tmp_path, f"{n}.parquet", values, **codec) for n in range(2)]
+    chunk = parquet_footer.read(joined.IO, str(paths[1])).groups[0].chunks[0]
+    data = paths[1].read_bytes()
+    for at in range(page_headers.header(data, chunk.start).body, chunk.data_pages[0]):
+        paths[1].write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        try:
+            pq.read_table(paths[1])
+        except OSError as error:
+            if "decompress to expected size" in str(error):
+                break
+    else:
+        pytest.fail("no byte makes it shorter")
+    table = pa.table([pa.array([*values, *values], pa.int32())], schema=FLAT)
+    with pytest.raises(OSError, match="decompress to expected size"):  # the caller decodes, which names the file
+        joined.join_files(f"{tmp_path}/out.parquet", [str(path) for path in paths], table)

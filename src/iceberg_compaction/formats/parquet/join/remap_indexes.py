@@ -17,6 +17,7 @@ from iceberg_compaction.formats.parquet.join import (
     merge_indexes,
     merge_statistics,
     merged_dictionary,
+    move_pages,
     page_bytes,
     source_chunks,
     ways,
@@ -40,6 +41,7 @@ def join(
 ) -> joined_column.JoinedColumn:
     """The column of the joined row group. Row groups that lack it get a page of nulls. `arguments` are those of
     pyarrow's writer. ValueError: the encoded ranks are not those that were decoded."""
+    codec = _codec(groups, column)
     ranks = decoded(groups, column, layout, merged.ranks)
     kept = source_chunks.kept_rows(groups)
     deleted_nulls = source_chunks.deleted_nulls(ranks.column(0), kept, layout)
@@ -47,6 +49,8 @@ def join(
         ranks, merged = _used(source_chunks.alive(ranks, kept), merged)
     if ranks.num_rows != sum(group.rows for group in groups):
         raise ValueError("a column has more or fewer rows than its row groups")
+    if kept is not None and not len(merged.values) and layout.repetitions == (1,):
+        return _only_nulls(ranks.num_rows, codec, layout, deleted_nulls)
     packed = pack_ranks.pack(ranks.column(0), len(merged.values), layout.repetitions, arguments)
     encoded = packed or encode_ranks.encode(ranks, layout.repetitions, arguments)
     dictionary = merged.values if encoded.order is None else merged.values.take(pa.array(encoded.order))
@@ -74,6 +78,17 @@ def join(
         bounds=_bounds(encoded.index, merged, layout, len(locations)) if locations and merged.ordered else None,
         deleted_nulls=deleted_nulls,
     )
+
+
+def _codec(groups: Sequence[source_chunks.LoadedGroup], column: int) -> str:
+    return next(chunk.chunk.codec for chunk in (group.chunk(column) for group in groups) if chunk is not None)
+
+
+def _only_nulls(rows: int, codec: str, layout: page_layout.Layout, deleted_nulls: int) -> joined_column.JoinedColumn:
+    """A column of which all values were deleted."""
+    pages = move_pages.MovedPages(codec, layout)
+    pages.add_nulls(rows)
+    return pages.joined({format_fields.Statistics.NULLS: (thrift.I64, rows)}, deleted_nulls)
 
 
 def _used(
@@ -104,7 +119,7 @@ def decoded(
     """The ranks of all values: what pyarrow decodes under these dictionaries of ranks, one for each row group that has
     the column."""
     sources = [group.chunk(column) for group in groups]
-    codec = next(chunk.chunk.codec for chunk in sources if chunk is not None)
+    codec = _codec(groups, column)
     ranks, forged = iter(dictionaries), []
     for group, chunk in zip(groups, sources, strict=True):
         if chunk is None:

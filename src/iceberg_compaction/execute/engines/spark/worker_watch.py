@@ -73,7 +73,7 @@ def _watch(connection: int, marker: str | None, finished: threading.Event) -> No
             if not finished.is_set():
                 # A real signal to the main thread also ends a system call that it waits in.
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            return
+            finished.wait(_POLL_MS / 1000)  # and again: work that is just about to begin has not noticed
 
 
 def _find_connection() -> int | None:
